@@ -1,0 +1,177 @@
+"""The expressions that the engine understands: values of rows of the match under way, and what is made of them.
+
+Row-local work is already done when the engine runs: it arrives as columns ("tier 1"). What is left crosses rows.
+Every expression is evaluated "now": while a row is tried for a label in DEFINE, that row counts as the last row of
+the match, mapped to that label; for a RUNNING measure now is the row it is shown on; for FINAL it is the last row.
+
+Three-valued logic throughout: None is null, comparisons with null are null, AND/OR/NOT are Kleene's.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+class Side(enum.Enum):
+    """From which end of the match a place is counted."""
+
+    FIRST = "FIRST"
+    LAST = "LAST"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row: the `offset`-th from one side among the rows mapped to `labels`, then `shift` rows on in the partition.
+
+    `labels` None means any label. `shift` is negative for PREV and positive for NEXT; it may leave the match but not
+    the partition. There may be no such row. `final` looks at the whole match, otherwise at the rows up to now.
+    """
+
+    labels: frozenset[int] | None = None
+    side: Side = Side.LAST
+    offset: int = 0
+    shift: int = 0
+    final: bool = False
+
+
+HERE = Place()
+"""The current row: the one being tried for a label, shown, or aggregated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal; `value` is a plain Python value (None for null) of the Arrow type."""
+
+    value: object
+    type: pa.DataType
+
+
+Source = str | Const
+"""Where a row's value comes from: a column of the input (by name), or the same value for all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowValue:
+    """A row-local value, read at a place.
+
+    `sources` has one entry, or, where the value depends on the label that the row is mapped to (CLASSIFIER), one per
+    label and a last one for a row that is outside the match so far. `default` is the value where there is no row.
+    """
+
+    place: Place
+    sources: tuple[Source, ...]
+    default: Const
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class MatchNumber:
+    """The number of the match in its partition, from 1; matches under way count as the next one."""
+
+    type: pa.DataType = pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate over the rows of the match mapped to `labels` (None: all rows), up to now or FINAL.
+
+    `function` is one of `AGGREGATES`. `args` are evaluated at each of those rows: every `RowValue` in them has the
+    place `HERE`. `count` without args counts rows. Nulls are ignored, except by array_agg, first_value and last_value.
+    """
+
+    function: str
+    labels: frozenset[int] | None
+    args: tuple[Expr, ...]
+    type: pa.DataType
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function from `FUNCTIONS` of other expressions."""
+
+    function: str
+    args: tuple[Expr, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Any other scalar function: SQL with `$1`, `$2` ... for the args, answered by an evaluator given at run time.
+
+    A program with one of these in a condition can't be compiled to machine code and runs interpreted.
+    """
+
+    sql: str
+    args: tuple[Expr, ...]
+    type: pa.DataType
+
+
+Expr = Const | RowValue | MatchNumber | Aggregate | Call | Opaque
+
+AGGREGATES = frozenset(
+    {
+        "count",  # of non-null args, or of rows without args
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "stddev_samp",
+        "stddev_pop",
+        "var_samp",
+        "var_pop",
+        "bool_and",
+        "bool_or",
+        "any_value",  # the first that is not null
+        "first_value",  # the first, null or not
+        "last_value",
+        "max_by",  # args (value, by): the value where `by` is largest, the first of equals; null `by` ignored
+        "min_by",
+        "array_agg",  # keeps nulls
+        "collect_list",  # array_agg without nulls
+        "count_distinct",
+        "approx_count_distinct",  # exact: a match's rows are at hand anyway
+    }
+)
+
+FUNCTIONS = frozenset(
+    {
+        "+",  # numbers; timestamp and interval (both in microseconds)
+        "-",  # binary; timestamp - timestamp is an interval, date - date is days
+        "*",
+        "/",  # always floating; null for a zero divisor
+        "div",  # whole part, truncated towards zero; null for a zero divisor
+        "%",  # sign of the dividend; null for a zero divisor
+        "neg",
+        "abs",
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "<=>",  # null-safe equality, never null
+        "and",
+        "or",
+        "not",
+        "is_null",
+        "coalesce",
+        "nullif",
+        "case",  # condition, value, condition, value, ..., else
+        "in",  # the first arg among the others; SQL's nulls
+        "greatest",  # nulls skipped, as in Spark
+        "least",
+        "sqrt",
+        "exp",
+        "ln",
+        "power",
+        "floor",  # to a whole number
+        "ceil",
+        "to_float",  # numeric cast to double
+        "to_int",  # numeric cast to bigint, truncated
+    }
+)
+# Floats compare as in Spark: NaN equals NaN and is larger than everything else.

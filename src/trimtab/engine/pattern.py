@@ -1,0 +1,73 @@
+"""A row pattern as a tree, the way it was written: what `reference.py` walks and `program.py` compiles.
+
+Labels are numbers into `Program.labels`; nothing here knows of SQL.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Anchor(enum.Enum):
+    """A zero-width condition on a place between two rows."""
+
+    START = "^"
+    END = "$"
+    TIMEOUT = "TIMEOUT"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One row that satisfies the condition of a label."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Nothing, at a place where the anchor holds."""
+
+    anchor: Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """The items one after another; no items is the empty pattern `()`."""
+
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """One of the items, an earlier one preferred."""
+
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantify:
+    """The item at least `low` and at most `high` times (None: no end); more is preferred if `greedy`."""
+
+    item: Pattern
+    low: int
+    high: int | None
+    greedy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """The items in any order; orders are preferred lexicographically as the items are written."""
+
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """The item, whose rows are matched and counted but left out of ALL ROWS PER MATCH."""
+
+    item: Pattern
+
+
+Pattern = Label | At | Concat | Alternate | Quantify | Permute | Exclude
+EMPTY = Concat(())

@@ -1,0 +1,108 @@
+"""The whole error tree on one page.
+
+Every error that trimtab raises on purpose is a `TrimtabError` with a stable `code`; `str(error)` says what is
+wrong, where, and what to do. All of them survive pickling, because Spark workers send them home that way.
+"""
+
+from __future__ import annotations
+
+
+class TrimtabError(Exception):
+    """The root: catch this to catch everything trimtab raises on purpose."""
+
+    code = "trimtab"
+
+
+class QueryError(TrimtabError):
+    """A query has a mistake; the place is underlined in its text.
+
+    `start` and `stop` are character offsets into `sql` (`stop` is exclusive).
+
+    >>> print(QueryError("query.column", "no column named prise", "SELECT prise FROM t", 7, 12, "did you mean price?"))
+    error[query.column]: no column named prise
+      query:1:8
+        1 | SELECT prise FROM t
+          |        ^^^^^ did you mean price?
+    """
+
+    code = "query"
+
+    def __init__(
+        self, code: str, message: str, sql: str = "", start: int = 0, stop: int = 0, hint: str = ""
+    ) -> None:
+        super().__init__(code, message, sql, start, stop, hint)
+        self.code = code
+        self.message, self.sql, self.hint = message, sql, hint
+        self.start, self.stop = start, max(stop, start)
+
+    def __str__(self) -> str:
+        """The message, the place, the line with the place underlined, and the hint."""
+        head = f"error[{self.code}]: {self.message}"
+        if not self.sql:
+            return f"{head}\n  hint: {self.hint}" if self.hint else head
+        start = min(self.start, len(self.sql))
+        line_start = self.sql.rfind("\n", 0, start) + 1
+        line_end = self.sql.find("\n", start)
+        line_end = len(self.sql) if line_end < 0 else line_end
+        line, column = self.sql.count("\n", 0, start) + 1, start - line_start
+        width = max(1, min(self.stop, line_end) - start)
+        number = str(line)
+        margin = " " * len(number)
+        text = self.sql[line_start:line_end]
+        # Tabs are kept, so that the carets stay under the text whatever the terminal makes of a tab.
+        lead = "".join("\t" if c == "\t" else " " for c in text[:column])
+        carets = "^" * width + (f" {self.hint}" if self.hint else "")
+        return (
+            f"{head}\n  query:{line}:{column + 1}\n    {number} | {text}\n    {margin} | {lead}{carets}"
+        )
+
+
+class InputError(TrimtabError):
+    """What was handed over is not what the query needs: a missing table, a wrong type, rows out of order."""
+
+    code = "input"
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
+
+    def __str__(self) -> str:
+        """The message and the hint."""
+        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class MatchError(TrimtabError):
+    """A match ran into something the standard calls an exception, for instance SKIP TO its own first row.
+
+    What to do: the message names the clause; SKIP PAST LAST ROW never fails.
+    """
+
+    code = "match"
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
+
+    def __str__(self) -> str:
+        """The message and the hint."""
+        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class ThreadLimitError(TrimtabError):
+    """A key has more matches under way at once than the limit allows.
+
+    What to do: bound the pattern (WITHIN, `{n,m}`, SKIP PAST LAST ROW) or raise `max_threads`.
+    """
+
+    code = "match.threads"
+
+    def __init__(self, key: str, limit: int, breaches: int) -> None:
+        super().__init__(key, limit, breaches)
+        self.key, self.limit, self.breaches = key, limit, breaches
+
+    def __str__(self) -> str:
+        """Which key, how many, what to do."""
+        return (
+            f"error[{self.code}]: {self.breaches} key(s) went past {self.limit} live partial matches, first {self.key}"
+            "\n  hint: bound the pattern with WITHIN or {n,m}, use AFTER MATCH SKIP PAST LAST ROW, or raise max_threads"
+        )
