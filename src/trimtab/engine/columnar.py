@@ -1,0 +1,564 @@
+"""The columnar matcher: one MATCH_RECOGNIZE over batches of Arrow columns, resumable behind any row.
+
+A batch's work: put the rows at hand (kept ones and new ones) in order by key and time, run the generated kernel over
+them, make output columns of the matches it reports, and keep what the live threads still refer to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine import kernels
+from trimtab.engine.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
+from trimtab.engine.codegen import (
+    END,
+    ERROR_SKIP_FIRST,
+    ERROR_SKIP_MISSING,
+    FIXED,
+    KIND_MATCH,
+    NO_WATERMARK,
+    NODE,
+    POSITION,
+    RECORD,
+    START,
+    Generated,
+    generate,
+    traits_of,
+)
+from trimtab.engine.emit import walk
+from trimtab.engine.emit_numeric import is_string
+from trimtab.engine.expression import MatchNumber, RowValue
+from trimtab.engine.grouping import by_key, in_order, key_codes
+from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.paths import Paths, PathSlots, Points
+from trimtab.engine.pattern import Anchor
+from trimtab.engine.program import Program, compile_pattern
+from trimtab.engine.query import MatchQuery, Rows, SkipTo
+from trimtab.engine.reading import RowReader
+from trimtab.engine.registers import holds_row
+from trimtab.engine.slots import Records, slot_column
+from trimtab.errors import InputError, MatchError, ThreadLimitError
+
+MAX_THREADS = 100_000
+"""How many partial matches a key may have under way at once, unless the caller says otherwise."""
+
+Scalar = Callable[[str, tuple[object, ...]], object]
+
+
+@dataclass(frozen=True)
+class Rowset:
+    """The rows at hand in the kernel's order, and where each key's rows lie in it."""
+
+    table: pa.Table
+    order: Int64Array  # row of the table at each position
+    arrival_rank: Int64Array  # where each row of the table stands in time order, over all keys
+    lo: Int64Array  # per key: its first row (kept ones included)
+    first: Int64Array  # its first row that was not processed
+    ready: Int64Array  # behind its last row whose place in time order is certain
+    hi: Int64Array  # behind its last row
+    codes: Int64Array  # the key of each position
+
+
+class Matcher:
+    """Runs a `MatchQuery` over batches; see `operator.Operator`."""
+
+    def __init__(
+        self, query: MatchQuery, *, scalar: Scalar | None = None, max_threads: int = MAX_THREADS
+    ) -> None:
+        self.query, self.scalar, self.max_threads = query, scalar, max_threads
+        self.traits = traits_of(query)
+        self._generated: dict[tuple[frozenset[str], bool], Generated] = {}
+
+    @cached_property
+    def program(self) -> Program:
+        """The compiled pattern."""
+        return compile_pattern(self.query.pattern, self.query.labels)
+
+    def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
+        """Take a batch in; give the matches that are decided and the state to carry."""
+        keys, rowset, key_table = self._gather(rows, state, moment)
+        count = len(rowset.lo)
+        generated, columns, constants = self._bind(rowset)
+        times = self._times(rowset)
+        threads = _Threads.load(state, generated, rowset, count)
+        numbers_ = np.zeros(count, np.int64)
+        begun = np.zeros(count, np.int64)
+        tail = rowset.first.copy()
+        fronts = rowset.first.copy()
+        if keys is not None:
+            old = keys.num_rows
+            numbers_[:old] = keys.column("number").to_numpy()
+            begun[:old] = keys.column("begun").to_numpy()
+            tail[:old] -= keys.column("tail").to_numpy()
+            fronts[:old] -= keys.column("front").to_numpy()
+        stop = rowset.hi if moment.closing else np.maximum(rowset.first, rowset.ready - self.traits.lookahead)
+        ends = rowset.hi if moment.closing else rowset.ready
+        result = self._run(
+            generated, columns, constants, threads,
+            (count, rowset.lo, tail, rowset.first, ends, stop, begun, int(moment.closing),
+             NO_WATERMARK if moment.watermark_us is None else moment.watermark_us, times),
+            numbers_, fronts, int(np.sum(stop - rowset.first)),
+        )  # fmt: skip
+        (oi, of, _oo, on, pathrow, pathpos, soff, si, sf, so, sn,
+         snoff, snrow, snpos, snpar, snn, resume, error, errors, error_key) = result  # fmt: skip
+        if error:
+            self._fail(error, errors, error_key, key_table)
+        width = FIXED + len(generated.layout.ints)
+        found = np.asarray(oi[: on * (RECORD + width)], np.int64).reshape(on, RECORD + width)
+        fwidth = len(generated.layout.floats)
+        floats = np.asarray(of[: on * fwidth], np.float64).reshape(on, fwidth)
+        output = self._output(generated, found, floats, pathrow, pathpos, rowset, tail, ends)
+        if moment.closing:
+            return output, {}
+        saved = _Threads(
+            np.asarray(soff, np.int64),
+            np.asarray(si[: sn * width], np.int64).reshape(sn, width),
+            np.asarray(sf[: sn * fwidth], np.float64).reshape(sn, fwidth),
+            list(so[: sn * len(generated.layout.objects)]) if not generated.compiled else [],
+            np.asarray(snoff, np.int64),
+            np.stack([np.asarray(a[:snn], np.int64) for a in (snrow, snpos, snpar)], axis=1),
+        )
+        kept = self._keep(
+            generated, rowset, saved, np.asarray(resume, np.int64), tail, np.asarray(fronts, np.int64),
+            np.asarray(numbers_, np.int64), begun, times, key_table,
+        )  # fmt: skip
+        return output, kept
+
+    # Rows in order -----------------------------------------------------------------------------
+
+    @cached_property
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns of a row that are needed from its arrival to the last match it is in."""
+        query = self.query
+        names: dict[str, None] = dict.fromkeys((*query.partition, *(k.column for k in query.order), *query.keep))
+        exprs = [e for c in query.conditions if c is not None for e in walk(c)]
+        exprs += [e for s in query.slots for e in walk(s)]
+        for expr in exprs:
+            if isinstance(expr, RowValue):
+                names.update(dict.fromkeys(s for s in expr.sources if isinstance(s, str)))
+        if query.time_column is not None:
+            names[query.time_column] = None
+        names[ARRIVAL] = None
+        return tuple(names)
+
+    def _gather(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table | None, Rowset, pa.Table]:
+        query = self.query
+        keys, old = state.get("keys"), state.get("rows")
+        fresh = rows.select(self.row_columns)
+        new_keys = fresh.select(query.partition)
+        old_count = 0 if keys is None else keys.num_rows
+        if keys is not None:
+            new_keys = pa.concat_tables([keys.select(query.partition), new_keys], promote_options="default")
+        codes, count = key_codes([new_keys.column(c) for c in query.partition], old_count + fresh.num_rows)
+        if not query.partition:
+            count = 1 if old_count + fresh.num_rows else 0
+        if old is not None:
+            table = pa.concat_tables([old.select(self.row_columns), fresh])
+            key = np.concatenate([old.column("key").to_numpy(), codes[old_count:]])
+            pending = old.column("pending").to_numpy(zero_copy_only=False).astype(np.bool_)
+            waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
+            context = np.flatnonzero(~pending)
+        else:
+            table, key = fresh, codes
+            waiting, context = np.arange(table.num_rows), np.zeros(0, np.int64)
+        # Rows processed before come first and stand in order; what waits is put in order behind them.
+        unsorted = table if old is None else table.take(pa.array(waiting))
+        order = in_order([unsorted.column(k.column) for k in query.order], query.order)
+        if order is not None:
+            waiting = waiting[order]
+        sequence = np.concatenate([context, waiting]) if len(context) else waiting
+        grouped = by_key(key[sequence], count) if count > 1 else None
+        positions = sequence if grouped is None else sequence[grouped]
+        arrival_rank = np.empty(table.num_rows, np.int64)
+        arrival_rank[sequence] = np.arange(table.num_rows)
+        sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
+        hi = np.cumsum(sizes)
+        lo = hi - sizes
+        first = lo + (np.bincount(key[context], minlength=count) if len(context) else 0)
+        ready = hi
+        if moment.watermark_us is not None and not moment.closing:
+            assert query.time_column is not None
+            times, _ = times_us(table.column(query.time_column))
+            certain = np.ones(table.num_rows, np.bool_)
+            certain[waiting] = times[waiting] < moment.watermark_us
+            ready = lo + (np.bincount(key[certain], minlength=count) if count else 0)
+        key_table = _first_of_each(new_keys, codes, count)
+        rowset = Rowset(table, positions, arrival_rank, lo, first, ready, hi, key[positions])
+        return keys, rowset, key_table
+
+    def _times(self, rowset: Rowset) -> Int64Array:
+        if self.query.within_us is None or self.query.time_column is None:
+            return np.zeros(1, np.int64)
+        times, nulls = times_us(rowset.table.column(self.query.time_column))
+        if nulls is not None:
+            raise InputError(
+                "input.null-time",
+                f"column {self.query.time_column} has a null, and WITHIN needs the time of every row",
+                "filter such rows out with WHERE",
+            )
+        return times[rowset.order]
+
+    # The kernel --------------------------------------------------------------------------------
+
+    def _bind(self, rowset: Rowset) -> tuple[Generated, list[tuple[Any, Any]], Any]:
+        """The kernel for these columns, and the columns as it reads them."""
+        table = rowset.table
+        nullable = frozenset(c for c in self.row_columns if table.column(c).null_count)
+        nan = any(
+            pa.types.is_floating(table.schema.field(c).type) and _has_nan(table.column(c))
+            for c in self._float_columns
+        )
+        generated = self._generated.get((nullable, nan))
+        if generated is None:
+            generated = generate(self.query, self.program, nullable, nan)
+            self._generated[nullable, nan] = generated
+        if generated.compiled:
+            return generated, *self._numbers(generated, rowset)
+        columns = [
+            (single(table.column(name)).take(pa.array(rowset.order)).to_pylist(), ())
+            for name in generated.columns
+        ]
+        return generated, columns, ()
+
+    @cached_property
+    def _float_columns(self) -> tuple[str, ...]:
+        return tuple(
+            s
+            for c in self.query.conditions
+            if c is not None
+            for e in walk(c)
+            if isinstance(e, RowValue)
+            for s in e.sources
+            if isinstance(s, str)
+        ) + tuple(
+            s
+            for slot in self.query.slots
+            for e in walk(slot)
+            if isinstance(e, RowValue)
+            for s in e.sources
+            if isinstance(s, str)
+        )
+
+    def _numbers(self, generated: Generated, rowset: Rowset) -> tuple[list[tuple[Any, Any]], Any]:
+        table, order = rowset.table, rowset.order
+        text = [c for c in generated.columns if is_string(table.schema.field(c).type)]
+        ranked, constants = ranks({c: table.column(c) for c in text}, generated.strings)
+        columns = []
+        for name in generated.columns:
+            bound = ranked[name] if name in ranked else numbers(table.column(name))
+            nulls = np.zeros(1, np.bool_) if bound.nulls is None else bound.nulls[order]
+            columns.append((bound.values[order], nulls))
+        return columns, constants
+
+    def _run(
+        self, generated: Generated, columns: list[tuple[Any, Any]], constants: Any, threads: _Threads,
+        where: tuple[Any, ...], numbers_: Int64Array, fronts: Int64Array, rows: int,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        kernel, machine = (
+            kernels.load(generated.source, rows)
+            if generated.compiled
+            else (kernels.interpret(generated.source), False)
+        )
+        count, *arrays = where
+        flat = [threads.offsets, threads.ints.ravel(), threads.floats.ravel()]
+        nodes = [threads.node_offsets, *(threads.nodes[:, j].copy() for j in range(3))]
+        limit = self.max_threads
+        if machine:
+            empty = np.zeros(1, np.int64)
+            pairs = [np.ascontiguousarray(a) for pair in columns for a in pair]
+            return kernel(  # type: ignore[no-any-return]
+                count, *arrays, *flat, empty, *nodes, numbers_, fronts, limit,
+                np.asarray(constants, np.int64), empty, 0, *pairs,
+            )  # fmt: skip
+
+        def plain(a: Any) -> Any:
+            return a.tolist() if isinstance(a, np.ndarray) else a
+
+        number_list, front_list = numbers_.tolist(), fronts.tolist()
+        result = kernel(
+            count, *(plain(a) for a in arrays), *(plain(a) for a in flat), threads.objects,
+            *(plain(a) for a in nodes), number_list, front_list, limit, plain(constants), generated.values,
+            self.scalar, *(plain(a) for pair in columns for a in pair),
+        )  # fmt: skip
+        numbers_[:], fronts[:] = number_list, front_list
+        return result  # type: ignore[no-any-return]
+
+    def _fail(self, error: int, errors: int, key: int, key_table: pa.Table) -> None:
+        name = ", ".join(f"{k}={v!r}" for k, v in key_table.slice(key, 1).to_pylist()[0].items()) or "(all rows)"
+        skip = self.query.skip
+        target = skip.name if isinstance(skip, SkipTo) else ""
+        if error == ERROR_SKIP_FIRST:
+            raise MatchError(
+                "match.skip-first-row",
+                f"AFTER MATCH SKIP TO {target} goes back to the first row of the match, for key {name}",
+                "the same match would be found for ever: skip to a later variable, or PAST LAST ROW",
+            )
+        if error == ERROR_SKIP_MISSING:
+            raise MatchError(
+                "match.skip-missing",
+                f"AFTER MATCH SKIP TO {target}: the match has no row of that variable, for key {name}",
+                "skip to a variable that every match has, or PAST LAST ROW",
+            )
+        raise ThreadLimitError(name, self.max_threads, errors)
+
+    # Output ------------------------------------------------------------------------------------
+
+    def _output(
+        self, generated: Generated, found: Int64Array, floats: Any, pathrow: Any, pathpos: Any,
+        rowset: Rowset, tail: Int64Array, ends: Int64Array,
+    ) -> pa.Table:  # fmt: skip
+        reader = RowReader(rowset.table, rowset.order)
+        if len(found):
+            # Matches leave in the order in which they end, over all keys.
+            ended = np.where(found[:, RECORD + END] < 0, found[:, RECORD + START], found[:, RECORD + END])
+            by_time = np.argsort(rowset.arrival_rank[rowset.order[ended]], kind="stable")
+            found, floats = found[by_time], floats[by_time]
+        records = Records(found, floats, generated.layout)
+        if not generated.paths:
+            names = [reader.column(c, records.start) for c in self.query.keep]
+            slots = [slot_column(s, records, reader) for s in self.query.slots]
+            return self._table([*names, *slots], rowset)
+        length = found[:, RECORD + POSITION]
+        matched = found[:, 1] == KIND_MATCH
+        total = int(length.sum())
+        # Paths were written in order of report; the records were just put in order of time.
+        begin_old = found[:, RECORD + NODE]
+        begin = np.cumsum(length) - length
+        inner = np.arange(total) - np.repeat(begin, length) + np.repeat(begin_old, length)
+        rows = np.asarray(pathrow, np.int64)[inner]
+        positions = np.asarray(pathpos, np.int64)[inner]
+        labels = self._position_labels[positions] if total else positions
+        key = found[:, 0]
+        first_row = tail[key] if len(key) else key
+        end_row = ends[key] if len(key) else key
+        paths = Paths(rows, labels, begin, length, records.number, first_row, end_row)
+        points, at = self._points(paths, records, matched, positions)
+        slots_of = PathSlots(paths, reader, self.scalar)
+        arrays = [reader.column(c, at) for c in self.query.keep]
+        unmatched = ~matched[points.match]
+        for slot in self.query.slots:
+            column = slots_of.column(slot, points)
+            if unmatched.any():
+                column = column.take(
+                    pa.array(np.arange(len(column)), mask=unmatched)
+                )  # an unmatched row has no measures
+            arrays.append(column)
+        return self._table(arrays, rowset)
+
+    def _points(
+        self, paths: Paths, records: Records, matched: BoolArray, positions: Int64Array
+    ) -> tuple[Points, Int64Array]:
+        """The output rows: a point in a match and the row that is shown."""
+        matches = np.arange(len(paths.length))
+        if self.query.rows is Rows.ONE:
+            return Points(matches, paths.length - 1), records.start
+        shown = ~self._position_excluded[positions] if len(positions) else np.zeros(0, np.bool_)
+        owner = np.repeat(matches, paths.length)
+        step = np.arange(len(owner)) - paths.begin[owner]
+        alone = paths.length == 0
+        if self.query.rows is Rows.ALL_OMIT_EMPTY:
+            alone &= ~matched
+        match = np.concatenate([owner[shown], matches[alone]])
+        steps = np.concatenate([step[shown], np.full(int(alone.sum()), -1)])
+        rows = np.concatenate([paths.rows[shown], records.start[alone]])
+        order = np.argsort(match, kind="stable")
+        return Points(match[order], steps[order]), rows[order]
+
+    @cached_property
+    def _position_labels(self) -> Int64Array:
+        return np.array([p.label for p in self.program.positions], np.int64)
+
+    @cached_property
+    def _position_excluded(self) -> BoolArray:
+        return np.array([p.excluded for p in self.program.positions], np.bool_)
+
+    def _table(self, arrays: list[pa.Array], rowset: Rowset) -> pa.Table:
+        fields = [rowset.table.schema.field(c).with_nullable(True) for c in self.query.keep]
+        fields += [pa.field(f"slot{j}", s.type) for j, s in enumerate(self.query.slots)]
+        arrays = [single(a) for a in arrays]
+        arrays = [
+            a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+    # State -------------------------------------------------------------------------------------
+
+    def _keep(
+        self, generated: Generated, rowset: Rowset, saved: _Threads, resume: Int64Array, tail: Int64Array,
+        fronts: Int64Array, numbers_: Int64Array, begun: Int64Array, times: Int64Array, key_table: pa.Table,
+    ) -> State:  # fmt: skip
+        """What the next batch needs: threads, the rows they refer to, and the rows still to be processed."""
+        total = len(rowset.order)
+        counts = np.diff(saved.offsets) if len(saved.offsets) > 1 else np.zeros(0, np.int64)
+        thread_key = np.repeat(np.arange(len(counts)), counts)
+        low = np.maximum(tail, resume - self.traits.lookback)
+        if generated.paths and len(saved.ints):
+            # A path's rows stand side by side, from the first row of the oldest attempt on.
+            starts = resume.copy()
+            np.minimum.at(starts, thread_key, saved.ints[:, START])
+            low = np.maximum(tail, np.minimum(low, starts - self.traits.lookback))
+        if self.query.rows is Rows.ALL_WITH_UNMATCHED:
+            low = np.minimum(low, fronts)
+        keep = np.zeros(total, np.bool_)
+        position_low = low[rowset.codes] if total else np.zeros(0, np.int64)
+        keep |= np.arange(total) >= position_low
+        references = [START, END, *(FIXED + j for j, r in enumerate(generated.layout.ints) if holds_row(r))]
+        for column in references:
+            rows = saved.ints[:, column]
+            keep[rows[rows >= 0]] = True
+        number = np.cumsum(keep) - 1  # the row's number among the kept ones
+        ints = saved.ints.copy()
+        for column in references:
+            rows = ints[:, column]
+            ints[:, column] = np.where(rows >= 0, number[np.clip(rows, 0, None)], rows) if total else rows
+        nodes = saved.nodes.copy()
+        if len(nodes):
+            nodes[:, 0] = number[nodes[:, 0]]
+        pending = np.arange(total) >= resume[rowset.codes] if total else np.zeros(0, np.bool_)
+        begun = begun | (resume > rowset.first)
+        kept_rows = np.bincount(rowset.codes[keep], minlength=len(resume)) if total else np.zeros(len(resume))
+        alive = (counts > 0) | (kept_rows > 0)
+        if self._counts_matches:
+            alive |= numbers_ > 0
+        if Anchor.START in self.program.uses:
+            alive |= begun > 0
+        renumber = np.cumsum(alive) - 1
+        deadline = self._deadlines(rowset, saved, thread_key, times, pending)
+        keys = key_table.filter(pa.array(alive))
+        for name, values in (
+            ("number", numbers_), ("begun", begun), ("tail", resume - low), ("front", resume - fronts),
+        ):  # fmt: skip
+            keys = keys.append_column(name, pa.array(values[alive], pa.int64()))
+        keys = keys.append_column("deadline_us", deadline.filter(pa.array(alive)))
+        kept = rowset.table.take(pa.array(rowset.order[keep]))
+        kept = kept.append_column("key", pa.array(renumber[rowset.codes[keep]], pa.int64()))
+        kept = kept.append_column("pending", pa.array(pending[keep]))
+        state = {"keys": keys, "rows": kept}
+        state |= saved.tables(ints, nodes, renumber, thread_key, generated)
+        return state
+
+    @cached_property
+    def _counts_matches(self) -> bool:
+        exprs = [e for c in self.query.conditions if c is not None for e in walk(c)]
+        exprs += [e for s in self.query.slots for e in walk(s)]
+        return any(isinstance(e, MatchNumber) for e in exprs)
+
+    def _deadlines(
+        self, rowset: Rowset, saved: _Threads, thread_key: Int64Array, times: Int64Array, pending: BoolArray
+    ) -> pa.Array:
+        """When time alone wants a key to be visited: a thread runs out, or a waiting row becomes certain."""
+        never = np.iinfo(np.int64).max
+        deadline = np.full(len(rowset.lo), never)
+        if self.query.within_us is not None and len(saved.ints):
+            np.minimum.at(deadline, thread_key, times[saved.ints[:, START]] + self.query.within_us)
+        if self.query.time_column is not None and pending.any():
+            waiting, _ = times_us(rowset.table.column(self.query.time_column))
+            np.minimum.at(deadline, rowset.codes[pending], waiting[rowset.order[pending]] + 1)
+        return pa.array(deadline, pa.int64(), mask=deadline == never)
+
+
+@dataclass(frozen=True)
+class _Threads:
+    """Live threads as arrays, keys in order; path nodes beside them."""
+
+    offsets: Int64Array
+    ints: Int64Array
+    floats: Any
+    objects: list[object]
+    node_offsets: Int64Array
+    nodes: Int64Array  # row, position, parent
+
+    @classmethod
+    def load(cls, state: State, generated: Generated, rowset: Rowset, count: int) -> _Threads:
+        layout = generated.layout
+        width, fwidth = FIXED + len(layout.ints), len(layout.floats)
+        table = state.get("threads")
+        if table is None or not table.num_rows:
+            zero = np.zeros(count + 1, np.int64)
+            return cls(
+                zero, np.zeros((0, width), np.int64), np.zeros((0, fwidth)), [], zero, np.zeros((0, 3), np.int64)
+            )
+        place = np.empty(len(rowset.order), np.int64)
+        place[rowset.order] = np.arange(len(rowset.order))
+        ints = np.stack([table.column(f"i{j}").to_numpy() for j in range(width)], axis=1)
+        references = [START, END, *(FIXED + j for j, r in enumerate(layout.ints) if holds_row(r))]
+        for column in references:
+            rows = ints[:, column]
+            ints[:, column] = np.where(rows >= 0, place[np.clip(rows, 0, None)], rows)
+        floats = (
+            np.stack([table.column(f"f{j}").to_numpy() for j in range(fwidth)], axis=1)
+            if fwidth
+            else np.zeros((len(ints), 0))
+        )
+        objects: list[object] = []
+        if layout.objects:
+            columns = [
+                [tuple(tuple(row.values()) for row in value) for value in table.column(f"o{j}").to_pylist()]
+                for j in range(len(layout.objects))
+            ]
+            objects = [value for row in zip(*columns, strict=True) for value in row]
+        nodes = np.zeros((0, 3), np.int64)
+        node_offsets = np.zeros(count + 1, np.int64)
+        if "nodes" in state:
+            stored = state["nodes"]
+            nodes = np.stack([stored.column(c).to_numpy() for c in ("row", "position", "parent")], axis=1)
+            nodes[:, 0] = place[nodes[:, 0]]
+            node_offsets = _offsets(stored.column("key").to_numpy(), count)
+        return cls(_offsets(table.column("key").to_numpy(), count), ints, floats, objects, node_offsets, nodes)
+
+    def tables(
+        self, ints: Int64Array, nodes: Int64Array, renumber: Int64Array, thread_key: Int64Array,
+        generated: Generated,
+    ) -> dict[str, pa.Table]:  # fmt: skip
+        """The threads as tables of the state."""
+        layout = generated.layout
+        threads: dict[str, pa.Array] = {"key": pa.array(renumber[thread_key], pa.int64())}
+        for j in range(ints.shape[1]):
+            threads[f"i{j}"] = pa.array(ints[:, j])
+        for j in range(self.floats.shape[1]):
+            threads[f"f{j}"] = pa.array(self.floats[:, j])
+        for j, register in enumerate(layout.objects):
+            args = getattr(register, "args", ())
+            fields = pa.struct([pa.field(f"a{n}", a.type) for n, a in enumerate(args)])
+            values = self.objects[j :: len(layout.objects)]
+            rows = [[{f"a{n}": v for n, v in enumerate(row)} for row in value] for value in values]  # type: ignore[attr-defined]
+            threads[f"o{j}"] = pa.array(rows, pa.list_(fields))
+        tables = {"threads": pa.table(threads)}
+        if generated.paths:
+            counts = np.diff(self.node_offsets)
+            node_key = np.repeat(np.arange(len(counts)), counts)
+            tables["nodes"] = pa.table(
+                {
+                    "key": pa.array(renumber[node_key], pa.int64()),
+                    "row": pa.array(nodes[:, 0]),
+                    "position": pa.array(nodes[:, 1]),
+                    "parent": pa.array(nodes[:, 2]),
+                }
+            )
+        return tables
+
+
+def _offsets(keys: Int64Array, count: int) -> Int64Array:
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
+    return offsets
+
+
+def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:
+    """The row where each key appears first."""
+    if not table.column_names:
+        return pa.table({"__none": pa.nulls(count)}).select([])
+    first = np.zeros(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return table.take(pa.array(first))
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    values = numbers(column).values
+    return bool(np.isnan(values).any())

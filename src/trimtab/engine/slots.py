@@ -1,0 +1,129 @@
+"""Slots of ONE ROW PER MATCH from the registers of ended threads, a column at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trimtab.engine.binding import BoolArray, Int64Array, decimals
+from trimtab.engine.codegen import END, RECORD, START
+from trimtab.engine.emit_numeric import fold_kind
+from trimtab.engine.expression import Aggregate, MatchNumber, RowValue, Side
+from trimtab.engine.query import Slot
+from trimtab.engine.reading import RowReader
+from trimtab.engine.registers import Bank, Layout, Register, RowLabel, RowRef, bank, folds, label_place
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Ended threads: a row of integers and one of floats for each."""
+
+    ints: Int64Array  # (n, RECORD + width)
+    floats: FloatArray  # (n, floats)
+    layout: Layout
+
+    def register(self, register: Register) -> npt.NDArray[np.generic]:
+        """A register's value in every record."""
+        slot = self.layout.at[register]
+        return self.floats[:, slot] if bank(register) is Bank.FLOAT else self.ints[:, RECORD + slot]
+
+    @property
+    def number(self) -> Int64Array:
+        """The match numbers."""
+        return self.ints[:, 2]
+
+    @property
+    def start(self) -> Int64Array:
+        """The row where each match starts (for an empty one: where it was looked for)."""
+        return self.ints[:, RECORD + START]
+
+    @property
+    def end(self) -> Int64Array:
+        """The last row of each match, -1 if it is empty."""
+        return self.ints[:, RECORD + END]
+
+
+def slot_column(slot: Slot, records: Records, reader: RowReader) -> pa.Array:
+    """One slot of every match."""
+    match slot:
+        case MatchNumber():
+            return pa.array(records.number, pa.int64())
+        case RowValue():
+            labels = None
+            if len(slot.sources) > 1:
+                labels = _labels(slot, records)
+            return reader.values(slot, _rows(slot, records), labels)
+        case Aggregate():
+            return _aggregate(slot, records, reader)
+
+
+def _rows(slot: RowValue, records: Records) -> Int64Array:
+    place = slot.place
+    if place.labels is None and place.offset == 0 and place.shift == 0:
+        if place.side is Side.LAST:
+            return records.end
+        return np.where(records.end < 0, -1, records.start)
+    ref = RowRef(place.labels, place.side, place.offset, place.shift)
+    return records.register(ref).astype(np.int64, copy=False)
+
+
+def _labels(slot: RowValue, records: Records) -> Int64Array:
+    place = label_place(slot.place)
+    if place is None:
+        return np.full(len(records.ints), -1)
+    register = RowLabel(place.labels, place.side, place.offset, place.shift)
+    return records.register(register).astype(np.int64, copy=False)
+
+
+def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array:
+    kind = fold_kind(slot)
+    parts = [records.register(f) for f in folds(slot, kind)]
+    match slot.function:
+        case "count":
+            return pa.array(parts[0], pa.int64())
+        case "sum":
+            return _sum(parts[1], parts[0] == 0, slot.type)
+        case "avg":
+            return average(parts[1], parts[0], slot)
+        case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
+            fewer = 1 if slot.function.endswith("samp") else 0
+            few = parts[0] <= fewer
+            with np.errstate(divide="ignore", invalid="ignore"):
+                spread = parts[2] / (parts[0] - fewer)  # type: ignore[operator]
+                found = np.sqrt(spread) if slot.function.startswith("stddev") else spread
+            return pa.array(found, pa.float64(), mask=few)
+        case "bool_and" | "bool_or":
+            return pa.array(parts[0] == 1, pa.bool_(), mask=np.asarray(parts[0] < 0))
+        case _:
+            value = slot.args[0]
+            assert isinstance(value, RowValue)
+            found = reader.values(value, parts[0].astype(np.int64, copy=False), None)
+            return found if found.type == slot.type else found.cast(slot.type)
+
+
+def _sum(sums: npt.NDArray[np.generic], none: BoolArray, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(type_):
+        return decimals(sums.astype(np.int64), none if none.any() else None, type_)
+    return pa.array(sums, mask=none).cast(type_)
+
+
+def average(sums: npt.NDArray[np.generic], counts: npt.NDArray[np.generic], slot: Aggregate) -> pa.Array:
+    """Sums over counts: floats, or decimals rounded half up to the type's scale."""
+    none = np.asarray(counts == 0)
+    if not pa.types.is_decimal(slot.type):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return pa.array(sums.astype(np.float64) / counts.astype(np.float64), mask=none)
+    scale = slot.args[0].type.scale
+    unit = Decimal(1).scaleb(-slot.type.scale)
+    with localcontext(prec=76, rounding=ROUND_HALF_UP):
+        means = [
+            None if n == 0 else (Decimal(int(s)).scaleb(-scale) / int(n)).quantize(unit)
+            for s, n in zip(sums.tolist(), counts.tolist(), strict=True)
+        ]
+    return pa.array(means, slot.type)

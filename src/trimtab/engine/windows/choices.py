@@ -1,0 +1,122 @@
+"""Accumulators that choose one row's value: min, max, first, last, any_value, max_by, bool_and ..."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from trimtab.engine.windows.accumulator import Inputs
+from trimtab.engine.windows.columns import BoolArray, Int64Array, int64s, order_codes, valid_mask
+from trimtab.engine.windows.slots import Slots
+
+VALUE, BY = "value", "by"
+PLACE = (pa.field("time", pa.int64()), pa.field("arrival", pa.int64()))
+
+
+class Rule(enum.Enum):
+    """Which row is chosen."""
+
+    SMALLEST = "the smallest value"
+    LARGEST = "the largest value"
+    FIRST = "the first row"
+    LAST = "the last row"
+    FIRST_KNOWN = "the first row with a value"
+    LAST_KNOWN = "the last row with a value"
+    SMALLEST_BY = "the first row with the smallest second argument"
+    LARGEST_BY = "the first row with the largest second argument"
+
+
+BY_VALUE = (Rule.SMALLEST, Rule.LARGEST)
+BY_OTHER = (Rule.SMALLEST_BY, Rule.LARGEST_BY)
+REVERSED = (Rule.LARGEST, Rule.LARGEST_BY, Rule.LAST, Rule.LAST_KNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The value of one row. First and last are by time and then arrival, whatever came first.
+
+    Smallest and largest need no tie-break: equal values can't be told apart.
+    """
+
+    rule: Rule
+    types: tuple[pa.DataType, ...]
+
+    @property
+    def result(self) -> pa.DataType:
+        """The type of the value."""
+        return self.types[0]
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The chosen value, what it was chosen by, and where it was."""
+        value = pa.field(VALUE, self.types[0])
+        if self.rule in BY_VALUE:
+            return (value,)
+        by = (pa.field(BY, self.types[1]),) if self.rule in BY_OTHER else ()
+        return (value, *by, *PLACE)
+
+    def gather(
+        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
+    ) -> list[pa.Array]:
+        """Choose among the values chosen before and the rows."""
+        fresh = [*rows.args]
+        if self.rule not in BY_VALUE:
+            fresh += [pa.array(rows.times), pa.array(rows.arrivals)]
+        columns = [pa.concat_arrays([old, new]) for old, new in zip(parts, fresh, strict=True)]
+        best = best_by_slot(slots.then(row_slots), self._eligible(columns), self._criteria(columns))
+        places = pa.array(best, mask=best < 0)
+        return [column.take(places) for column in columns]
+
+    def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The values."""
+        return parts[0]
+
+    def _eligible(self, columns: list[pa.Array]) -> BoolArray:
+        """Rows that may be chosen, and partial results that hold a choice at all."""
+        if self.rule in (Rule.FIRST, Rule.LAST):
+            return valid_mask(columns[-1])
+        return valid_mask(columns[1] if self.rule in BY_OTHER else columns[0])
+
+    def _criteria(self, columns: list[pa.Array]) -> Int64Array:
+        """What to minimise, most important first."""
+        if self.rule in BY_VALUE:
+            criteria = [order_codes(columns[0])]
+        elif self.rule in BY_OTHER:
+            criteria = [order_codes(columns[1]), *(int64s(c) for c in columns[2:])]
+        else:
+            criteria = [int64s(c) for c in columns[1:]]
+        if self.rule in REVERSED:
+            # Of equals by another column the first is wanted either way.
+            turned = 1 if self.rule in BY_OTHER else len(criteria)
+            criteria = [~c if i < turned else c for i, c in enumerate(criteria)]
+        return np.stack(criteria)
+
+
+def best_by_slot(slots: Slots, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
+    """The eligible item with the smallest criteria in each slot, or -1."""
+    best: Int64Array = _best(slots.ids, slots.count, eligible, criteria)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _best(ids: Int64Array, count: int, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
+    """See `best_by_slot`; criteria is (k, n)."""
+    best = np.full(count, -1, np.int64)
+    for i in range(ids.size):
+        if not eligible[i]:
+            continue
+        held = best[ids[i]]
+        if held < 0:
+            best[ids[i]] = i
+            continue
+        for k in range(criteria.shape[0]):
+            if criteria[k, i] != criteria[k, held]:
+                if criteria[k, i] < criteria[k, held]:
+                    best[ids[i]] = i
+                break
+    return best

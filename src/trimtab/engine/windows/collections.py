@@ -1,0 +1,123 @@
+"""Accumulators that keep values: count(DISTINCT), top_k, array_agg and collect_list. All exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.windows.accumulator import Inputs
+from trimtab.engine.windows.columns import first_rows, int64s, order_codes, valid_mask
+from trimtab.engine.windows.keys import distinct_codes, joint_codes
+from trimtab.engine.windows.lists import items_of, lists_by_slot, rank_in_slot, sorted_within
+from trimtab.engine.windows.slots import Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often each value occurs. `top` None: how many there are; otherwise the `top` most frequent.
+
+    Exact, so its state grows with the number of different values in the window, not with the
+    number of rows. Of equally frequent values the smaller comes first.
+    """
+
+    kind: pa.DataType
+    top: int | None = None
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """One value."""
+        return (self.kind,)
+
+    @property
+    def result(self) -> pa.DataType:
+        """A number, or a list of values with their counts."""
+        if self.top is None:
+            return pa.int64()
+        return pa.list_(pa.struct([("item", self.kind), ("count", pa.int64())]))
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The values and their counts."""
+        items = pa.field("items", pa.list_(self.kind))
+        return (items, pa.field("counts", pa.list_(pa.int64())))
+
+    def gather(
+        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
+    ) -> list[pa.Array]:
+        """Add the counts of the same value up; nulls are no values."""
+        valid = valid_mask(rows.args[0])
+        items, owners = items_of(parts[0], slots)
+        counts, _ = items_of(parts[1], slots)
+        known = row_slots.where(valid)
+        items = pa.concat_arrays([items, rows.args[0].filter(pa.array(valid))])
+        owners = owners.then(known)
+        weights = np.concatenate([int64s(counts), np.ones(len(known.ids), np.int64)])
+        codes, total = joint_codes([(owners.ids, owners.count), distinct_codes(items)])
+        firsts = first_rows(codes, total)
+        sums = np.bincount(codes, weights=weights, minlength=total).astype(np.int64)
+        return lists_by_slot(
+            [items.take(pa.array(firsts)), pa.array(sums)], Slots(owners.ids[firsts], owners.count)
+        )
+
+    def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """How many values, or the most frequent ones."""
+        every = Slots(np.arange(len(parts[0])), len(parts[0]))
+        items, owners = items_of(parts[0], every)
+        if self.top is None:
+            return pa.array(np.bincount(owners.ids, minlength=owners.count).astype(np.int64))
+        counts, _ = items_of(parts[1], every)
+        order = sorted_within(owners, [-int64s(counts), order_codes(items)])
+        order = order[rank_in_slot(owners.ids[order]) < self.top]
+        places = pa.array(order)
+        pairs = pa.StructArray.from_arrays(
+            [items.take(places), counts.take(places)], fields=list(self.result.value_type)
+        )
+        return lists_by_slot([pairs], Slots(owners.ids[order], owners.count))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """`array_agg` (keeps nulls) and `collect_list` (skips them), by time and then arrival."""
+
+    kind: pa.DataType
+    nulls: bool
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """One value."""
+        return (self.kind,)
+
+    @property
+    def result(self) -> pa.DataType:
+        """A list."""
+        return pa.list_(self.kind)
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The values and where they were."""
+        number = pa.list_(pa.int64())
+        items = pa.field("items", pa.list_(self.kind))
+        return (items, pa.field("times", number), pa.field("arrivals", number))
+
+    def gather(
+        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
+    ) -> list[pa.Array]:
+        """Put the lists together; they are sorted when they are read."""
+        if not self.nulls:
+            valid = valid_mask(rows.args[0])
+            rows, row_slots = rows.where(valid), row_slots.where(valid)
+        fresh = [rows.args[0], pa.array(rows.times), pa.array(rows.arrivals)]
+        split = [items_of(part, slots) for part in parts]
+        columns = [pa.concat_arrays([old, new]) for (old, _), new in zip(split, fresh, strict=True)]
+        return lists_by_slot(columns, split[0][1].then(row_slots))
+
+    def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The lists in order; an empty one of no values, as Spark's collect_list has it."""
+        every = Slots(np.arange(len(parts[0])), len(parts[0]))
+        (items, owners), (times, _), (arrivals, _) = (items_of(part, every) for part in parts)
+        order = sorted_within(owners, [int64s(times), int64s(arrivals)])
+        slots = Slots(owners.ids[order], owners.count)
+        return lists_by_slot([items.take(pa.array(order))], slots)[0]

@@ -1,0 +1,258 @@
+"""Exact sums as columns: one sum per row, kept as a short list of digits.
+
+A sum is a list `[first, digit, digit ...]`: `first` is the place of the lowest digit plus one, with
+the sign of the sum; the digits are 32 bits each, neither end zero. Zero is the empty list. So equal
+sums are equal lists, whatever was added in whatever order. Values that are not finite only leave a
+flag, because no finite number changes what they sum up to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from trimtab.engine.windows.columns import FloatArray, Int64Array
+from trimtab.engine.windows.exact_sum import (
+    DIGITS,
+    MINUS,
+    NAN,
+    PLUS,
+    add,
+    carry,
+    magnitude,
+    nearest,
+    special,
+)
+from trimtab.engine.windows.slots import Slots
+
+NO_BITS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSums:
+    """Many exact sums: sum i is `lists[offsets[i]:offsets[i + 1]]` and `flags[i]`."""
+
+    lists: Int64Array
+    offsets: Int64Array
+    flags: Int64Array
+
+    @classmethod
+    def zeros(cls, count: int) -> ExactSums:
+        """As many sums of nothing."""
+        return cls(NO_BITS, np.zeros(count + 1, np.int64), np.zeros(count, np.int64))
+
+    @classmethod
+    def of_arrow(cls, lists: pa.Array, flags: pa.Array) -> ExactSums:
+        """Read them from their two columns."""
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        return cls(
+            lists.values.to_numpy(), offsets, flags.to_numpy(zero_copy_only=False).astype(np.int64)
+        )
+
+    def to_arrow(self) -> tuple[pa.Array, pa.Array]:
+        """Their two columns: list<int64> and int8."""
+        lists = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.lists))
+        return lists, pa.array(self.flags, pa.int8())
+
+    def gather(self, slots: Slots, bits: Int64Array, extra: Int64Array, rows: Slots) -> ExactSums:
+        """Add these sums, and rows given as the bits of doubles, up by slot.
+
+        `extra` is a second double per row, or empty.
+        """
+        order, starts = slots.ordered
+        row_order, row_starts = rows.ordered
+        return ExactSums(
+            *_gather(
+                self.lists,
+                self.offsets,
+                self.flags,
+                order,
+                starts,
+                bits,
+                extra,
+                row_order,
+                row_starts,
+            )
+        )
+
+    def read(self) -> FloatArray:
+        """Every sum, rounded to a double."""
+        values: FloatArray = _read(self.lists, self.offsets, self.flags)
+        return values
+
+    def read_twice(self) -> tuple[FloatArray, FloatArray]:
+        """Every sum rounded to a double, and what is left of it, rounded again."""
+        high, low = _read_twice(self.lists, self.offsets, self.flags)
+        return high, low
+
+
+@njit(cache=True, nogil=True)
+def flag_of(bits: int) -> int:
+    """The flag of a double's bits: 0 where it is finite."""
+    if (bits >> 52) & 0x7FF != 0x7FF:
+        return 0
+    if bits & 0xFFFFFFFFFFFFF:
+        return NAN
+    return MINUS if bits < 0 else PLUS
+
+
+@njit(cache=True, nogil=True)
+def load(lists: Int64Array, start: int, stop: int, digits: Int64Array) -> tuple[int, int]:
+    """Add a list to `digits`; return its lowest and highest place (low > high for zero)."""
+    if stop == start:
+        return DIGITS, -1
+    first = abs(lists[start]) - 1
+    sign = 1 if lists[start] > 0 else -1
+    for i in range(start + 1, stop):
+        digits[first + i - start - 1] += sign * lists[i]
+    return first, first + stop - start - 2
+
+
+@njit(cache=True, nogil=True)
+def store(
+    digits: Int64Array, low: int, high: int, out: Int64Array, at: int, size: Int64Array
+) -> int:
+    """Write `digits` as a list to `out[at:]` and clear them; return where the list ends.
+
+    `size` is scratch space. `out` has room for DIGITS more numbers.
+    """
+    if high < low:
+        return at
+    carry(digits, low, high)
+    top = high + 1
+    sign = magnitude(digits, low, top, size)
+    for i in range(low, top + 1):
+        digits[i] = 0
+    while low <= top and size[low] == 0:
+        low += 1
+    while top >= low and size[top] == 0:
+        top -= 1
+    if top < low:
+        return at
+    out[at] = sign * (low + 1)
+    for i in range(low, top + 1):
+        out[at + 1 + i - low] = size[i]
+    return at + 2 + top - low
+
+
+@njit(cache=True, nogil=True)
+def grown(out: Int64Array, used: int) -> Int64Array:
+    """`out`, or a larger copy of it with room for one more list."""
+    if used + DIGITS + 2 <= out.size:
+        return out
+    larger = np.empty(2 * out.size + DIGITS + 2, np.int64)
+    larger[:used] = out[:used]
+    return larger
+
+
+@njit(cache=True, nogil=True)
+def _gather(
+    lists: Int64Array,
+    offsets: Int64Array,
+    flags: Int64Array,
+    order: Int64Array,
+    starts: Int64Array,
+    bits: Int64Array,
+    extra: Int64Array,
+    row_order: Int64Array,
+    row_starts: Int64Array,
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Add lists and doubles up by slot; `order` and `starts` as `counting_order` gives them."""
+    count = starts.size - 1
+    out = np.empty(6 * count + DIGITS + 2, np.int64)
+    out_offsets = np.zeros(count + 1, np.int64)
+    out_flags = np.zeros(count, np.int64)
+    digits, size = np.zeros(DIGITS + 1, np.int64), np.zeros(DIGITS + 1, np.int64)
+    used = 0
+    for slot in range(count):
+        low, high, flag, adds = DIGITS, -1, 0, 0
+        for place in range(starts[slot], starts[slot + 1]):
+            part = order[place]
+            first, last = load(lists, offsets[part], offsets[part + 1], digits)
+            low, high = min(low, first), max(high, last)
+            flag |= flags[part]
+        for place in range(row_starts[slot], row_starts[slot + 1]):
+            row = row_order[place]
+            wrong = flag_of(bits[row])
+            if wrong:
+                flag |= wrong
+                continue
+            first = add(digits, bits[row], 1)
+            low, high = min(low, first), max(high, first + 2)
+            if extra.size:
+                first = add(digits, extra[row], 1)
+                low, high = min(low, first), max(high, first + 2)
+            adds += 2
+            if adds >= 1 << 28:  # long before a digit runs out of room
+                carry(digits, low, high)
+                high, adds = high + 1, 0
+        out = grown(out, used)
+        used = store(digits, low, high, out, used, size)
+        out_offsets[slot + 1] = used
+        out_flags[slot] = flag
+    return out[:used].copy(), out_offsets, out_flags
+
+
+@njit(cache=True, nogil=True)
+def round_twice(
+    digits: Int64Array, low: int, top: int, size: Int64Array, cell: FloatArray, cell_bits: Int64Array
+) -> tuple[float, float]:
+    """Carried digits as the nearest double, and what is left as the next one.
+
+    `size` and `cell` are scratch space; `cell_bits` is a view of `cell`.
+    """
+    sign = magnitude(digits, low, top, size)
+    value = sign * nearest(size, low, top, 0)
+    if value == 0.0 or np.isinf(value):
+        return value, 0.0
+    cell[0] = value
+    first = add(digits, cell_bits[0], -1)
+    # Rounding up may have reached one digit above what was carried so far.
+    bottom, above = min(low, first), max(top, first + 2)
+    carry(digits, bottom, above)
+    sign = magnitude(digits, bottom, above + 1, size)
+    left = sign * nearest(size, bottom, above + 1, 0)
+    add(digits, cell_bits[0], 1)
+    carry(digits, bottom, above)
+    return value, left
+
+
+@njit(cache=True, nogil=True)
+def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArray:
+    """Round every sum to a double."""
+    out = np.zeros(flags.size)
+    for i in range(flags.size):
+        start, stop = offsets[i], offsets[i + 1]
+        if flags[i]:
+            out[i] = special(flags[i] & NAN, flags[i] & PLUS, flags[i] & MINUS)
+        elif stop > start:
+            value = nearest(lists[start + 1 : stop], 0, stop - start - 2, abs(lists[start]) - 1)
+            out[i] = value if lists[start] > 0 else -value
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _read_twice(
+    lists: Int64Array, offsets: Int64Array, flags: Int64Array
+) -> tuple[FloatArray, FloatArray]:
+    """Round every sum to two doubles."""
+    count = flags.size
+    high, low = np.zeros(count), np.zeros(count)
+    digits, size = np.zeros(DIGITS + 4, np.int64), np.zeros(DIGITS + 4, np.int64)
+    cell = np.zeros(1)
+    cell_bits = cell.view(np.int64)
+    for i in range(count):
+        if flags[i]:
+            high[i] = special(flags[i] & NAN, flags[i] & PLUS, flags[i] & MINUS)
+            continue
+        first, last = load(lists, offsets[i], offsets[i + 1], digits)
+        if last < first:
+            continue
+        carry(digits, first, last)
+        high[i], low[i] = round_twice(digits, first, last + 1, size, cell, cell_bits)
+        # What was subtracted and added again reaches two digits past either end.
+        digits[max(first - 2, 0) : last + 5] = 0
+    return high, low

@@ -1,0 +1,210 @@
+"""GROUP BY a window: one row per key and window, once the watermark has passed its end.
+
+Rows are taken into the partial results as they come, so the state is bounded by the windows that
+are open, not by their rows. Partial results add up in any order (see `accumulator.py`), which is
+why rows within the delay may come in any order and batches may be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.windows.accumulator import Accumulator, Inputs, no_parts
+from trimtab.engine.windows.aggregates import accumulator
+from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
+from trimtab.engine.windows.columns import Int64Array, int64s, plain, stable_order
+from trimtab.engine.windows.keys import Keys, distinct_numbers, encode_keys, joint_codes
+from trimtab.engine.windows.slots import Slots
+from trimtab.engine.windows.times import tick_type, ticks, ticks_per_us
+
+START, LAST = "start", "last"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCall:
+    """An aggregate: a function of columns, and the name of its output column."""
+
+    function: str
+    args: tuple[str, ...]
+    name: str
+    parameters: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuery:
+    """`SELECT keys, window, calls GROUP BY keys, window`.
+
+    The output has the `partition` columns, the columns `start_name` and `end_name`, and one per
+    call. Times come out in microseconds (nanoseconds, if they came so).
+    """
+
+    partition: tuple[str, ...]
+    time_column: str
+    window: ClockWindow | SessionWindow
+    calls: tuple[GroupCall, ...]
+    start_name: str = "window_start"
+    end_name: str = "window_end"
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of the output, given that of the rows."""
+        time = tick_type(schema.field(self.time_column).type)
+        fields = [schema.field(name) for name in self.partition]
+        fields += [pa.field(self.start_name, time), pa.field(self.end_name, time)]
+        fields += [pa.field(call.name, a.result) for call, a in self._accumulators(schema)]
+        return pa.schema(fields)
+
+    def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
+        """Take rows into their windows, and give the windows that are complete."""
+        numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
+        kind = plain(rows[self.time_column]).type
+        scale = ticks_per_us(kind)
+        accumulators = self._accumulators(rows.schema)
+        before = _Open.of_state(state.get("windows"), accumulators)
+        times = ticks(plain(rows[self.time_column]), self.time_column)
+        row, after, slots, row_slots = self._place(before, numbers, times, scale)
+        arrivals = int64s(plain(rows[ARRIVAL]))
+        if len(row) == rows.num_rows and bool((row[1:] > row[:-1]).all()):
+            chosen = rows  # every row is in one window: nothing to repeat
+        else:
+            chosen, times, arrivals = rows.take(pa.array(row)), times[row], arrivals[row]
+        parts = [
+            a.gather(
+                old,
+                slots,
+                Inputs(tuple(plain(chosen[arg]) for arg in call.args), times, arrivals),
+                row_slots,
+            )
+            for (call, a), old in zip(accumulators, before.parts, strict=True)
+        ]
+        now = _Open(after.keys, after.starts, after.lasts, parts)
+        ends = now.starts + self._length(now, scale)
+        if moment.closing:
+            due = np.ones(len(ends), np.bool_)
+        elif moment.watermark_us is None:
+            due = np.zeros(len(ends), np.bool_)
+        else:
+            due = ends <= moment.watermark_us * scale
+        order = np.flatnonzero(due)
+        order = order[stable_order([ends[order]], len(order))]
+        out = self._emit(now.take(order), ends[order], keys, rows.schema)
+        rest = np.flatnonzero(~due)
+        return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
+
+    def _accumulators(self, schema: pa.Schema) -> list[tuple[GroupCall, Accumulator]]:
+        def kind(name: str) -> pa.DataType:
+            found = schema.field(name).type
+            return found.value_type if pa.types.is_dictionary(found) else found
+
+        return [
+            (call, accumulator(call.function, [kind(arg) for arg in call.args], call.parameters))
+            for call in self.calls
+        ]
+
+    def _length(self, now: _Open, scale: int) -> Int64Array | int:
+        """From a window's start to its end."""
+        if isinstance(self.window, ClockWindow):
+            return self.window.size_us * scale
+        return now.lasts - now.starts + self.window.gap_us * scale
+
+    def _place(
+        self, before: _Open, keys: Int64Array, times: Int64Array, scale: int
+    ) -> tuple[Int64Array, _Open, Slots, Slots]:
+        """Put rows into windows.
+
+        Returns the row of each (row, window) pair, the windows there are now without their partial
+        results, and the slots of the windows before and of those pairs.
+        """
+        known = len(before.keys)
+        if isinstance(self.window, ClockWindow):
+            row, starts = self.window.starts(times, scale)
+            all_keys = np.concatenate([before.keys, keys[row]])
+            all_starts = np.concatenate([before.starts, starts])
+            all_lasts = all_starts
+            # Starts are a whole number of slides apart: counted in those, they are small numbers.
+            least = all_starts.min(initial=np.iinfo(np.int64).max)
+            codes, span = distinct_numbers((all_starts - least) // (self.window.slide_us * scale))
+            ids, count = joint_codes([(all_keys, 0), (codes, span)])
+        else:
+            row = np.arange(len(times))
+            all_keys = np.concatenate([before.keys, keys])
+            all_starts = np.concatenate([before.starts, times])
+            all_lasts = np.concatenate([before.lasts, times])
+            ids, count = join_spans(all_keys, all_starts, all_lasts, self.window.gap_us * scale)
+        owners = np.zeros(count, np.int64)
+        owners[ids] = all_keys
+        first = np.full(count, np.iinfo(np.int64).max)
+        np.minimum.at(first, ids, all_starts)
+        last = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(last, ids, all_lasts)
+        return row, _Open(owners, first, last, []), Slots(ids[:known], count), Slots(ids[known:], count)
+
+    def _emit(
+        self, done: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema
+    ) -> pa.Table:
+        """The output rows of complete windows."""
+        target = self.output_schema(schema)
+        time = target.field(self.start_name).type
+        columns = [*keys.take(done.keys).columns.values()]
+        columns += [pa.array(done.starts).cast(time), pa.array(ends).cast(time)]
+        columns += [
+            a.finish(parts)
+            for (_, a), parts in zip(self._accumulators(schema), done.parts, strict=True)
+        ]
+        fields = zip(columns, target, strict=True)
+        return pa.table([column.cast(field.type) for column, field in fields], schema=target)
+
+    def _keep(
+        self,
+        rest: _Open,
+        ends: Int64Array,
+        keys: Keys,
+        scale: int,
+        accumulators: list[tuple[GroupCall, Accumulator]],
+    ) -> State:
+        """The state of the windows that stay open; keys without one are forgotten."""
+        used, numbers = np.unique(rest.keys, return_inverse=True)
+        deadlines = np.full(len(used), np.iinfo(np.int64).max)
+        np.minimum.at(deadlines, numbers, -(-ends // scale))
+        windows = {"key": pa.array(numbers), START: pa.array(rest.starts), LAST: pa.array(rest.lasts)}
+        for (call, a), parts in zip(accumulators, rest.parts, strict=True):
+            for field, part in zip(a.fields, parts, strict=True):
+                windows[f"{call.name}.{field.name}"] = part
+        kept = keys.take(used).columns | {"deadline_us": pa.array(deadlines)}
+        return {"keys": pa.table(kept), "windows": pa.table(windows)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """Windows under way: key number, start, last row, and the columns of every call's results."""
+
+    keys: Int64Array
+    starts: Int64Array
+    lasts: Int64Array
+    parts: list[list[pa.Array]]
+
+    @classmethod
+    def of_state(
+        cls, table: pa.Table | None, accumulators: list[tuple[GroupCall, Accumulator]]
+    ) -> _Open:
+        """Read them from the state."""
+        if table is None:
+            nothing = np.empty(0, np.int64)
+            return cls(nothing, nothing, nothing, [no_parts(a) for _, a in accumulators])
+        parts = [
+            [plain(table[f"{call.name}.{field.name}"]) for field in a.fields]
+            for call, a in accumulators
+        ]
+        numbers = (int64s(plain(table[name])) for name in ("key", START, LAST))
+        return cls(*numbers, parts)
+
+    def take(self, places: Int64Array) -> _Open:
+        """The windows at these places."""
+        if len(places) == len(self.keys) and bool((places[1:] > places[:-1]).all()):
+            return self  # all of them, as they are
+        chosen = pa.array(places)
+        parts = [[column.take(chosen) for column in columns] for columns in self.parts]
+        return _Open(self.keys[places], self.starts[places], self.lasts[places], parts)

@@ -1,0 +1,39 @@
+"""Lists as columns: taking list arrays apart and putting them together again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.windows.columns import Int64Array, stable_order
+from trimtab.engine.windows.slots import Slots
+
+
+def items_of(lists: pa.Array, slots: Slots) -> tuple[pa.Array, Slots]:
+    """All items of all lists, and the slot that each goes to when its list goes to `slots`."""
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    if len(offsets) == 0:  # a list array of length zero may have no offsets at all
+        return lists.values.slice(0, 0), Slots(np.empty(0, np.int64), slots.count)
+    values = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
+    return values, Slots(np.repeat(slots.ids, np.diff(offsets)), slots.count)
+
+
+def lists_by_slot(columns: Sequence[pa.Array], slots: Slots) -> list[pa.Array]:
+    """A list per slot of every column's items, in the order they come."""
+    order, starts = slots.ordered
+    places, offsets = pa.array(order), pa.array(starts, pa.int32())
+    return [pa.ListArray.from_arrays(offsets, column.take(places)) for column in columns]
+
+
+def sorted_within(slots: Slots, criteria: Sequence[Int64Array]) -> Int64Array:
+    """The permutation that sorts by slot and then by the criteria."""
+    return stable_order([slots.ids, *criteria], len(slots.ids))
+
+
+def rank_in_slot(ids: Int64Array) -> Int64Array:
+    """The place of every item in its slot, from 0; `ids` are sorted."""
+    places = np.arange(len(ids))
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])) if len(ids) else places
+    return places - np.repeat(starts, np.diff(np.append(starts, len(ids))))

@@ -1,0 +1,145 @@
+"""Exact sums of whole numbers and decimals: four digits of 32 bits, checked only when read.
+
+A sum may leave the range of its type on the way and come back: whether that is an error must not
+depend on the order of the rows, so only the final sum is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from trimtab.engine.windows.columns import FloatArray, Int64Array, int64s
+from trimtab.engine.windows.slots import Slots
+from trimtab.errors import MatchError
+
+WIDTH = 4
+MASK = 0xFFFFFFFF
+DIGITS_TYPE = pa.list_(pa.int64(), WIDTH)
+
+
+def digits_of(array: pa.Array) -> Int64Array:
+    """Every value as four digits, lowest first and the highest signed; nulls as zero."""
+    digits = np.empty((len(array), WIDTH), np.int64)
+    if pa.types.is_decimal128(array.type):
+        words = _words(array)
+        low, high = words[:, 0], words[:, 1]
+        if array.null_count:
+            known = array.is_valid().to_numpy(zero_copy_only=False)
+            low, high = np.where(known, low, 0), np.where(known, high, 0)
+    else:
+        low = int64s(array)
+        high = low >> 63
+    digits[:, 0], digits[:, 1] = low & MASK, (low >> 32) & MASK
+    digits[:, 2], digits[:, 3] = high & MASK, high >> 32
+    return digits
+
+
+def _words(array: pa.Array) -> Int64Array:
+    """The 64-bit words of decimals, low and high."""
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros((len(array), 2), np.int64)
+    words = np.frombuffer(data, np.int64).reshape(-1, 2)
+    return words[array.offset : array.offset + len(array)]
+
+
+@dataclass(frozen=True, slots=True)
+class WideSums:
+    """Many sums, a row of four digits each; all but the highest in [0, 2**32)."""
+
+    digits: Int64Array
+
+    @classmethod
+    def carried(cls, digits: Int64Array) -> WideSums:
+        """From digits that may have grown past 32 bits."""
+        digits = digits.copy()
+        for i in range(WIDTH - 1):
+            digits[:, i + 1] += digits[:, i] >> 32
+            digits[:, i] &= MASK
+        return cls(digits)
+
+    @classmethod
+    def of_arrow(cls, column: pa.Array) -> WideSums:
+        """Read them from their column."""
+        return cls(column.flatten().to_numpy(zero_copy_only=False).reshape(-1, WIDTH))
+
+    def to_arrow(self) -> pa.Array:
+        """Their column."""
+        flat = pa.array(np.ascontiguousarray(self.digits).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, WIDTH)
+
+    def gather(self, slots: Slots, values: Int64Array, rows: Slots) -> WideSums:
+        """Add these sums, and the digits of rows, up by slot."""
+        total = np.zeros((slots.count, WIDTH), np.int64)
+        _add(total, self.digits, slots.ids)
+        _add(total, values, rows.ids)
+        return WideSums.carried(total)
+
+    def as_type(self, kind: pa.DataType, filled: npt.NDArray[np.bool_]) -> pa.Array:
+        """The sums as `kind`, null where not `filled`.
+
+        Raises:
+            MatchError: `window.overflow`, where one does not fit.
+        """
+        low = self.digits[:, 0] | (self.digits[:, 1] << 32)
+        high = self.digits[:, 2] | (self.digits[:, 3] << 32)
+        small = high == low >> 63
+        # The highest digit is signed and 32 bits wide, unless the sum is past 128 bits.
+        small &= (self.digits[:, 3] >= -(2**31)) & (self.digits[:, 3] < 2**31)
+        if pa.types.is_decimal128(kind):
+            return _decimals(low, high, self.digits[:, 3], kind, filled)
+        if not bool(small[filled].all()):
+            raise MatchError(
+                "window.overflow",
+                f"a sum does not fit into {kind}",
+                "add up doubles instead: sum(cast(x AS DOUBLE))",
+            )
+        return pa.array(low, pa.int64(), mask=~filled).cast(kind)
+
+    def as_floats(self, scale: int = 0) -> FloatArray:
+        """The sums as doubles, each divided by 10**scale."""
+        total = np.zeros(len(self.digits))
+        for i in reversed(range(WIDTH)):
+            total = total * 2.0**32 + self.digits[:, i]
+        return total / 10.0**scale
+
+
+@njit(cache=True, nogil=True)
+def _add(total: Int64Array, values: Int64Array, ids: Int64Array) -> None:
+    """Add rows of digits up by slot. A digit has room for 2**31 of them."""
+    for i in range(ids.size):
+        for j in range(WIDTH):
+            total[ids[i], j] += values[i, j]
+
+
+def _decimals(
+    low: Int64Array,
+    high: Int64Array,
+    top: Int64Array,
+    kind: pa.DataType,
+    filled: npt.NDArray[np.bool_],
+) -> pa.Array:
+    """Decimals from their words."""
+    words = np.ascontiguousarray(np.stack([low, high], axis=1))
+    words[~filled] = 0
+    valid = pa.array(filled).buffers()[1]
+    wide = pa.decimal128(38, kind.scale)
+    array = pa.Array.from_buffers(wide, len(low), [valid, pa.py_buffer(words)])
+    fits = bool(((top >= -(2**31)) & (top < 2**31))[filled].all())
+    try:
+        array.validate(full=True)
+        array = array.cast(kind)
+    except pa.ArrowInvalid:
+        fits = False
+    if not fits:
+        raise MatchError(
+            "window.overflow",
+            f"a sum does not fit into {kind}",
+            "add up doubles instead: sum(cast(x AS DOUBLE))",
+        )
+    return array

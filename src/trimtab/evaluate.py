@@ -1,0 +1,182 @@
+"""`evaluate`: a query over Arrow tables, on the same programs that run on a cluster, without one.
+
+For notebooks, tests and anything that fits one machine. The input may be cut into batches; the answer stays the same.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
+from trimtab.errors import InputError
+from trimtab.language.compile import compile_query
+from trimtab.language.compiled import Query
+from trimtab.language.intervals import amount
+from trimtab.language.running import operator_of
+
+
+def evaluate(
+    sql: str,
+    tables: Mapping[str, Any],
+    *,
+    cuts: Iterable[int] | None = None,
+    event_time: str | None = None,
+    delay: str | datetime.timedelta | None = None,
+    fold_labels: bool = True,
+) -> pa.Table:
+    """Run a query over tables and return its rows.
+
+    Args:
+        sql: One SELECT: MATCH_RECOGNIZE, windows, or row-wise.
+        tables: Tables by name: Arrow, pandas, polars, or anything with the Arrow interface.
+        cuts: Row numbers, in order of arrival, where one batch ends and its state is carried to the next.
+        event_time: The column with the time of each event. It turns on watermarks: rows wait until no earlier one can
+            come, and rows older than the watermark when their batch starts are late and dropped.
+        delay: How late rows may be, such as "2 seconds"; by default not at all.
+        fold_labels: Whether CLASSIFIER() gives unquoted labels in upper case, as the standard has it.
+
+    The end of the input closes what is open.
+
+    >>> ticks = pa.table({"ts": [1, 2, 3, 4], "price": [10, 8, 7, 9]})
+    >>> evaluate('''
+    ...     SELECT * FROM ticks MATCH_RECOGNIZE (
+    ...       ORDER BY ts
+    ...       MEASURES S.price AS top, LAST(D.price) AS bottom, U.price AS back
+    ...       PATTERN (S D+ U)
+    ...       DEFINE D AS D.price < PREV(D.price), U AS U.price > PREV(U.price)
+    ...     )''', {"ticks": ticks}).to_pylist()
+    [{'top': 10, 'bottom': 7, 'back': 9}]
+    """
+    inputs = {name: as_arrow(name, table) for name, table in tables.items()}
+    query = compile_query(
+        sql,
+        {name: table.schema for name, table in inputs.items()},
+        fold_labels=fold_labels,
+        event_time=event_time,
+    )
+    table = inputs[query.source]
+    edges = _edges(cuts, table.num_rows)
+    delay_us = _delay_us(delay)
+    if delay_us and event_time is None:
+        raise InputError("input.delay", "a delay needs an event_time", "name the column with the time of each event")
+    rows = query.intake.run(table)
+    if query.operator is None:
+        return query.finish.run(rows)
+    times = None if event_time is None else _event_times(table, event_time)
+    outputs = _batches(query, operator_of(query), rows, edges, times, delay_us)
+    return query.finish.run(outputs)
+
+
+def _batches(
+    query: Query, operator: Operator, rows: pa.Table, edges: list[int], times: Any, delay_us: int
+) -> pa.Table:
+    """Feed the batches one after another and gather what comes out."""
+    arrival = rows.column(ARRIVAL).to_numpy()
+    if times is None and len(edges) > 2:
+        _check_order(query, rows, edges)
+    state: State = {}
+    outputs: list[pa.Table] = []
+    newest: int | None = None  # the largest event time of all batches so far
+    for start, end in zip(edges, edges[1:], strict=False):
+        inside = np.flatnonzero((arrival >= start) & (arrival < end)) if len(edges) > 2 else None
+        batch = rows if inside is None else rows.take(pa.array(inside))
+        closing = end == edges[-1]
+        watermark = None
+        if times is not None:
+            own = times[start:end]
+            if newest is not None and batch.num_rows:
+                # Late is what is older than the watermark was when the batch began.
+                on_time = times[batch.column(ARRIVAL).to_numpy()] >= newest - delay_us
+                batch = batch.filter(pa.array(on_time))
+            if len(own):
+                newest = int(own.max()) if newest is None else max(newest, int(own.max()))
+            # A batch's own rows may let matches out earlier, but never make rows of that batch late.
+            watermark = None if newest is None else newest - delay_us
+        output, state = operator.advance(batch, state, Moment(watermark, closing))
+        outputs.append(output)
+    return pa.concat_tables(outputs)
+
+
+def _edges(cuts: Iterable[int] | None, rows: int) -> list[int]:
+    wanted = [] if cuts is None else list(cuts)
+    for cut in wanted:
+        if not isinstance(cut, (int, np.integer)) or not 0 <= cut <= rows:
+            raise InputError("input.cuts", f"a cut at {cut!r} is not a row number from 0 to {rows}")
+    if sorted(wanted) != wanted:
+        raise InputError("input.cuts", "cuts must be in ascending order")
+    return [0, *(int(c) for c in wanted), rows]
+
+
+def _delay_us(delay: str | datetime.timedelta | None) -> int:
+    """A length of time as it may be handed over: "2 seconds", a timedelta, nothing."""
+    if isinstance(delay, str):
+        number, _, unit = delay.strip().partition(" ")
+        length = amount(number, unit.strip())
+    else:
+        length = delay or datetime.timedelta()
+    if length is None or length < datetime.timedelta():
+        raise InputError("input.delay", f"{delay!r} is not a length of time", 'write for example "2 seconds"')
+    return length // datetime.timedelta(microseconds=1)
+
+
+def _event_times(table: pa.Table, column: str) -> Any:
+    from trimtab.engine.binding import times_us
+
+    names = {name.lower(): name for name in table.column_names}
+    if column.lower() not in names:
+        raise InputError("input.event-time", f"there is no column {column}", f"columns are {', '.join(table.column_names)}")
+    found = table.column(names[column.lower()])
+    if not (pa.types.is_timestamp(found.type) or pa.types.is_date(found.type)):
+        raise InputError(
+            "input.event-time", f"column {column} is {found.type}, not a time", "cast it to TIMESTAMP"
+        )
+    times, nulls = times_us(found)
+    if nulls is not None:
+        raise InputError("input.null-time", f"column {column} has a null", "filter such rows out first")
+    return times
+
+
+def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
+    """Without watermarks a row must not come before rows of an earlier batch: they are decided already."""
+    from trimtab.engine.grouping import in_order, key_codes
+
+    order = getattr(query.operator, "order", ())
+    partition = getattr(query.operator, "partition", ())
+    if not order or not rows.num_rows:
+        return
+    batch = np.searchsorted(np.array(edges[1:-1]), rows.column(ARRIVAL).to_numpy(), side="right")
+    codes, _ = key_codes([rows.column(c) for c in partition], rows.num_rows)
+    sorted_rows = in_order([rows.column(k.column) for k in order], order)
+    sequence = np.arange(rows.num_rows) if sorted_rows is None else sorted_rows
+    grouped = sequence[np.argsort(codes[sequence], kind="stable")]
+    same = codes[grouped[1:]] == codes[grouped[:-1]]
+    if np.any(same & (batch[grouped[1:]] < batch[grouped[:-1]])):
+        raise InputError(
+            "input.out-of-order",
+            "a row comes in a later batch than rows that it is ordered before",
+            "give event_time and a delay, so that rows wait for earlier ones",
+        )
+
+
+def as_arrow(name: str, table: Any) -> pa.Table:
+    """Any table with the Arrow interface (or a pandas frame) as an Arrow table."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if type(table).__module__.split(".")[0] == "pandas":
+        return pa.Table.from_pandas(table, preserve_index=False)
+    if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+        return pa.table(table)
+    if isinstance(table, Mapping):
+        return pa.table(dict(table))
+    raise InputError(
+        "input.table",
+        f"table {name} is a {type(table).__name__}",
+        "hand over an Arrow, pandas or polars table, or anything with __arrow_c_stream__",
+    )

@@ -1,0 +1,28 @@
+"""A compiled query: what to compute of each row, the operator that crosses rows, and how its output is finished.
+
+`language.windows.compile_windows(select, context)` gives the same last two parts, `(operator, finish)`, for windows;
+the intake is what was added to the context on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.engine.query import MatchQuery
+from trimtab.language.local import Finish, Intake
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked query, ready to run: plain data that pickles.
+
+    `source` is the table that it reads. The intake runs first, then the operator over its output, then the finish
+    over the operator's. `operator` None: a row-wise SELECT, whose intake feeds the finish.
+    """
+
+    sql: str
+    source: str
+    intake: Intake
+    operator: MatchQuery | Any | None
+    finish: Finish

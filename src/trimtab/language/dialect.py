@@ -1,0 +1,254 @@
+"""Spark's SQL and one more clause: MATCH_RECOGNIZE as ISO 9075-2 writes it, with WITHIN behind PATTERN.
+
+The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out before. RUNNING and FINAL become `Framed`
+nodes around a call, and the functions that mean something of their own inside MATCH_RECOGNIZE stay plain calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+
+class MatchRecognize(exp.Expression):
+    """The clause, taken apart; names of labels are identifiers with their places."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "partition_by": False,
+        "order": False,
+        "measures": False,  # Measure
+        "rows": False,  # Var, upper case
+        "skip": False,  # Skip
+        "pattern": False,  # Literal: the offset of the pattern's text
+        "within": False,
+        "subset": False,  # Subset
+        "define": False,  # Define
+        "alias": False,
+    }
+
+
+class Measure(exp.Expression):
+    """`this AS alias` in MEASURES; the alias may have been forgotten."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
+
+
+class Skip(exp.Expression):
+    """AFTER MATCH SKIP: `kind` is PAST LAST ROW, TO NEXT ROW, FIRST or LAST; `this` the label."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False, "kind": True}
+
+
+class Subset(exp.Expression):
+    """`this = (expressions)` in SUBSET."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True}
+
+
+class Define(exp.Expression):
+    """`this AS condition` in DEFINE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "condition": True}
+
+
+class Length(exp.Expression):
+    """The bound of WITHIN: a number or an interval, and the unit that followed it."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
+
+
+class Framed(exp.Expression):
+    """RUNNING or FINAL in front of a call."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
+
+
+# The calls that must come through with all their arguments, whatever Spark means by them elsewhere.
+PLAIN_CALLS = frozenset(
+    """ANY_VALUE APPROX_COUNT_DISTINCT ARBITRARY ARG_MAX ARG_MIN ARRAY_AGG AVG BOOL_AND BOOL_OR CLASSIFIER
+    COLLECT_LIST COUNT EVERY FIRST FIRST_VALUE LAST LAST_VALUE MATCH_NUMBER MAX MAX_BY MEAN MIN MIN_BY NEXT
+    PREV SOME STD STDDEV STDDEV_POP STDDEV_SAMP SUM VARIANCE VAR_POP VAR_SAMP""".split()
+)
+
+
+def _plain_call(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    return lambda args: exp.Anonymous(this=name, expressions=args)
+
+
+class TrimtabParser(SparkParser):
+    """Spark's parser with the clause."""
+
+    MATCH_FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+        **SparkParser.FUNCTIONS,
+        **{name: _plain_call(name) for name in PLAIN_CALLS},
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_match = False
+
+    def _parse_function_call(
+        self,
+        functions: dict[str, Callable[..., exp.Expr]] | None = None,
+        anonymous: bool = False,
+        optional_parens: bool = True,
+        any_token: bool = False,
+    ) -> exp.Expr | None:
+        first = self._curr
+        if self._in_match and functions is None:
+            functions = self.MATCH_FUNCTIONS
+        found = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        if found is not None:
+            # sqlglot marks the name only; errors underline the whole call.
+            found.update_positions(first)
+            found.meta["stop"] = self._prev.end + 1
+        return found
+
+    def _parse_column(self) -> exp.Expr | None:
+        if not (self._in_match and self._at_frame()):
+            return super()._parse_column()
+        start = self._curr
+        self._advance()
+        call = self._parse_function(any_token=True)
+        framed = self.expression(Framed(this=call, kind=start.text.upper()), token=start)
+        return self._parse_column_ops(framed)
+
+    def _at_frame(self) -> bool:
+        """Whether RUNNING or FINAL stands here as a prefix, and not as a name."""
+        if self._curr.text.upper() not in ("RUNNING", "FINAL"):
+            return False
+        following = self._tokens[self._index + 1 : self._index + 3]
+        return (
+            self._curr.token_type == TokenType.VAR
+            and len(following) == 2
+            and following[0].text.isidentifier()
+            and following[1].token_type == TokenType.L_PAREN
+        )
+
+    def _parse_match_recognize(self) -> Any:
+        if not self._match(TokenType.MATCH_RECOGNIZE):
+            return None
+        start = self._prev
+        outer, self._in_match = self._in_match, True
+        self._match_l_paren()
+        clause = MatchRecognize(
+            partition_by=self._parse_partition_by(),
+            order=self._parse_order(),
+            measures=self._parse_csv(self._parse_measure)
+            if self._match_text_seq("MEASURES")
+            else [],
+            rows=self._parse_rows_per_match(),
+            skip=self._parse_skip(),
+            pattern=self._parse_pattern_place(),
+        )
+        within = self._parse_within()
+        subsets = self._parse_csv(self._parse_subset) if self._match_text_seq("SUBSET") else []
+        clause.set("subset", subsets)
+        clause.set("within", within or self._parse_within())
+        defines = self._parse_csv(self._parse_define) if self._match_text_seq("DEFINE") else []
+        clause.set("define", defines)
+        self._match_r_paren()
+        self._in_match = outer
+        clause.set("alias", self._parse_table_alias())
+        return self.expression(clause, token=start)
+
+    def _parse_measure(self) -> exp.Expr | None:
+        value = self._parse_disjunction()
+        if value is None:
+            return None
+        alias = self._parse_name() if self._match(TokenType.ALIAS) else None
+        return self.expression(Measure(this=value, alias=alias))
+
+    def _parse_name(self) -> exp.Expr:
+        name = self._parse_id_var(any_token=True)
+        if not isinstance(name, exp.Identifier):
+            self.raise_error("Expected a name")
+            return exp.to_identifier("")
+        return name
+
+    def _parse_rows_per_match(self) -> exp.Expr | None:
+        if self._match_text_seq("ONE", "ROW", "PER", "MATCH"):
+            return exp.var("ONE ROW PER MATCH")
+        if not self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
+            return None
+        for words in (("OMIT", "EMPTY", "MATCHES"), ("WITH", "UNMATCHED", "ROWS")):
+            if self._match_text_seq(*words):
+                return exp.var("ALL ROWS PER MATCH " + " ".join(words))
+        self._match_text_seq("SHOW", "EMPTY", "MATCHES")
+        return exp.var("ALL ROWS PER MATCH SHOW EMPTY MATCHES")
+
+    def _parse_skip(self) -> exp.Expr | None:
+        if not self._match_text_seq("AFTER", "MATCH", "SKIP"):
+            return None
+        if self._match_text_seq("PAST", "LAST", "ROW"):
+            return self.expression(Skip(kind="PAST LAST ROW"))
+        if not self._match_text_seq("TO"):
+            self.raise_error("Expected PAST LAST ROW or TO after AFTER MATCH SKIP")
+        if self._match_text_seq("NEXT", "ROW"):
+            return self.expression(Skip(kind="TO NEXT ROW"))
+        kind = "LAST"
+        # FIRST and LAST may themselves be labels: they are when PATTERN comes next.
+        is_label = self._next is None or self._next.text.upper() == "PATTERN"
+        if not is_label and self._match_texts(("FIRST", "LAST")):
+            kind = self._prev.text.upper()
+        return self.expression(Skip(this=self._parse_name(), kind=kind))
+
+    def _parse_pattern_place(self) -> exp.Expr | None:
+        if not self._match_text_seq("PATTERN"):
+            return None
+        if not self._match(TokenType.L_PAREN):
+            self.raise_error("Expected ( after PATTERN")
+        place = exp.Literal.number(self._prev.end + 1)
+        self._match_r_paren()
+        return place
+
+    def _parse_within(self) -> exp.Expr | None:
+        if not self._match_text_seq("WITHIN"):
+            return None
+        start = self._prev
+        value = self._parse_interval() or self._parse_unary()
+        if value is None:
+            self.raise_error("Expected a length of time after WITHIN")
+        stop = self._prev
+        unit = None
+        if self._curr and self._curr.text.upper() not in ("SUBSET", "DEFINE", ")"):
+            unit = self._parse_var(any_token=True)
+            stop = self._prev
+        length = self.expression(Length(this=value, unit=unit))
+        first = self._tokens[self._tokens.index(start) + 1]
+        length.update_positions(first)
+        length.meta["stop"] = stop.end + 1
+        return length
+
+    def _parse_subset(self) -> exp.Expr | None:
+        name = self._parse_name()
+        if not self._match(TokenType.EQ):
+            self.raise_error("Expected = in SUBSET")
+        members = self._parse_wrapped_csv(self._parse_name)
+        return self.expression(Subset(this=name, expressions=members))
+
+    def _parse_define(self) -> exp.Expr | None:
+        name = self._parse_name()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expected AS in DEFINE")
+        condition = self._parse_disjunction()
+        if condition is None:
+            self.raise_error("Expected a condition in DEFINE")
+        return self.expression(Define(this=name, condition=condition))
+
+
+class Trimtab(Spark):
+    """Spark SQL with MATCH_RECOGNIZE."""
+
+    class Tokenizer(Spark.Tokenizer):
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **Spark.Tokenizer.KEYWORDS,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+        }
+
+    Parser = TrimtabParser

@@ -1,0 +1,194 @@
+"""Row-local pieces of an expression, computed once per row before the engine runs.
+
+A piece whose references all land on one place needs no engine: the intake computes it for every row, and the engine
+reads the answer at the place, as one `RowValue`. Constants are folded here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from trimtab.engine.expression import HERE, Const, Place, RowValue, Source
+from trimtab.language import duck, oracle
+from trimtab.language.calls import retyped
+from trimtab.language.intervals import interval_length
+from trimtab.language.relation import enclosed
+from trimtab.language.resolve import Computed, LabelOf, Leaf
+from trimtab.language.scope import Scope
+from trimtab.language.types import DURATION
+
+# A null operand makes these null, so they need no asking for their value where there is no row.
+_STRICT = (
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Mod,
+    exp.IntDiv,
+    exp.Neg,
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Like,
+    exp.ILike,
+    exp.Not,
+    exp.Paren,
+    exp.Cast,
+    exp.Lower,
+    exp.Upper,
+    exp.Length,
+    exp.Trim,
+    exp.Substring,
+    exp.Abs,
+    exp.Sqrt,
+    exp.Ln,
+    exp.Exp,
+    exp.Pow,
+    exp.Floor,
+    exp.Ceil,
+    exp.Round,
+    exp.DPipe,
+    exp.DateDiff,
+    exp.TimestampDiff,
+    exp.TsOrDsToDate,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Where the values of an expression come from: places of rows, and whether the engine computes any."""
+
+    places: frozenset[Place]
+    computed: bool
+
+    @property
+    def only_place(self) -> Place | None:
+        """The place, if there is just one and nothing else."""
+        return next(iter(self.places)) if len(self.places) == 1 and not self.computed else None
+
+    @property
+    def constant(self) -> bool:
+        """Whether nothing in it varies."""
+        return not self.places and not self.computed
+
+
+def facts_of(node: exp.Expr) -> Facts:
+    """What a resolved expression is made of."""
+    places, computed = set(), False
+    for part in node.walk(prune=lambda each: isinstance(each, Leaf)):
+        if isinstance(part, Leaf):
+            places.add(part.args["place"])
+        elif isinstance(part, Computed):
+            computed = True
+    return Facts(frozenset(places), computed)
+
+
+@dataclass(frozen=True, slots=True)
+class Hoister:
+    """Makes `RowValue`s of pieces; `label` is the label under definition, None in MEASURES."""
+
+    scope: Scope
+    label: int | None = None
+
+    def hoist(self, node: exp.Expr, place: Place, *, own_label: bool = True) -> RowValue:
+        """The piece as a value read at the place that all its leaves have.
+
+        `own_label`: the row at HERE is the one under definition, whose label is known.
+        """
+        value = _without_leaves(node, lambda leaf: leaf.this)
+        if any(isinstance(part, LabelOf) for part in value.walk()):
+            if place == HERE and self.label is not None and own_label:
+                value = _labelled(value, self.scope.shown[self.label])
+                sources, type_ = self._single(value)
+            else:
+                sources, type_ = self._by_label(value, place)
+        else:
+            sources, type_ = self._single(value)
+        return RowValue(place, sources, Const(self._default(node), type_), type_)
+
+    def _single(self, value: exp.Expr) -> tuple[tuple[Source, ...], pa.DataType]:
+        source, type_ = self._source(value)
+        return (source,), type_
+
+    def _source(self, value: exp.Expr) -> tuple[Source, pa.DataType]:
+        if value.find(exp.Column) is None:
+            const = self.constant(value)
+            return const, const.type
+        context = self.scope.context
+        return context.add_typed(value)
+
+    def _by_label(self, value: exp.Expr, place: Place) -> tuple[tuple[Source, ...], pa.DataType]:
+        """A source for each label, and one for a row that is mapped to none."""
+        found: list[tuple[Source, pa.DataType] | None] = []
+        for number, shown in enumerate(self.scope.shown):
+            possible = place.shift or place.labels is None or number in place.labels
+            found.append(self._source(_labelled(value, shown)) if possible else None)
+        found.append(self._source(_labelled(value, None)))
+        types = [type_ for type_ in (each[1] for each in found if each) if type_ != pa.null()]
+        type_ = types[0] if types else pa.null()
+        sources: list[Source] = []
+        for each in found:
+            source = each[0] if each else Const(None, type_)
+            sources.append(retyped(source, type_) if isinstance(source, Const) else source)
+        return tuple(sources), type_
+
+    def _default(self, node: exp.Expr) -> object:
+        """The piece's value where there is no row: every leaf is null then."""
+        if _is_null_over_nulls(node):
+            return None
+        context = self.scope.context
+        types: list[tuple[str, pa.DataType]] = []
+
+        def number(leaf: Leaf) -> exp.Expr:
+            labelled = _labelled(leaf.this, "")
+            constant = labelled.find(exp.Column) is None
+            type_ = self.constant(labelled).type if constant else context.type_of(labelled)
+            types.append((f"leaf{len(types)}", type_))
+            return exp.column(types[-1][0])
+
+        return oracle.value_over_nulls(context.sql, _without_leaves(node, number), types)
+
+    def constant(self, node: exp.Expr) -> Const:
+        """An expression in which nothing varies."""
+        if (length := interval_length(node)) is not None:
+            return Const(length, DURATION)
+        sql = self.scope.context.sql
+        value, type_ = oracle.constant(sql, node)
+        return Const(value, type_)
+
+
+def _without_leaves(node: exp.Expr, replacement: Callable[[Leaf], exp.Expr]) -> exp.Expr:
+    def change(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, Leaf):
+            return part
+        new = replacement(part)
+        return enclosed(new) if part.parent else new.copy()
+
+    return duck.bottom_up(node, change)
+
+
+def _labelled(node: exp.Expr, shown: str | None) -> exp.Expr:
+    """The expression for a row that is mapped to a label, or to none."""
+    null = exp.cast(exp.null(), "string", dialect="spark")
+    literal = null if shown is None else exp.Literal.string(shown)
+    return duck.bottom_up(node, lambda part: literal.copy() if isinstance(part, LabelOf) else part)
+
+
+def _is_null_over_nulls(node: exp.Expr) -> bool:
+    match node:
+        case Leaf():
+            return True
+        case exp.And() | exp.Or():
+            return _is_null_over_nulls(node.this) and _is_null_over_nulls(node.expression)
+        case exp.In() | exp.Between():
+            return _is_null_over_nulls(node.this)
+        case _ if isinstance(node, _STRICT):
+            return any(_is_null_over_nulls(part) for part in node.iter_expressions())
+    return False

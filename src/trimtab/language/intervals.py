@@ -1,0 +1,85 @@
+"""Lengths of time as they are written: INTERVAL '1' HOUR, INTERVAL 90 MINUTES, '1 02:30' DAY TO MINUTE."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from decimal import Decimal
+
+from sqlglot import exp
+
+from trimtab.language.calls import unit_length
+
+_SPAN = re.compile(r"(?P<sign>[+-]?)(?:(?P<day>\d+)\s+)?(?P<clock>\d+(?::\d+)*(?:\.\d+)?)")
+_CLOCK = ("DAY", "HOUR", "MINUTE", "SECOND")
+
+
+def interval_length(node: exp.Expr) -> datetime.timedelta | None:
+    """The length of an interval literal, None if it is none or has no fixed length.
+
+    >>> from sqlglot import parse_one
+    >>> interval_length(parse_one("INTERVAL '90' MINUTE", read="spark"))
+    datetime.timedelta(seconds=5400)
+    """
+    match node:
+        case exp.Paren():
+            return interval_length(node.this)
+        case exp.Neg():
+            inner = interval_length(node.this)
+            return None if inner is None else -inner
+        case exp.Add() | exp.Sub():
+            left, right = interval_length(node.this), interval_length(node.expression)
+            if left is None or right is None:
+                return None
+            return left + right if isinstance(node, exp.Add) else left - right
+        case exp.Interval():
+            return _literal(node)
+    return None
+
+
+def _literal(node: exp.Interval) -> datetime.timedelta | None:
+    unit, value = node.args.get("unit"), node.this
+    negative = isinstance(value, exp.Neg)
+    text = value.this.name if negative else getattr(value, "name", "")
+    if isinstance(unit, exp.IntervalSpan):
+        length = _span(text, unit.this.name.upper(), unit.expression.name.upper())
+    elif isinstance(unit, exp.Var):
+        length = amount(text, unit.name)
+    else:
+        length = None
+    return -length if length is not None and negative else length
+
+
+def amount(text: str, unit: str) -> datetime.timedelta | None:
+    """So many units; None if that is no fixed length, or more than there is time."""
+    one = unit_length(unit)
+    if one is None or not re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) or len(text) > 30:
+        return None
+    # Decimal, because a float of seconds isn't exact to the microsecond.
+    micros = Decimal(text.strip()) * (one // datetime.timedelta(microseconds=1))
+    return _timedelta(int(micros))
+
+
+def _span(text: str, first: str, last: str) -> datetime.timedelta | None:
+    """`'1 02:30' DAY TO MINUTE`: the units from the first to the last, biggest first."""
+    found = _SPAN.fullmatch(text.strip())
+    if found is None or first not in _CLOCK or last not in _CLOCK or len(text) > 30:
+        return None
+    units = _CLOCK[_CLOCK.index(first) : _CLOCK.index(last) + 1]
+    numbers = [*([found["day"]] if found["day"] else []), *found["clock"].split(":")]
+    if len(numbers) != len(units):
+        return None
+    parts = [amount(number, unit) for number, unit in zip(numbers, units, strict=True)]
+    total = datetime.timedelta()
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return -total if found["sign"] == "-" else total
+
+
+def _timedelta(micros: int) -> datetime.timedelta | None:
+    try:
+        return datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        return None

@@ -1,0 +1,63 @@
+"""Mistakes in a query's text: find the place of a syntax node, and say what was probably meant.
+
+sqlglot leaves offsets on the leaves it parsed; the place of a larger node is the stretch from its first leaf to its
+last. Nothing here decides what is wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from trimtab.errors import QueryError
+
+Span = tuple[int, int]
+"""Character offsets into the query's text, the second exclusive."""
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """Where a node stands in the text, or None for one that was made up.
+
+    >>> from sqlglot import parse_one
+    >>> span_of(parse_one("SELECT a + price FROM t").expressions[0])
+    (7, 16)
+    """
+    start, stop = -1, -1
+    for part in node.walk():
+        meta = part.meta
+        if "start" not in meta:
+            continue
+        start = meta["start"] if start < 0 else min(start, meta["start"])
+        stop = max(stop, meta.get("stop", meta["end"] + 1))
+    return None if start < 0 else (start, stop)
+
+
+def mistake(
+    sql: str, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = ""
+) -> QueryError:
+    """The error for a place in a query; without a place the first character is underlined."""
+    if isinstance(at, exp.Expr):
+        at = _nearest_span(at)
+    start, stop = at or (0, min(1, len(sql)))
+    return QueryError(code, message, sql, start, stop, hint)
+
+
+def _nearest_span(node: exp.Expr | None) -> Span | None:
+    while node is not None:
+        if span := span_of(node):
+            return span
+        node = node.parent
+    return None
+
+
+def did_you_mean(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
+    """A hint with the nearest of the candidates, or `otherwise`.
+
+    >>> did_you_mean("prise", ["price", "quantity"])
+    'did you mean price?'
+    """
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean {by_lower[near[0]]}?" if near else otherwise

@@ -1,0 +1,143 @@
+"""The type oracle: what an expression is, asked of the rules first and of DuckDB where they don't know.
+
+It also notices the mistakes that only a function library can: names of functions that don't exist, operands of types
+that don't go together. And it folds constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+
+from trimtab.errors import QueryError
+from trimtab.language import duck
+from trimtab.language.fold import fold
+from trimtab.language.mistakes import did_you_mean, mistake
+from trimtab.language.types import infer
+
+_NOT_ROW_LOCAL: tuple[tuple[type[exp.Expr], str], ...] = (
+    (exp.Query, "a sub-query"),
+    (exp.Subquery, "a sub-query"),
+    (exp.Window, "a window function"),
+    (exp.AggFunc, "an aggregate"),
+    (exp.Explode, "a function that makes rows"),
+    (exp.Unnest, "a function that makes rows"),
+    (exp.Star, "a star"),
+    (exp.Filter, "FILTER"),
+    (exp.IgnoreNulls, "IGNORE NULLS"),
+    (exp.RespectNulls, "RESPECT NULLS"),
+    (exp.WithinGroup, "WITHIN GROUP"),
+    (exp.Order, "ORDER BY"),
+    (exp.Distinct, "DISTINCT"),
+    (exp.Placeholder, "a placeholder"),
+    (exp.Parameter, "a parameter"),
+)
+Answer = TypeVar("Answer")
+
+
+def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
+    """The Arrow type of a row-local expression over the columns of a schema.
+
+    Raises QueryError with the place in `sql` underlined.
+    """
+    check_row_local(sql, expression)
+
+    def column(node: exp.Column) -> pa.DataType | None:
+        at = schema.get_field_index(node.name)
+        return schema.types[at] if at >= 0 else None
+
+    known = infer(expression, column)
+    if known is not None:
+        return known
+    return _asked(
+        sql, expression, lambda: _described(duck.translate_tree(expression, schema), schema)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _described(translated: str, schema: pa.Schema) -> pa.DataType:
+    (answer,) = duck.run_translated(schema.empty_table(), [translated])
+    return answer.type
+
+
+def check_row_local(sql: str, expression: exp.Expr) -> None:
+    """Raise `query.row-wise` where the expression needs more than one row."""
+    for node in expression.walk():
+        check_node(sql, node)
+
+
+def check_node(sql: str, node: exp.Expr) -> None:
+    """As `check_row_local`, of a node without its operands."""
+    for kind, what in _NOT_ROW_LOCAL:
+        if isinstance(node, kind):
+            message = f"{what} can't stand here: the expression is computed row by row"
+            raise mistake(sql, "query.row-wise", message, node)
+
+
+def constant(sql: str, expression: exp.Expr) -> tuple[object, pa.DataType]:
+    """The value and type of an expression without columns."""
+    known = fold(expression)
+    if known is not None:
+        return known
+    check_row_local(sql, expression)
+    nothing = pa.schema([])
+
+    def ask() -> tuple[object, pa.DataType]:
+        one_row = pa.table({"unused": pa.nulls(1)})
+        (answer,) = duck.run_translated(one_row, [duck.translate_tree(expression, nothing)])
+        return answer[0].as_py(), answer.type
+
+    return _asked(sql, expression, ask)
+
+
+def value_over_nulls(
+    sql: str, expression: exp.Expr, types: Sequence[tuple[str, pa.DataType]]
+) -> object:
+    """The value of an expression where all its columns are null."""
+    schema = pa.schema(list(types))
+    row = pa.table([pa.nulls(1, type_) for _, type_ in types], schema=schema)
+
+    def ask() -> object:
+        (answer,) = duck.run_translated(row, [duck.translate_tree(expression, schema)])
+        return answer[0].as_py()
+
+    return _asked(sql, expression, ask)
+
+
+def _asked(sql: str, expression: exp.Expr, question: Callable[[], Answer]) -> Answer:
+    """DuckDB's answer, or its complaint as one of ours."""
+    import duckdb  # by now it is needed
+
+    try:
+        return question()
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise _complaint(sql, expression, str(error)) from error
+
+
+def _complaint(sql: str, expression: exp.Expr, text: str) -> QueryError:
+    first = text.split("\n", 1)[0]
+    if found := re.search(r"Function with name \"?(\w+)\"? does not exist", text):
+        name = found[1]
+        node = next((f for f in expression.find_all(exp.Func) if _is_called(f, name)), expression)
+        hint = did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
+        return mistake(sql, "query.function", f"there is no function {name}", node, hint)
+    message = re.sub(r"^\w+ Error: ", "", first).rstrip(".")
+    return mistake(sql, "query.type", f"this can't be computed: {message}", expression)
+
+
+def _is_called(function: exp.Func, name: str) -> bool:
+    if isinstance(function, exp.Anonymous):
+        return function.name.lower() == name.lower()
+    return name.upper() in function.sql_names()
+
+
+@lru_cache(maxsize=1)
+def known_functions() -> tuple[str, ...]:
+    """Names of Spark's functions, for hints."""
+    return tuple(name.lower() for name in SparkParser.FUNCTIONS if name.isidentifier())

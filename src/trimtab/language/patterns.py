@@ -1,0 +1,311 @@
+"""Row patterns: from text to the tree that the engine runs.
+
+A small lexer and a recursive descent over the grammar of ISO 9075-2, with the one new word TIMEOUT. Labels get their
+numbers in the order in which they are first written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trimtab.engine.pattern import (
+    Alternate,
+    Anchor,
+    At,
+    Concat,
+    Exclude,
+    Label,
+    Pattern,
+    Permute,
+    Quantify,
+)
+from trimtab.errors import QueryError
+from trimtab.language.mistakes import Span, mistake
+
+MAX_OCCURRENCES = 10_000  # the engine makes a state of each
+MAX_PERMUTED = 8
+MAX_DEPTH = 100
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space> \s+ | --[^\n]* | /\*.*?\*/ )
+    | (?P<quoted> `(?:[^`]|``)+` )
+    | (?P<name> [^\W\d]\w* )
+    | (?P<number> \d+ )
+    | (?P<mark> \{- | -\} | [(){}|*+?,^$] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_STARTS = {"(", "{-", "^", "$"}
+_ANCHORS = {"^": Anchor.START, "$": Anchor.END}
+_SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A label as it is written; `identity` is what two spellings of the same label share."""
+
+    identity: str
+    written: str
+    span: Span
+
+
+def identity(name: str, quoted: bool) -> str:
+    """Unquoted labels are the same in any case, quoted ones are exactly what they are."""
+    return name if quoted else name.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPattern:
+    """The tree, and its labels: `labels[i]` is what `Label(i)` stands for."""
+
+    pattern: Pattern
+    labels: tuple[Name, ...]
+
+    def exclusion(self) -> bool:
+        """Whether there is a `{- ... -}` in it."""
+        return any(isinstance(part, Exclude) for part in walk(self.pattern))
+
+    def waits(self) -> bool:
+        """Whether the word TIMEOUT is in it."""
+        return any(part == At(Anchor.TIMEOUT) for part in walk(self.pattern))
+
+
+def walk(pattern: Pattern) -> Iterator[Pattern]:
+    """The pattern and all its parts."""
+    yield pattern
+    match pattern:
+        case Concat(items) | Alternate(items) | Permute(items):
+            for item in items:
+                yield from walk(item)
+        case Quantify(item=item) | Exclude(item):
+            yield from walk(item)
+
+
+def parse_pattern(sql: str, start: int, text: str) -> ParsedPattern:
+    """Parse the text that stands in `sql` at `start`.
+
+    >>> parse_pattern("A b+?", 0, "A b+?").pattern
+    Concat(items=(Label(index=0), Quantify(item=Label(index=1), low=1, high=None, greedy=False)))
+
+    Raises QueryError `query.syntax`, `query.quantifier` or `query.too-large`.
+    """
+    parser = _Parser(sql, start, _tokens(sql, start, text), start + len(text))
+    pattern = parser.whole()
+    return ParsedPattern(pattern, tuple(parser.labels.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    stop: int
+
+
+def _tokens(sql: str, start: int, text: str) -> list[_Token]:
+    tokens, at = [], 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            place = (start + at, start + at + 1)
+            raise mistake(sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text))
+        if found.lastgroup != "space":
+            kind = str(found.lastgroup)
+            tokens.append(_Token(kind, found[0], start + at, start + found.end()))
+        at = found.end()
+    return tokens
+
+
+def _hint(text: str) -> str:
+    """A clause inside the pattern means that its parenthesis was closed too late."""
+    found = re.search(r"\b(DEFINE|SUBSET|WITHIN)\b", text, re.IGNORECASE)
+    return f"is a ) missing before {found[0]}?" if found else ""
+
+
+@dataclass(slots=True)
+class _Parser:
+    sql: str
+    start: int
+    tokens: list[_Token]
+    stop: int
+    at: int = 0
+    depth: int = 0
+    labels: dict[str, Name] = field(default_factory=dict)
+
+    def whole(self) -> Pattern:
+        pattern = self.alternation() if self.tokens else Concat(())
+        if self.at < len(self.tokens):
+            raise self.unexpected()
+        if _size(pattern) > MAX_OCCURRENCES:
+            raise self.too_large(f"the pattern unfolds to more than {MAX_OCCURRENCES:,} labels")
+        return pattern
+
+    def alternation(self) -> Pattern:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.too_large(f"the pattern is nested more than {MAX_DEPTH} deep")
+        items = [self.concatenation()]
+        while self.take("|"):
+            items.append(self.concatenation())
+        self.depth -= 1
+        return items[0] if len(items) == 1 else Alternate(tuple(items))
+
+    def concatenation(self) -> Pattern:
+        items = []
+        while self.peek_kind() in ("name", "quoted") or self.peek() in _STARTS:
+            items.append(self.factor())
+        if not items:
+            raise self.unexpected()
+        return items[0] if len(items) == 1 else Concat(tuple(items))
+
+    def factor(self) -> Pattern:
+        item = self.primary()
+        begin = self.tokens[self.at] if self.at < len(self.tokens) else None
+        if begin is None or begin.text not in ("*", "+", "?", "{"):
+            return item
+        self.at += 1
+        low, high = _SIMPLE[begin.text] if begin.text in _SIMPLE else self.bounds(begin)
+        greedy = not self.take("?")
+        if self.peek() in ("*", "+", "?", "{"):
+            token = self.tokens[self.at]
+            raise self.error(
+                "query.quantifier",
+                "a quantifier can't follow a quantifier",
+                (begin.start, token.stop),
+                "put the first one in parentheses, as in (A+){2}",
+            )
+        return Quantify(item, low, high, greedy)
+
+    def bounds(self, begin: _Token) -> tuple[int, int | None]:
+        low = self.number()
+        high = low
+        if comma := self.take(","):
+            high = self.number()
+        if not self.take("}"):
+            raise self.unexpected("a quantifier is {n}, {n,}, {,m} or {n,m}")
+        place = (begin.start, self.tokens[self.at - 1].stop)
+        if not comma and low is None:
+            raise self.error("query.quantifier", "the quantifier has no number", place)
+        if high == 0:
+            raise self.error(
+                "query.quantifier", "at most zero times is never", place, "the largest count is at least 1"
+            )
+        if high is not None and high < (low or 0):
+            raise self.error(
+                "query.quantifier",
+                f"at least {low} and at most {high} can't both hold",
+                place,
+                f"did you mean {{{high},{low}}}?",
+            )
+        return low or 0, high
+
+    def number(self) -> int | None:
+        if self.peek_kind() != "number":
+            return None
+        token = self.tokens[self.at]
+        self.at += 1
+        if len(token.text) > 9:
+            raise self.too_large(f"{token.text} repetitions are too many", (token.start, token.stop))
+        return int(token.text)
+
+    def primary(self) -> Pattern:
+        token = self.tokens[self.at]
+        self.at += 1
+        if token.text in _ANCHORS:
+            return At(_ANCHORS[token.text])
+        if token.text == "(":
+            return self.group(token)
+        if token.text == "{-":
+            inner = self.alternation()
+            self.expect("-}", token)
+            return Exclude(inner)
+        word = token.text.upper() if token.kind == "name" else ""
+        if word == "TIMEOUT":
+            return At(Anchor.TIMEOUT)
+        if word == "PERMUTE" and self.peek() == "(":
+            return self.permutation(token)
+        return self.label(token)
+
+    def group(self, opening: _Token) -> Pattern:
+        if self.take(")"):
+            return Concat(())
+        inner = self.alternation()
+        self.expect(")", opening)
+        return inner
+
+    def permutation(self, word: _Token) -> Pattern:
+        self.at += 1
+        items = [self.alternation()]
+        while self.take(","):
+            items.append(self.alternation())
+        self.expect(")", word)
+        if len(items) > MAX_PERMUTED:
+            raise self.too_large(
+                f"PERMUTE takes at most {MAX_PERMUTED} patterns, here are {len(items)}",
+                (word.start, self.tokens[self.at - 1].stop),
+            )
+        return items[0] if len(items) == 1 else Permute(tuple(items))
+
+    def label(self, token: _Token) -> Pattern:
+        quoted = token.kind == "quoted"
+        written = token.text[1:-1].replace("``", "`") if quoted else token.text
+        name = Name(identity(written, quoted), written, (token.start, token.stop))
+        self.labels.setdefault(name.identity, name)
+        return Label(list(self.labels).index(name.identity))
+
+    def peek(self) -> str:
+        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
+
+    def peek_kind(self) -> str:
+        return self.tokens[self.at].kind if self.at < len(self.tokens) else ""
+
+    def take(self, text: str) -> bool:
+        if self.peek() != text:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, text: str, opening: _Token) -> None:
+        if not self.take(text):
+            if self.at < len(self.tokens):
+                raise self.unexpected()
+            place = (opening.start, opening.stop)
+            message = f"{opening.text} is never closed"
+            raise self.error("query.syntax", message, place, f"add the missing {text}")
+
+    def unexpected(self, hint: str = "") -> QueryError:
+        if self.at >= len(self.tokens):
+            place = (self.stop, self.stop + 1)
+            return self.error("query.syntax", "the pattern ends too early", place, hint)
+        token = self.tokens[self.at]
+        if not hint and token.text == "|":
+            hint = "for nothing write ()"
+        place = (token.start, token.stop)
+        message = f"{token.text} can't stand here in a pattern"
+        return self.error("query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop]))
+
+    def too_large(self, message: str, place: Span | None = None) -> QueryError:
+        place = place or (self.start, self.stop)
+        return self.error("query.too-large", message, place, "use * or +, or count with an aggregate")
+
+    def error(self, code: str, message: str, place: Span, hint: str = "") -> QueryError:
+        return mistake(self.sql, code, message, place, hint)
+
+
+def _size(pattern: Pattern) -> int:
+    """How many labels and anchors are left when quantifiers and PERMUTE are written out."""
+    match pattern:
+        case Label() | At():
+            return 1
+        case Concat(items) | Alternate(items):
+            return sum(map(_size, items))
+        case Quantify(item, low, high, _):
+            return max(_size(item), 1) * (low + 1 if high is None else high)
+        case Permute(items):
+            # Orders with the same items behind them share those.
+            return sum(map(_size, items)) << (len(items) - 1)
+        case Exclude(item):
+            return _size(item)

@@ -1,0 +1,165 @@
+"""The relation that a query reads: a table, and the row-wise sub-selects around it merged into definitions.
+
+`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT around that is
+again a list of definitions over t: nothing is left of the nesting when the query runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+
+from trimtab.language import duck, oracle
+from trimtab.language.mistakes import did_you_mean, mistake
+
+_KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A column of a relation: its name, and what it is of the base's columns."""
+
+    name: str
+    expression: exp.Expr
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Columns defined over a base, for the rows where `where` holds.
+
+    `aliases` are the names, in lower case, by which its columns may be qualified.
+    """
+
+    sql: str
+    base: pa.Schema
+    definitions: tuple[Definition, ...]
+    where: exp.Expr | None = None
+    aliases: frozenset[str] = frozenset()
+
+    def resolve(self, node: exp.Column) -> Definition:
+        """The column that a reference means; case doesn't matter unless only case tells columns apart.
+
+        Raises QueryError `query.column` where there is none, or several, or the qualifier is unknown.
+        """
+        if node.table and node.table.lower() not in self.aliases:
+            hint = did_you_mean(node.table, self.aliases)
+            table = node.args["table"]
+            raise mistake(self.sql, "query.column", f"nothing here is called {node.table}", table, hint)
+        return self.find(node.this)
+
+    def find(self, name: exp.Expr) -> Definition:
+        """As `resolve`, for a name without a qualifier."""
+        same = [each for each in self.definitions if each.name.lower() == name.name.lower()]
+        found = [each for each in same if each.name == name.name] or same
+        if len(found) == 1:
+            return found[0]
+        if found:
+            message = f"{name.name} could be any of {len(found)} columns"
+            raise mistake(self.sql, "query.column", message, name, "give them different names")
+        names = [each.name for each in self.definitions]
+        hint = did_you_mean(name.name, names, otherwise=f"the columns are {listing(names)}")
+        raise mistake(self.sql, "query.column", f"no column named {name.name}", name, hint)
+
+    def rewrite(self, expression: exp.Expr) -> exp.Expr:
+        """A copy of the expression over the base's columns."""
+        return substitute(expression, lambda node: self.resolve(node).expression)
+
+    def type_of(self, expression: exp.Expr) -> pa.DataType:
+        """The Arrow type of a row-local expression over the relation's columns."""
+        return oracle.type_of(self.sql, self.rewrite(expression), self.base)
+
+    def filtered(self, condition: exp.Expr) -> Relation:
+        """The rows for which a condition over the relation's columns holds too."""
+        new = self.rewrite(condition)
+        type_ = oracle.type_of(self.sql, new, self.base)
+        if type_ not in (pa.bool_(), pa.null()):
+            message = f"WHERE needs a condition, this is {type_}"
+            raise mistake(self.sql, "query.type", message, condition)
+        both = new if self.where is None else exp.and_(self.where, new)
+        return replace(self, where=both)
+
+    def projected(self, projections: Sequence[exp.Expr]) -> Relation:
+        """The columns of a SELECT list."""
+        found: list[Definition] = []
+        for node in projections:
+            found += self._project(node)
+        return replace(self, definitions=tuple(found))
+
+    def _project(self, node: exp.Expr) -> list[Definition]:
+        if node.is_star:
+            return self._star(node)
+        name = None
+        if isinstance(node, exp.Alias):
+            name, node = node.alias, node.this
+        if isinstance(node, exp.Column):
+            definition = self.resolve(node)
+            return [replace(definition, name=name or definition.name)]
+        # Without an alias Spark, too, calls the column by its text.
+        name = name or spark_text(node)
+        rewritten = self.rewrite(node)
+        return [Definition(name, rewritten, oracle.type_of(self.sql, rewritten, self.base))]
+
+    def _star(self, node: exp.Expr) -> list[Definition]:
+        star = node.this if isinstance(node, exp.Column) else node
+        if isinstance(node, exp.Column) and node.table.lower() not in self.aliases:
+            message = f"nothing here is called {node.table}"
+            raise mistake(self.sql, "query.column", message, node, did_you_mean(node.table, self.aliases))
+        if not isinstance(star, exp.Star) or star.args.get("replace") or star.args.get("rename"):
+            raise mistake(self.sql, "query.row-wise", "only * and * EXCEPT (...) are understood", node)
+        left_out = {self.find(_identifier(each)).name for each in star.args.get("except_") or ()}
+        return [each for each in self.definitions if each.name not in left_out]
+
+
+def _identifier(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Column) else node
+
+
+def table_relation(sql: str, schema: pa.Schema, aliases: frozenset[str]) -> Relation:
+    """A table as it is."""
+    definitions = tuple(Definition(f.name, column(f.name), f.type) for f in schema)
+    return Relation(sql, schema, definitions, aliases=aliases)
+
+
+def listing(names: Sequence[str], limit: int = 12) -> str:
+    """Names for a hint, not too many."""
+    return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
+
+
+def column(name: str) -> exp.Column:
+    """A reference to a column, quoted where its name needs it."""
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _KEYWORDS
+    return exp.column(exp.to_identifier(name, quoted=not plain))
+
+
+def spark_text(expression: exp.Expr) -> str:
+    """The Spark SQL of an expression."""
+    return expression.sql("spark", comments=False)
+
+
+def substitute(
+    expression: exp.Expr, replacement: Callable[[exp.Column], exp.Expr | None]
+) -> exp.Expr:
+    """A copy with columns replaced, in parentheses where precedence could matter; None leaves one."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        new = replacement(node)
+        if new is None:
+            return node
+        return enclosed(new) if node.parent else new.copy()
+
+    return duck.bottom_up(expression, change)
+
+
+def enclosed(node: exp.Expr) -> exp.Expr:
+    """A copy that can stand anywhere in another expression."""
+    atomic = isinstance(node, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Null | exp.Boolean)
+    loose = isinstance(node, exp.Connector | exp.Case | exp.If)
+    return node.copy() if atomic and not loose else exp.Paren(this=node.copy())

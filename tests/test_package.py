@@ -1,0 +1,103 @@
+"""The package as a whole: its names, what importing it costs, and what its documents point at."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trimtab
+
+ROOT = Path(__file__).resolve().parent.parent
+
+HEAVY_MODULES = ("matplotlib", "numba", "pandas", "polars")
+
+NAMED_PATH = re.compile(r"`((?:src|tests|docs|benchmarks)/[^`\s]*)`")
+
+# The groups keep these patterns from matching their own source.
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|mnt|Users)/\w")
+REGISTRY = re.compile(
+    r"index[-_]url|PIP[_]INDEX|python(?:hosted)|pypi\.(?:org/simple)|arti(?:factory)"
+)
+
+
+def project_files() -> list[Path]:
+    """Files that are tracked or would be: everything that .gitignore does not name."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    paths = (ROOT / name for name in listing.stdout.split("\0") if name)
+    return sorted({path for path in paths if path.is_file()})
+
+
+def lines_that_match(pattern: re.Pattern[str]) -> list[str]:
+    found = []
+    for path in project_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:  # an image or another binary
+            continue
+        found += [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+            for number, line in enumerate(text.splitlines(), start=1)
+            if pattern.search(line)
+        ]
+    return found
+
+
+def packages_with_all() -> list[str]:
+    source = ROOT / "src"
+    return [
+        ".".join(path.parent.relative_to(source).parts)
+        for path in sorted(source.glob("trimtab/**/__init__.py"))
+        if "__all__" in path.read_text(encoding="utf-8")
+    ]
+
+
+@pytest.mark.parametrize("package", packages_with_all())
+def test_every_public_name_resolves(package: str) -> None:
+    module = importlib.import_module(package)
+    assert len(module.__all__) == len(set(module.__all__))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_the_package_offers_evaluate_and_the_error_root() -> None:
+    assert {"TrimtabError", "evaluate"} <= set(trimtab.__all__)
+    assert callable(trimtab.evaluate)
+
+
+def test_importing_the_package_stays_light() -> None:
+    program = "import json, sys, trimtab; print(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert sorted(set(HEAVY_MODULES) & set(json.loads(output))) == []
+
+
+def test_documents_name_real_files() -> None:
+    missing = []
+    for document in project_files():
+        if document.suffix != ".md":
+            continue
+        for name in NAMED_PATH.findall(document.read_text(encoding="utf-8")):
+            path = re.sub(r":.*", "", name)  # drop a line number or a test's name
+            if "<" not in path and not any(ROOT.glob(path)):  # <...> is for the reader to fill in
+                missing.append(f"{document.relative_to(ROOT)}: {name}")
+    assert missing == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert lines_that_match(MACHINE_PATH) == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert lines_that_match(REGISTRY) == []
