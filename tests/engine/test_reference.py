@@ -170,6 +170,14 @@ def test_ambiguous_patterns_that_fail_do_not_take_for_ever() -> None:
     assert words(seq(several, B), "A" * 25) == []
 
 
+def test_a_search_that_has_no_end_is_given_up_if_asked() -> None:
+    count = Aggregate("count", frozenset({0}), (), INT)
+    never = Call("<", (count, Const(0, INT)), BOOL)
+    query = letters_query(seq(star(either(A, B)), C), conditions=(None, None, never, None, None))
+    with pytest.raises(TimeoutError):
+        match_rows(query, letters_table("x" * 30), patience=1000)
+
+
 # -- time --------------------------------------------------------------------------------------
 
 

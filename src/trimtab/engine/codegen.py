@@ -96,7 +96,7 @@ def traits_of(query: MatchQuery) -> Traits:
     return Traits(
         paths=paths,
         sequential=any(isinstance(e, MatchNumber) for e in conditions),
-        lookback=max((-s for s in shifts), default=0),
+        lookback=max((*(-s for s in shifts), 0)),
         lookahead=max((*shifts, 0)),
     )
 

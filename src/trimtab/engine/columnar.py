@@ -323,7 +323,8 @@ class Matcher:
         if not generated.paths:
             names = [reader.column(c, records.start) for c in self.query.keep]
             slots = [slot_column(s, records, reader) for s in self.query.slots]
-            return self._table([*names, *slots], rowset)
+            last = np.where(records.end < 0, records.start, records.end)
+            return self._table([*names, *slots, reader.column(ARRIVAL, last)], rowset)
         length = found[:, RECORD + POSITION]
         matched = found[:, 1] == KIND_MATCH
         total = int(length.sum())
@@ -349,7 +350,7 @@ class Matcher:
                     pa.array(np.arange(len(column)), mask=unmatched)
                 )  # an unmatched row has no measures
             arrays.append(column)
-        return self._table(arrays, rowset)
+        return self._table([*arrays, reader.column(ARRIVAL, at)], rowset)
 
     def _points(
         self, paths: Paths, records: Records, matched: BoolArray, positions: Int64Array
@@ -381,6 +382,7 @@ class Matcher:
     def _table(self, arrays: list[pa.Array], rowset: Rowset) -> pa.Table:
         fields = [rowset.table.schema.field(c).with_nullable(True) for c in self.query.keep]
         fields += [pa.field(f"slot{j}", s.type) for j, s in enumerate(self.query.slots)]
+        fields.append(pa.field(ARRIVAL, pa.int64()))  # a table without columns would lose its number of rows
         arrays = [single(a) for a in arrays]
         arrays = [
             a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)

@@ -113,9 +113,10 @@ class PathSlots:
         row = paths.rows[step] + place.shift
         there &= (row >= paths.first_row[points.match]) & (row < paths.end_row[points.match])
         row = np.where(there, row, -1)
-        # Rows of a match stand next to each other, so a shifted row's step is found by counting.
+        # Rows of a match stand next to each other, so a shifted row's step is found by counting. In a measure the
+        # whole match is known, so a row ahead has its label too.
         neighbour = step + place.shift
-        inside = there & (neighbour >= begin) & (neighbour <= now)
+        inside = there & (neighbour >= begin) & (neighbour < begin + paths.length[points.match])
         label = np.where(inside, paths.labels[np.clip(neighbour, 0, len(paths.labels) - 1)], -1)
         return row, label
 

@@ -61,7 +61,7 @@ class MatchQuery:
     """One MATCH_RECOGNIZE over a table whose row-local columns are already computed.
 
     The output is a table with the `keep` columns of the input (of the matched row for ALL ROWS; the partition
-    columns for ONE ROW), then `slot0`, `slot1` ... . `conditions[i]` None means label i always holds.
+    columns for ONE ROW), then `slot0`, `slot1` ..., then ARRIVAL. `conditions[i]` None means label i always holds.
     `time_column` is the first ORDER BY column where that is a timestamp or date (WITHIN and watermarks count on it).
     """
 

@@ -23,7 +23,7 @@ class RowReader:
         """Positions as rows of the table; negative stays negative."""
         if not len(self.order):
             return np.full(len(positions), -1)
-        return np.where(positions < 0, -1, self.order[positions])
+        return np.where(positions < 0, -1, self.order[np.clip(positions, 0, None)])
 
     def column(self, name: str, positions: Int64Array) -> pa.Array:
         """A column's values at some positions, null at negative ones."""
@@ -37,7 +37,8 @@ class RowReader:
             assert labels is not None
             choices = [self._source(s, positions, value.type) for s in value.sources]
             index = np.where(labels < 0, len(choices) - 1, labels)
-            found = single(pc.choose(pa.array(index, pa.int64()), *choices))
+            flat = index * len(positions) + np.arange(len(positions))
+            found = pa.concat_arrays(choices).take(pa.array(flat))
         missing = positions < 0
         if not missing.any():
             return found

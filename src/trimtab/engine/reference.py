@@ -44,15 +44,24 @@ Scalar = Callable[[str, tuple[object, ...]], object]
 """Answers `Opaque`: its SQL and the values of its arguments in, a value out."""
 
 
-def match_rows(query: MatchQuery, rows: pa.Table, *, scalar: Scalar | None = None) -> pa.Table:
+def match_rows(
+    query: MatchQuery,
+    rows: pa.Table,
+    *,
+    scalar: Scalar | None = None,
+    patience: int | None = None,
+) -> pa.Table:
     """The whole output of a query on a whole input: the `keep` columns, then `slot0`, `slot1` ... .
 
     Partitions come in order of first appearance, in each the matches in order, then rows in none.
+
+    Backtracking takes exponential time where conditions tell apart how earlier rows were labelled.
+    With `patience`, a search that tries more ways than that from one row ends in a TimeoutError.
     """
     source: list[int] = []
     slots: list[list[object]] = [[] for _ in query.slots]
     for partition in _partitions(query, rows):
-        for row, values in _Matcher(query, partition, scalar).output():
+        for row, values in _Matcher(query, partition, scalar, patience).output():
             source.append(partition.numbers[row])
             for column, value in zip(slots, values, strict=True):
                 column.append(value)
@@ -150,8 +159,15 @@ class _Way:
 class _Matcher:
     """One query over one partition."""
 
-    def __init__(self, query: MatchQuery, partition: _Partition, scalar: Scalar | None) -> None:
-        self.query, self.partition, self.scalar = query, partition, scalar
+    def __init__(
+        self,
+        query: MatchQuery,
+        partition: _Partition,
+        scalar: Scalar | None,
+        patience: int | None,
+    ) -> None:
+        self.query, self.partition = query, partition
+        self.scalar, self.patience = scalar, patience
         self.size = len(partition.numbers)
         self.kinds = _kinds(query)
 
@@ -237,6 +253,8 @@ class _Matcher:
             if (way.trace, way.todo) in failed:
                 continue
             failed.add((way.trace, way.todo))
+            if self.patience is not None and len(failed) > self.patience:
+                raise TimeoutError(f"more than {self.patience} ways from one row")
             goal, rest = way.todo
             match goal:
                 case Label(index):

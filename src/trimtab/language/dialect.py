@@ -70,27 +70,26 @@ class Framed(exp.Expression):
 
 # The calls that must come through with all their arguments, whatever Spark means by them elsewhere.
 PLAIN_CALLS = frozenset(
-    """ANY_VALUE APPROX_COUNT_DISTINCT ARBITRARY ARG_MAX ARG_MIN ARRAY_AGG AVG BOOL_AND BOOL_OR CLASSIFIER
-    COLLECT_LIST COUNT EVERY FIRST FIRST_VALUE LAST LAST_VALUE MATCH_NUMBER MAX MAX_BY MEAN MIN MIN_BY NEXT
-    PREV SOME STD STDDEV STDDEV_POP STDDEV_SAMP SUM VARIANCE VAR_POP VAR_SAMP""".split()
+    {
+        *("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"),
+        *("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX"),
+        *("STD", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP"),
+        *("BOOL_AND", "BOOL_OR", "EVERY", "SOME", "ANY_VALUE", "ARBITRARY"),
+        *("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT_LIST", "APPROX_COUNT_DISTINCT"),
+    }
 )
-
-
-def _plain_call(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    return lambda args: exp.Anonymous(this=name, expressions=args)
+_AFTER_MEASURES = frozenset({"ONE", "ALL", "AFTER", "PATTERN"})
 
 
 class TrimtabParser(SparkParser):
     """Spark's parser with the clause."""
 
-    MATCH_FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-        **SparkParser.FUNCTIONS,
-        **{name: _plain_call(name) for name in PLAIN_CALLS},
-    }
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_match = False
+
+    def _warn_unsupported(self) -> None:
+        """What isn't understood is an error later on, and no line in the log."""
 
     def _parse_function_call(
         self,
@@ -100,8 +99,8 @@ class TrimtabParser(SparkParser):
         any_token: bool = False,
     ) -> exp.Expr | None:
         first = self._curr
-        if self._in_match and functions is None:
-            functions = self.MATCH_FUNCTIONS
+        if self._in_match and first.text.upper() in PLAIN_CALLS:
+            anonymous = True
         found = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
         if found is not None:
             # sqlglot marks the name only; errors underline the whole call.
@@ -152,7 +151,8 @@ class TrimtabParser(SparkParser):
         clause.set("within", within or self._parse_within())
         defines = self._parse_csv(self._parse_define) if self._match_text_seq("DEFINE") else []
         clause.set("define", defines)
-        self._match_r_paren()
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("Expected the next clause of MATCH_RECOGNIZE, in their order, or )")
         self._in_match = outer
         clause.set("alias", self._parse_table_alias())
         return self.expression(clause, token=start)
@@ -161,7 +161,10 @@ class TrimtabParser(SparkParser):
         value = self._parse_disjunction()
         if value is None:
             return None
-        alias = self._parse_name() if self._match(TokenType.ALIAS) else None
+        named = self._match(TokenType.ALIAS)
+        alias = self._parse_name() if named else None
+        if not named and self._curr.token_type == TokenType.VAR and self._curr.text.upper() not in _AFTER_MEASURES:
+            self.raise_error("Expected AS and the name of the measure")
         return self.expression(Measure(this=value, alias=alias))
 
     def _parse_name(self) -> exp.Expr:
@@ -246,6 +249,8 @@ class Trimtab(Spark):
     """Spark SQL with MATCH_RECOGNIZE."""
 
     class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens and one keyword."""
+
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **Spark.Tokenizer.KEYWORDS,
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,

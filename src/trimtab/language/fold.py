@@ -82,7 +82,12 @@ def _negated(inner: Folded | None) -> Folded | None:
 def _compared(
     compare: Callable[[Any, Any], bool], left: Folded | None, right: Folded | None
 ) -> Folded | None:
-    if left is None or right is None or left[1] != right[1] and pa.null() not in (left[1], right[1]):
+    if (
+        left is None
+        or right is None
+        or left[1] != right[1]
+        and pa.null() not in (left[1], right[1])
+    ):
         return None
     if left[0] is None or right[0] is None:
         return None, pa.bool_()

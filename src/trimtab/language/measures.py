@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from trimtab.engine.expression import MatchNumber
 from trimtab.engine.query import Slot
 from trimtab.language.dialect import Measure
 from trimtab.language.hoist import Hoister, facts_of
@@ -43,10 +44,21 @@ def measure_definitions(
     """Names of the measures with their expressions over slots."""
     hoister = Hoister(scope)
     seen: set[str] = set()
-    found = []
-    for measure in measures:
-        found.append((_name(scope, measure, seen), _over_slots(resolver.resolve(measure.this), hoister, slots)))
-    return found
+    return [
+        (_name(scope, measure, seen), _over_slots(resolver.resolve(measure.this), hoister, slots))
+        for measure in measures
+    ]
+
+
+def null_if_unmatched(expression: exp.Expr, slots: Slots) -> exp.Expr:
+    """The measure for rows of which some belong to no match: those have no measures.
+
+    The slots are null there, so what is a slot already is right; a constant, for instance, isn't.
+    """
+    if isinstance(expression, exp.Column):
+        return expression
+    matched = exp.Is(this=slots.column(MatchNumber()), expression=exp.null())
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=matched), true=expression)])
 
 
 def _name(scope: Scope, measure: Measure, seen: set[str]) -> str:
@@ -71,5 +83,3 @@ def _over_slots(node: exp.Expr, hoister: Hoister, slots: Slots) -> exp.Expr:
     if isinstance(node, Computed):
         return slots.column(node.args["value"])
     return rebuilt(node, lambda part: _over_slots(part, hoister, slots))
-
-

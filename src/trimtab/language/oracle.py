@@ -35,6 +35,7 @@ _NOT_ROW_LOCAL: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.WithinGroup, "WITHIN GROUP"),
     (exp.Order, "ORDER BY"),
     (exp.Distinct, "DISTINCT"),
+    (exp.Alias, "an alias"),
     (exp.Placeholder, "a placeholder"),
     (exp.Parameter, "a parameter"),
 )

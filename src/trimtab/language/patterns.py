@@ -7,7 +7,6 @@ numbers in the order in which they are first written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trimtab.engine.pattern import (
@@ -59,29 +58,15 @@ def identity(name: str, quoted: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParsedPattern:
-    """The tree, and its labels: `labels[i]` is what `Label(i)` stands for."""
+    """The tree, and its labels: `labels[i]` is what `Label(i)` stands for.
+
+    `exclusion` and `timeout` are where a `{-` and the word TIMEOUT first stand, if they do.
+    """
 
     pattern: Pattern
     labels: tuple[Name, ...]
-
-    def exclusion(self) -> bool:
-        """Whether there is a `{- ... -}` in it."""
-        return any(isinstance(part, Exclude) for part in walk(self.pattern))
-
-    def waits(self) -> bool:
-        """Whether the word TIMEOUT is in it."""
-        return any(part == At(Anchor.TIMEOUT) for part in walk(self.pattern))
-
-
-def walk(pattern: Pattern) -> Iterator[Pattern]:
-    """The pattern and all its parts."""
-    yield pattern
-    match pattern:
-        case Concat(items) | Alternate(items) | Permute(items):
-            for item in items:
-                yield from walk(item)
-        case Quantify(item=item) | Exclude(item):
-            yield from walk(item)
+    exclusion: Span | None = None
+    timeout: Span | None = None
 
 
 def parse_pattern(sql: str, start: int, text: str) -> ParsedPattern:
@@ -94,7 +79,8 @@ def parse_pattern(sql: str, start: int, text: str) -> ParsedPattern:
     """
     parser = _Parser(sql, start, _tokens(sql, start, text), start + len(text))
     pattern = parser.whole()
-    return ParsedPattern(pattern, tuple(parser.labels.values()))
+    labels = tuple(parser.labels.values())
+    return ParsedPattern(pattern, labels, parser.first.get("{-"), parser.first.get("TIMEOUT"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +97,9 @@ def _tokens(sql: str, start: int, text: str) -> list[_Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             place = (start + at, start + at + 1)
-            raise mistake(sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text))
+            raise mistake(
+                sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text)
+            )
         if found.lastgroup != "space":
             kind = str(found.lastgroup)
             tokens.append(_Token(kind, found[0], start + at, start + found.end()))
@@ -134,6 +122,7 @@ class _Parser:
     at: int = 0
     depth: int = 0
     labels: dict[str, Name] = field(default_factory=dict)
+    first: dict[str, Span] = field(default_factory=dict)
 
     def whole(self) -> Pattern:
         pattern = self.alternation() if self.tokens else Concat(())
@@ -191,7 +180,10 @@ class _Parser:
             raise self.error("query.quantifier", "the quantifier has no number", place)
         if high == 0:
             raise self.error(
-                "query.quantifier", "at most zero times is never", place, "the largest count is at least 1"
+                "query.quantifier",
+                "at most zero times is never",
+                place,
+                "the largest count is at least 1",
             )
         if high is not None and high < (low or 0):
             raise self.error(
@@ -208,7 +200,9 @@ class _Parser:
         token = self.tokens[self.at]
         self.at += 1
         if len(token.text) > 9:
-            raise self.too_large(f"{token.text} repetitions are too many", (token.start, token.stop))
+            raise self.too_large(
+                f"{token.text} repetitions are too many", (token.start, token.stop)
+            )
         return int(token.text)
 
     def primary(self) -> Pattern:
@@ -219,11 +213,13 @@ class _Parser:
         if token.text == "(":
             return self.group(token)
         if token.text == "{-":
+            self.first.setdefault("{-", (token.start, token.stop))
             inner = self.alternation()
             self.expect("-}", token)
             return Exclude(inner)
         word = token.text.upper() if token.kind == "name" else ""
         if word == "TIMEOUT":
+            self.first.setdefault("TIMEOUT", (token.start, token.stop))
             return At(Anchor.TIMEOUT)
         if word == "PERMUTE" and self.peek() == "(":
             return self.permutation(token)
@@ -285,11 +281,15 @@ class _Parser:
             hint = "for nothing write ()"
         place = (token.start, token.stop)
         message = f"{token.text} can't stand here in a pattern"
-        return self.error("query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop]))
+        return self.error(
+            "query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop])
+        )
 
     def too_large(self, message: str, place: Span | None = None) -> QueryError:
         place = place or (self.start, self.stop)
-        return self.error("query.too-large", message, place, "use * or +, or count with an aggregate")
+        return self.error(
+            "query.too-large", message, place, "use * or +, or count with an aggregate"
+        )
 
     def error(self, code: str, message: str, place: Span, hint: str = "") -> QueryError:
         return mistake(self.sql, code, message, place, hint)

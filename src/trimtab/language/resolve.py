@@ -210,7 +210,8 @@ class Resolver:
         """
         found: list[Labels] = []
         for node in nodes:
-            for part in node.walk():
+            # The argument of CLASSIFIER is a variable and no column.
+            for part in node.walk(prune=lambda each: call_name(each) == "CLASSIFIER"):
                 labels = self._variable_of(part)
                 if labels is False:
                     continue
@@ -289,7 +290,9 @@ class Resolver:
         if least <= given <= most:
             return
         wanted = str(least) if least == most else f"{least} to {most}"
-        message = f"{call_name(node)} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
+        message = (
+            f"{call_name(node)} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
+        )
         raise self.context.error("query.function", message, node)
 
 

@@ -35,7 +35,6 @@ def _remembered(sql: str, args: tuple[object, ...]) -> object:
 def _computed(sql: str, args: tuple[object, ...]) -> object:
     from trimtab.language.duck import connection
 
-    found = connection().execute(f"SELECT {sql}", list(args)).fetchone()
-    assert found is not None
-    return found[0]
-
+    # All rows are fetched, though there is one: DuckDB keeps a connection busy until a result is read to its end.
+    ((value,),) = connection().execute(f"SELECT {sql}", list(args)).fetchall()
+    return value

@@ -148,8 +148,8 @@ def _subsets(choices: Choices, labels: tuple[str, ...]) -> dict[str, tuple[str, 
 
 
 def _skip(choices: Choices, variables: tuple[str, ...]) -> str:
-    modes = ("", "", "", "PAST LAST ROW", "TO NEXT ROW", "TO NEXT ROW", "TO FIRST", "TO LAST", "TO")
-    mode = one_of(choices, *modes)
+    plain = ("", "", "", "PAST LAST ROW", "TO NEXT ROW", "TO NEXT ROW", "TO NEXT ROW")
+    mode = one_of(choices, *plain, *plain, "TO FIRST", "TO LAST", "TO")
     if mode in {"TO FIRST", "TO LAST", "TO"}:
         # Later labels first: they are less often the first row of the match, which is an error.
         mode += f" {one_of(choices, *reversed(variables))}"

@@ -36,7 +36,7 @@ def a_condition(choices: Choices, scope: Scope) -> str:
     """A boolean expression that often holds."""
     text = _condition(choices, scope, 2)
     # What looks at other rows is often null, and would rarely match anything.
-    return f"coalesce({text}, TRUE)" if chance(choices, 25) else text
+    return f"coalesce({text}, TRUE)" if chance(choices, 40) else text
 
 
 def a_measure(choices: Choices, scope: Scope) -> str:

@@ -46,7 +46,18 @@ class _Writer:
     timeout: bool
 
     def alternation(self, depth: int) -> str:
-        return " | ".join(self.concatenation(depth, most=2) for _ in range(self.count(2, 3)))
+        return " | ".join(self.branch(depth) for _ in range(self.count(2, 3)))
+
+    def branch(self, depth: int) -> str:
+        """A concatenation, sometimes anchored: here other branches can match where it can't."""
+        text = self.concatenation(depth, most=2)
+        if not chance(self.choices, 30 if self.timeout else 10):
+            return text
+        anchors = ("TIMEOUT",) if self.timeout else ("$", "^")
+        anchor = one_of(self.choices, *anchors)
+        return one_of(
+            self.choices, f"{anchor} {text}" if anchor == "^" else f"{text} {anchor}", anchor
+        )
 
     def concatenation(self, depth: int, most: int = 3) -> str:
         return " ".join(self.factor(depth) for _ in range(self.count(1, most)))
@@ -67,10 +78,10 @@ class _Writer:
         )
 
     def primary(self, depth: int) -> str:
-        kinds = ["label"] * (8 if depth else 20) + ["empty", "anchor"]
+        kinds = ["label"] * (20 if depth else 40) + ["empty", "empty", "anchor"]
         if depth > 0:
-            kinds += ["group", "group", "alternation", "alternation", "alternation", "permute"]
-            kinds += ["exclusion"] * self.exclusion
+            kinds += ["group"] * 5 + ["alternation"] * 8 + ["permute"] * 3
+            kinds += ["exclusion"] * (3 * self.exclusion)
         match one_of(self.choices, *kinds):
             case "label":
                 return self.labels[self.choices.below(len(self.labels))]

@@ -198,25 +198,27 @@ def _gather(
 
 @njit(cache=True, nogil=True)
 def round_twice(
-    digits: Int64Array, low: int, top: int, size: Int64Array, cell: FloatArray, cell_bits: Int64Array
+    digits: Int64Array, low: int, top: int, size: Int64Array, spare: Int64Array
 ) -> tuple[float, float]:
     """Carried digits as the nearest double, and what is left as the next one.
 
-    `size` and `cell` are scratch space; `cell_bits` is a view of `cell`.
+    `size` and `spare` are scratch space; `spare` is zero before and after.
     """
     sign = magnitude(digits, low, top, size)
     value = sign * nearest(size, low, top, 0)
     if value == 0.0 or np.isinf(value):
         return value, 0.0
+    for i in range(low, top + 1):
+        spare[i] = digits[i]
+    cell = np.empty(1)
     cell[0] = value
-    first = add(digits, cell_bits[0], -1)
-    # Rounding up may have reached one digit above what was carried so far.
+    first = add(spare, cell.view(np.int64)[0], -1)
+    # Its mantissa may reach below `low` with zeros, and rounding up may have reached above `top`.
     bottom, above = min(low, first), max(top, first + 2)
-    carry(digits, bottom, above)
-    sign = magnitude(digits, bottom, above + 1, size)
+    carry(spare, bottom, above)
+    sign = magnitude(spare, bottom, above + 1, size)
     left = sign * nearest(size, bottom, above + 1, 0)
-    add(digits, cell_bits[0], 1)
-    carry(digits, bottom, above)
+    spare[bottom : above + 2] = 0
     return value, left
 
 
@@ -242,17 +244,14 @@ def _read_twice(
     count = flags.size
     high, low = np.zeros(count), np.zeros(count)
     digits, size = np.zeros(DIGITS + 4, np.int64), np.zeros(DIGITS + 4, np.int64)
-    cell = np.zeros(1)
-    cell_bits = cell.view(np.int64)
+    spare = np.zeros(DIGITS + 4, np.int64)
     for i in range(count):
         if flags[i]:
             high[i] = special(flags[i] & NAN, flags[i] & PLUS, flags[i] & MINUS)
             continue
         first, last = load(lists, offsets[i], offsets[i + 1], digits)
-        if last < first:
-            continue
-        carry(digits, first, last)
-        high[i], low[i] = round_twice(digits, first, last + 1, size, cell, cell_bits)
-        # What was subtracted and added again reaches two digits past either end.
-        digits[max(first - 2, 0) : last + 5] = 0
+        if last >= first:
+            carry(digits, first, last)
+            high[i], low[i] = round_twice(digits, first, last + 1, size, spare)
+            digits[first : last + 2] = 0
     return high, low

@@ -1,0 +1,61 @@
+"""What a function of OVER is: for every new row a value of its frame, and what to keep for later.
+
+Over a bounded frame nothing is kept but the frame's rows, which the operator does. Over all rows so
+far a partial result per key is kept, in the columns of the same accumulators that GROUP BY uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.windows.columns import Int64Array
+from trimtab.engine.windows.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What a function is given: the layout, the frames by place, and the rows seen before by key.
+
+    `args` are columns by row (not by place). `bounded`: no partial results, the rows are all here.
+    """
+
+    layout: Layout
+    first: Int64Array
+    behind: Int64Array
+    seen: Int64Array
+    args: tuple[pa.Array, ...]
+    bounded: bool
+
+
+Parts = Sequence[pa.Array]
+"""A partial result per key; empty columns for a bounded frame."""
+
+
+class Running(Protocol):
+    """A function of frames."""
+
+    @property
+    def result(self) -> pa.DataType:
+        """The type of its values."""
+        ...
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The columns of what it keeps per key, over all rows so far."""
+        ...
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """A value per new row, in the order in which they leave, and what to keep."""
+        ...
+
+
+def prefix_sums(values: Int64Array) -> Int64Array:
+    """Sums of all values before each place, and of all."""
+    out = np.zeros((len(values) + 1, *values.shape[1:]), np.int64)
+    np.cumsum(values, axis=0, out=out[1:])
+    return out

@@ -1,0 +1,181 @@
+"""Functions of OVER that add up: count, sum, avg, variance and standard deviation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.windows.columns import (
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    float64s,
+    int64s,
+    valid_mask,
+)
+from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
+from trimtab.engine.windows.moments import exact_product
+from trimtab.engine.windows.running import Frames, Parts, prefix_sums
+from trimtab.engine.windows.sliding import slide_sums
+from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
+from trimtab.engine.windows.wide_sum import WIDTH, WideSums, digits_of
+
+
+def _counts(frames: Frames, valid: BoolArray, before: pa.Array) -> tuple[Int64Array, Int64Array]:
+    """How many valid rows a frame has, by place, and how many each key has had."""
+    total = prefix_sums(valid.astype(np.int64))
+    counts = total[frames.behind] - total[frames.first]
+    if frames.bounded:
+        return counts, np.empty(0, np.int64)
+    known = int64s(before)
+    starts = frames.layout.starts
+    return counts + known[frames.layout.keys], known + total[starts[1:]] - total[starts[:-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCount:
+    """`count`."""
+
+    inner: Count
+
+    @property
+    def result(self) -> pa.DataType:
+        """A whole number."""
+        return self.inner.result
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The count."""
+        return self.inner.fields
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """Differences of running counts."""
+        valid = np.ones(len(frames.layout.order), np.bool_)
+        for arg in frames.args:
+            valid &= valid_mask(arg)[frames.layout.order]
+        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
+        return pa.array(counts[frames.layout.places]), [] if frames.bounded else [pa.array(kept)]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningWideSum:
+    """`sum` and `avg` of whole numbers: differences of running sums, which are exact."""
+
+    inner: WideSum
+
+    @property
+    def result(self) -> pa.DataType:
+        """As the accumulator has it."""
+        return self.inner.result
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """Count and sum."""
+        return self.inner.fields
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """Add up all digits; 2**31 rows are far away."""
+        layout, places = frames.layout, frames.layout.places
+        (arg,) = frames.args
+        valid = valid_mask(arg)[layout.order]
+        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
+        total = prefix_sums(digits_of(arg)[layout.order])
+        sums = total[frames.behind[places]] - total[frames.first[places]]
+        state: list[pa.Array] = []
+        if not frames.bounded:
+            before = WideSums.of_arrow(parts[1]).digits.reshape(-1, WIDTH)
+            sums += before[layout.keys[places]]
+            after = before + total[layout.starts[1:]] - total[layout.starts[:-1]]
+            state = [pa.array(kept), WideSums.carried(after).to_arrow()]
+        return self.inner.value(counts[places], WideSums.carried(sums)), state
+
+
+@dataclass(frozen=True, slots=True)
+class RunningFloatSum:
+    """`sum` and `avg` of doubles, each frame's exact sum rounded once."""
+
+    inner: FloatSum
+
+    @property
+    def result(self) -> pa.DataType:
+        """A double."""
+        return self.inner.result
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """Count and sum."""
+        return self.inner.fields
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """Slide over the rows."""
+        places = frames.layout.places
+        valid = valid_mask(frames.args[0])[frames.layout.order]
+        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
+        values = float64s(frames.args[0])[frames.layout.order]
+        (sums, _), state = _slide(frames, values, None, valid, parts[1:], twice=False)
+        result = self.inner.value(counts[places], sums[places])
+        return result, [] if frames.bounded else [pa.array(kept), *state]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningVariance:
+    """Variances and standard deviations, from the exact sums of each frame."""
+
+    inner: Variance
+
+    @property
+    def result(self) -> pa.DataType:
+        """A double."""
+        return self.inner.result
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """Count, sum and sum of squares."""
+        return self.inner.fields
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """Slide over the rows, twice."""
+        places = frames.layout.places
+        valid = valid_mask(frames.args[0])[frames.layout.order]
+        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
+        values = float64s(frames.args[0])[frames.layout.order]
+        square, error = exact_product(values, values)
+        sums, state = _slide(frames, values, None, valid, parts[1:3], twice=True)
+        squares, more = _slide(frames, square, error, valid, parts[3:], twice=True)
+        result = self.inner.value(
+            counts[places],
+            (sums[0][places], sums[1][places]),
+            (squares[0][places], squares[1][places]),
+        )
+        return result, [] if frames.bounded else [pa.array(kept), *state, *more]
+
+
+def _slide(
+    frames: Frames,
+    values: FloatArray,
+    extra: FloatArray | None,
+    valid: BoolArray,
+    parts: Parts,
+    *,
+    twice: bool,
+) -> tuple[tuple[FloatArray, FloatArray], list[pa.Array]]:
+    """Exact sums by place, and the sums to keep."""
+    layout = frames.layout
+    count = len(layout.fresh)
+    before = ExactSums.zeros(count) if frames.bounded else ExactSums.of_arrow(*parts)
+    high, low, *after = slide_sums(
+        values.view(np.int64),
+        NO_BITS if extra is None else extra.view(np.int64),
+        valid,
+        frames.first,
+        frames.behind,
+        layout.starts,
+        layout.fresh,
+        before.lists,
+        before.offsets,
+        before.flags,
+        twice,
+    )
+    return (high, low), [] if frames.bounded else list(ExactSums(*after).to_arrow())

@@ -1,0 +1,142 @@
+"""Frames that move forward over rows: exact sums and the smallest value, each in amortised O(1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from trimtab.engine.windows.columns import BoolArray, FloatArray, Int64Array
+from trimtab.engine.windows.exact_columns import flag_of, grown, load, round_twice, store
+from trimtab.engine.windows.exact_sum import (
+    DIGITS,
+    MINUS,
+    NAN,
+    PLUS,
+    add,
+    carry,
+    magnitude,
+    nearest,
+    special,
+)
+
+
+@njit(cache=True, nogil=True)
+def slide_sums(
+    bits: Int64Array,
+    extra: Int64Array,
+    valid: BoolArray,
+    first: Int64Array,
+    behind: Int64Array,
+    starts: Int64Array,
+    fresh: Int64Array,
+    lists: Int64Array,
+    offsets: Int64Array,
+    flags: Int64Array,
+    twice: bool,
+) -> tuple[FloatArray, FloatArray, Int64Array, Int64Array, Int64Array]:
+    """The exact sum of every new row's frame, rounded, and the sums in which each key ends.
+
+    bits, extra, valid      (m,)   the doubles by place; extra may be empty
+    first, behind           (m,)   the frames
+    starts, fresh           (k,)   as in `Layout`
+    lists, offsets, flags          the sums from before, that are part of every frame of their key
+    twice                          whether to give what rounding left as well
+    """
+    count = fresh.size
+    high_out, low_out = np.zeros(bits.size), np.zeros(bits.size if twice else 0)
+    out = np.empty(6 * count + DIGITS + 2, np.int64)
+    out_offsets, out_flags = np.zeros(count + 1, np.int64), np.zeros(count, np.int64)
+    digits, size = np.zeros(DIGITS + 4, np.int64), np.zeros(DIGITS + 4, np.int64)
+    odd = np.zeros(8, np.int64)  # how many values of each flag are in the frame
+    spare = np.zeros(DIGITS + 4, np.int64)
+    used = 0
+    for key in range(count):
+        low, high = load(lists, offsets[key], offsets[key + 1], digits)
+        odd[:] = 0
+        for flag in (NAN, PLUS, MINUS):
+            odd[flag] = flags[key] & flag
+        stop = starts[key + 1]
+        left = right = first[fresh[key]] if fresh[key] < stop else stop
+        for i in range(fresh[key], stop):
+            while left < first[i] or right < behind[i]:
+                adding = right < behind[i]
+                row = right if adding else left
+                sign = 1 if adding else -1
+                if adding:
+                    right += 1
+                else:
+                    left += 1
+                if not valid[row]:
+                    continue
+                wrong = flag_of(bits[row])
+                if wrong:
+                    odd[wrong] += sign
+                    continue
+                place = add(digits, bits[row], sign)
+                low, high = min(low, place), max(high, place + 2)
+                if extra.size:
+                    place = add(digits, extra[row], sign)
+                    low, high = min(low, place), max(high, place + 2)
+            if odd[NAN] + odd[PLUS] + odd[MINUS] > 0:
+                high_out[i] = special(odd[NAN], odd[PLUS], odd[MINUS])
+            elif high >= low:
+                carry(digits, low, high)
+                if twice:
+                    value, rest = round_twice(digits, low, high + 1, size, spare)
+                    high_out[i], low_out[i] = value, rest
+                else:
+                    sign = magnitude(digits, low, high + 1, size)
+                    high_out[i] = sign * nearest(size, low, high + 1, 0)
+        out = grown(out, used)
+        used = store(digits, low, high, out, used, size)
+        out_offsets[key + 1] = used
+        for flag in (NAN, PLUS, MINUS):
+            if odd[flag] > 0:
+                out_flags[key] |= flag
+    return high_out, low_out, out[:used].copy(), out_offsets, out_flags
+
+
+@njit(cache=True, nogil=True)
+def slide_best(
+    codes: Int64Array,
+    eligible: BoolArray,
+    first: Int64Array,
+    behind: Int64Array,
+    starts: Int64Array,
+    fresh: Int64Array,
+    held: Int64Array,
+) -> tuple[Int64Array, Int64Array]:
+    """The place of the smallest code in every new row's frame, the earliest of equals, or -1.
+
+    `held[key]` is the place of a value from before that is part of every frame of its key, or -1.
+    Gives the places by place, and the one in which each key ends.
+
+    Codes that can never win again leave the queue from behind, so each enters and leaves once.
+    """
+    best = np.full(first.size, -1, np.int64)
+    last = held.copy()
+    queue = np.empty(first.size, np.int64)
+    for key in range(fresh.size):
+        stop = starts[key + 1]
+        if fresh[key] == stop:
+            continue
+        head = tail = 0
+        right = first[fresh[key]]
+        winner = -1
+        for i in range(fresh[key], stop):
+            while right < behind[i]:
+                if eligible[right]:
+                    while tail > head and codes[right] < codes[queue[tail - 1]]:
+                        tail -= 1
+                    queue[tail] = right
+                    tail += 1
+                right += 1
+            while head < tail and queue[head] < first[i]:
+                head += 1
+            winner = queue[head] if head < tail else -1
+            before = held[key]
+            if before >= 0 and (winner < 0 or codes[before] <= codes[winner]):
+                winner = before
+            best[i] = winner
+        last[key] = winner
+    return best, last

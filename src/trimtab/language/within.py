@@ -1,0 +1,87 @@
+"""Time in a MATCH_RECOGNIZE: the bound of WITHIN, and the order that a stream of events needs."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from trimtab.language.context import Context
+from trimtab.language.dialect import Length, MatchRecognize
+from trimtab.language.intervals import amount, interval_length
+from trimtab.language.patterns import ParsedPattern
+from trimtab.language.relation import Definition
+from trimtab.language.types import is_time
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def within_us(
+    context: Context,
+    node: MatchRecognize,
+    parsed: ParsedPattern,
+    order: Sequence[Definition],
+    keys: Sequence[exp.Expr],
+) -> int | None:
+    """The bound of WITHIN in microseconds, None without the clause."""
+    length = node.args.get("within")
+    if length is None:
+        if parsed.timeout:
+            message = "TIMEOUT needs a WITHIN: it is when that has passed"
+            hint = "add WITHIN INTERVAL '1' HOUR behind the pattern"
+            raise context.error("query.timeout-within", message, parsed.timeout, hint)
+        return None
+    span = _span(context, length)
+    if span <= datetime.timedelta():
+        message = "WITHIN needs a length of time above zero"
+        raise context.error("query.within-positive", message, length)
+    if not order or not is_time(order[0].type) or keys[0].args.get("desc"):
+        at = keys[0] if keys else length
+        message = "WITHIN needs the rows in order of time"
+        raise context.error("query.within-time", message, at, "ORDER BY a timestamp or date first")
+    return span // _MICROSECOND
+
+
+def _span(context: Context, length: Length) -> datetime.timedelta:
+    value, unit = length.this, length.args.get("unit")
+    is_number = isinstance(value, exp.Literal) and not value.is_string
+    if unit is None and is_number:
+        message = f"WITHIN needs a length of time, found the number {value.name}"
+        hint = f"write the unit, for example WITHIN {value.name} SECONDS"
+        raise context.error("query.within-unit", message, value, hint)
+    span = interval_length(value) if unit is None else None
+    if unit is not None and (is_number or _is_negative(value)):
+        text = f"-{value.this.name}" if isinstance(value, exp.Neg) else value.name
+        span = amount(text, unit.name)
+    if span is None:
+        message = "WITHIN needs a length of time that is always the same"
+        hint = "in weeks, days, hours, minutes or seconds, as in INTERVAL '1' HOUR"
+        raise context.error("query.within-unit", message, length, hint)
+    return span
+
+
+def _is_negative(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
+
+
+def check_event_time(
+    context: Context, order: Sequence[Definition], keys: Sequence[exp.Expr], node: exp.Expr
+) -> None:
+    """A stream comes in order of its event time: the query has to ask for that order first."""
+    wanted = context.event_time
+    if wanted is None:
+        return
+    place = (node.meta["start"], node.meta["end"] + 1)
+    hint = f"ORDER BY {wanted}"
+    if not order:
+        message = "a query over a stream needs an order in time"
+        raise context.error("query.order-missing", message, place, hint)
+    source = order[0].expression
+    name = source.name if isinstance(source, exp.Column) else order[0].name
+    if name.lower() != wanted.lower():
+        message = f"the first ORDER BY column of a stream is its event time, {wanted}"
+        raise context.error("query.order-time", message, keys[0], hint)
+    if keys[0].args.get("desc"):
+        message = "a stream can't be read backwards in time"
+        raise context.error("query.order-time", message, keys[0], f"{hint} ASC")
