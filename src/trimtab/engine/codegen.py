@@ -17,106 +17,63 @@ decided, attempts run one after another and rows are looked at again (`sequentia
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import cached_property
 
-from trimtab.engine.emit import Columns, NotCompilable, Writer, walk
-from trimtab.engine.emit_numeric import Constants, NumericEmitter, check_foldable, fold_kind, form_of
+from trimtab.engine.analysis import Anything, Facts, analyse, live_registers
+from trimtab.engine.automaton import TooLarge, write_automaton
+from trimtab.engine.emit import Columns, NotCompilable, Thread, Writer
+from trimtab.engine.emit_numeric import Constants, NumericEmitter
 from trimtab.engine.emit_object import ObjectEmitter
-from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue
+from trimtab.engine.expression import Expr
 from trimtab.engine.pattern import Anchor
+from trimtab.engine.plan import (
+    END,
+    ERROR_SKIP_FIRST,
+    ERROR_SKIP_MISSING,
+    ERROR_THREADS,
+    FIXED,
+    KIND_MATCH,
+    KIND_UNMATCHED,
+    NO_WATERMARK,
+    NODE,
+    PARAMETERS,
+    RESULTS,
+    START,
+    Generated,
+    report_fields,
+    slot_registers,
+    traits_of,
+)
 from trimtab.engine.program import DONE, Position, Program
 from trimtab.engine.query import MatchQuery, Rows, SkipPastLast, SkipTo
-from trimtab.engine.registers import (
-    Bank,
-    Layout,
-    Register,
-    RowLabel,
-    RowRef,
-    bank,
-    folds,
-    label_place,
-)
+from trimtab.engine.registers import Bank, Layout, Register, RowRef, bank
 
-POSITION, START, END, NODE = 0, 1, 2, 3
-"""The fixed fields of a thread. END is -1 for an empty match."""
-FIXED = 4
-KIND_MATCH, KIND_UNMATCHED = 0, 1
-RECORD = 3
-"""A record in the output starts with the key, the kind and the match number; the thread's integers follow."""
-
-NO_WATERMARK = -(2**62)
-"""What a kernel is told where there is no watermark."""
-
-ERROR_SKIP_FIRST, ERROR_SKIP_MISSING, ERROR_THREADS = 1, 2, 3
-
-
-@dataclass(frozen=True)
-class Generated:
-    """The source and what is needed to call it."""
-
-    source: str
-    compiled: bool  # whether it may be compiled to machine code
-    columns: tuple[str, ...]
-    ranked: tuple[str, ...]
-    strings: tuple[str, ...]
-    values: tuple[object, ...]
-    layout: Layout
-    paths: bool
-    sequential: bool
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a query needs of its kernel, whatever the data."""
-
-    paths: bool = field(default=False)
-    sequential: bool = field(default=False)
-    lookback: int = 0
-    lookahead: int = 0
-
-
-def traits_of(query: MatchQuery) -> Traits:
-    """Decide how a query runs: with paths if its output needs every row, one attempt at a time if it must."""
-    conditions = [e for c in query.conditions if c is not None for e in walk(c)]
-    slots = [e for s in query.slots for e in walk(s)]
-    paths = query.rows is not Rows.ONE
-    for slot in query.slots:
-        if isinstance(slot, Aggregate):
-            try:
-                check_foldable(slot)
-                for arg in slot.args:
-                    _check_plain(arg)
-            except NotCompilable:
-                paths = True
-        elif isinstance(slot, RowValue) and len(slot.sources) > 1:
-            found = label_place(slot.place)
-            # A shifted place of some label asks for a label that only the whole path can tell.
-            paths |= found is not None and found.shift != 0
-    shifts = [e.place.shift for e in (*conditions, *slots) if isinstance(e, RowValue)]
-    return Traits(
-        paths=paths,
-        sequential=any(isinstance(e, MatchNumber) for e in conditions),
-        lookback=max((*(-s for s in shifts), 0)),
-        lookahead=max((*shifts, 0)),
-    )
-
-
-def _check_plain(arg: Expr) -> None:
-    """Raise unless an aggregate's argument can be read at each row as it comes."""
-    for expr in walk(arg):
-        form_of(expr.type)
-        if not isinstance(expr, RowValue):
-            raise NotCompilable("a computed argument")
+FRESH = Thread(fresh=True)
 
 
 def generate(
-    query: MatchQuery, program: Program, nullable: frozenset[str], nan: bool
+    query: MatchQuery,
+    program: Program,
+    nullable: frozenset[str],
+    nan: bool,
+    *,
+    deterministic: bool = True,
 ) -> Generated:
-    """Generate the kernel: compiled where every condition has a machine form, else over Python values."""
+    """Generate the kernel: compiled where every condition has a machine form, else over Python values.
+
+    `deterministic` False forbids the automaton of `automaton.py`.
+    """
     try:
-        return _Kernel(query, program, nullable, nan, objects=False).generate()
+        kernel = KernelWriter(query, program, nullable, nan, objects=False)
+        if deterministic and kernel.may_be_deterministic:
+            try:
+                return kernel.generate(deterministic=True)
+            except TooLarge:
+                kernel = KernelWriter(query, program, nullable, nan, objects=False)
+        return kernel.generate(deterministic=False)
     except NotCompilable:
-        return _Kernel(query, program, nullable, nan, objects=True).generate()
+        return KernelWriter(query, program, nullable, nan, objects=True).generate(deterministic=False)
 
 
 class _Everything(frozenset[str]):
@@ -127,7 +84,9 @@ class _Everything(frozenset[str]):
 _EVERYTHING = _Everything()
 
 
-class _Kernel:
+class KernelWriter:
+    """Writes the kernel of one query for columns of which some may hold nulls or NaN."""
+
     def __init__(
         self, query: MatchQuery, program: Program, nullable: frozenset[str], nan: bool, *, objects: bool
     ) -> None:
@@ -141,6 +100,7 @@ class _Kernel:
         self.columns = Columns()
         self.constants = Constants([])
         self.values: list[object] = []
+        self.fields, self.float_fields = report_fields(query, self.paths)
         self.past_last = isinstance(query.skip, SkipPastLast)
         self.timed = query.within_us is not None
         self.unmatched = query.rows is Rows.ALL_WITH_UNMATCHED
@@ -148,110 +108,63 @@ class _Kernel:
 
     # Set-up ------------------------------------------------------------------------------------
 
-    def emitter(self, label: int, fresh: bool) -> NumericEmitter | ObjectEmitter:
+    def emitter(self, label: int, thread: Thread) -> NumericEmitter | ObjectEmitter:
+        """Code for a row tried for a label by a thread."""
         if self.objects:
-            return ObjectEmitter(self.write, self.layout, self.columns, label, fresh).using(self.values)
+            return ObjectEmitter(self.write, self.layout, self.columns, label, thread).using(self.values)
         return NumericEmitter(
-            self.write, self.layout, self.columns, label, fresh, self.constants, self.nullable, self.nan
+            self.write, self.layout, self.columns, label, thread, self.constants, self.nullable, self.nan
         )
 
-    def generate(self) -> Generated:
-        self._need_slots()
-        self._dry_run()
-        self.live = self._live_registers()
-        self._kernel()
+    def behind(self, position: int) -> Thread:
+        """A thread that waits behind a position."""
+        return Thread(facts=self.facts[position])
+
+    def generate(self, *, deterministic: bool) -> Generated:
+        """Write the kernel."""
+        self._allot_registers()
+        if deterministic:
+            write_automaton(self)
+        else:
+            self._kernel()
         return Generated(
             "\n".join(self.write.lines) + "\n",
             not self.objects,
             tuple(self.columns.names),
-            tuple(self.columns.ranked),
             tuple(self.constants.strings),
             tuple(self.values),
             self.layout,
             self.paths,
-            self.sequential,
+            self.fields,
+            self.float_fields,
+            deterministic,
         )
-
-    def _need_slots(self) -> None:
-        if isinstance(self.query.skip, SkipTo):
-            self.layout.need(RowRef(self.query.skip.labels, self.query.skip.side, 0, 0))
-        if self.paths:
-            return
-        for slot in self.query.slots:
-            match slot:
-                case RowValue():
-                    for register in slot_registers(slot):
-                        self.layout.need(register)
-                case Aggregate():
-                    for fold in folds(slot, fold_kind(slot)):
-                        self.layout.need(fold)
-                case MatchNumber():
-                    pass
-
-    def _live_registers(self) -> list[tuple[Register, ...]]:
-        """For each position, the registers that conditions still to come may read."""
-        reads: dict[int, set[Register]] = {}
-        scratch, self.write = self.write, Writer()
-        for label, condition in enumerate(self.query.conditions):
-            if condition is not None:
-                emitter = self.emitter(label, fresh=False)
-                emitter.condition(condition)
-                reads[label] = emitter.reads
-        # The code was only written to see what it reads; constants are collected again for real.
-        self.write = scratch
-        self.values.clear()
-        live = []
-        for index, position in enumerate(self.program.positions):
-            needed: set[Register] = set()
-            for target in self.program.reachable(index):
-                needed |= reads.get(self.program.positions[target].label, set())
-            live.append(tuple(r for r in self.layout.registers if r in needed))
-            del position
-        return live
 
     @property
-    def stamped(self) -> bool:
-        """Whether "seen this position before" is enough to know a thread is a duplicate."""
-        return not any(self.live) and not (self.past_last and self.timed)
+    def may_be_deterministic(self) -> bool:
+        """Whether threads can be held in local names, see `automaton.py`."""
+        if self.paths or self.sequential or self.timed or not self.past_last or self.unmatched:
+            return False
+        if self.program.uses & {Anchor.END, Anchor.TIMEOUT}:
+            return False
+        self._allot_registers()
+        return not any(self.compared)
 
-    # The kernel --------------------------------------------------------------------------------
-
-    def _kernel(self) -> None:
-        write = self.write
-        self.width, self.fwidth = FIXED + len(self.layout.ints), len(self.layout.floats)
-        self.owidth = len(self.layout.objects)
-        widest = max((len(p.steps) for p in self.program.positions), default=0)
-        self.fan = max(widest, len(self.program.start)) + 2
-        params = (
-            "nk, lo, tail, first, ends, stop, begun, closing, watermark, times, toff, tin, tfin, toin, "
-            "noff, nrow, npos, npar, numbers, fronts, limit, K, V, opaque"
-        )
-        columns = "".join(f", c{j}, n{j}" for j in range(len(self.columns.names)))
-        with write.block(f"def kernel({params}{columns}):"):
-            self._allocate()
-            with write.block("for k in range(nk):"):
-                self._load()
-                with write.block("while True:"):
-                    with write.block("while i < last:"):
-                        self._row()
-                    self._close()
-                self._save()
-            write("soff[nk] = sn")
-            write(
-                "return (oi, of, oo, on, pathrow, pathpos, soff, si, sf, so, sn, "
-                "snoff, snrow, snpos, snpar, snn, resume, error, errors, error_key)"
-            )
-
-    def _dry_run(self) -> None:
+    def _allot_registers(self) -> None:
         """Write all conditions and updates once into nothing, so that every register has its place."""
+        if isinstance(self.query.skip, SkipTo):
+            self.layout.need(RowRef(self.query.skip.labels, self.query.skip.side, 0, 0))
+        if not self.paths:
+            for register in slot_registers(self.query):
+                self.layout.need(register)
         # Registers must sit in the same slots whatever the columns of a batch hold, or state could not be carried.
         nullable, self.nullable = self.nullable, _EVERYTHING
         scratch, self.write = self.write, Writer()
         while True:
             before = len(self.layout.registers)
-            for fresh in (True, False):
+            for thread in (FRESH, Thread()):
                 for label, condition in enumerate(self.query.conditions):
-                    emitter = self.emitter(label, fresh)
+                    emitter = self.emitter(label, thread)
                     if condition is not None:
                         emitter.condition(condition)
                     for register in self.layout.registers:
@@ -261,6 +174,104 @@ class _Kernel:
         self.write, self.nullable = scratch, nullable
         self.values.clear()
 
+    @cached_property
+    def facts(self) -> list[Facts]:
+        """What is known of registers at each position."""
+        return analyse(self.program, self.layout)
+
+    @cached_property
+    def live(self) -> list[set[Register]]:
+        """For each position, the registers that conditions still to come depend on."""
+        scratch, self.write = self.write, Writer()
+        remembered: dict[
+            tuple[int, int], tuple[set[Register], Callable[[Register], set[Register]]]
+        ] = {}
+
+        def reads(position: int, target: int) -> tuple[set[Register], Callable[[Register], set[Register]]]:
+            label = self.program.positions[target].label
+            if (position, label) not in remembered:
+                condition = self.query.conditions[label]
+                emitter = self.emitter(label, self.behind(position))
+                if condition is not None:
+                    emitter.condition(condition)
+
+                made: dict[Register, set[Register]] = {}
+
+                def made_of(register: Register) -> set[Register]:
+                    if register not in made:
+                        own = self.emitter(label, self.behind(position))
+                        own.write = Writer()
+                        own.updated(register)
+                        made[register] = own.reads
+                    return made[register]
+
+                remembered[position, label] = (emitter.reads, made_of)
+            return remembered[position, label]
+
+        found = live_registers(self.program, reads)
+        # The code was only written to see what it reads.
+        self.write = scratch
+        self.values.clear()
+        return found
+
+    @cached_property
+    def compared(self) -> list[tuple[Register, ...]]:
+        """For each position, the registers in which two threads there may really differ."""
+        return [
+            tuple(
+                r for r in self.layout.registers if r in live and isinstance(facts[r], Anything)
+            )
+            for live, facts in zip(self.live, self.facts, strict=True)
+        ]
+
+    def stamped(self, position: int) -> bool:
+        """Whether "taken before on this row" is enough to know that a thread has a twin there."""
+        return not self.compared[position] and not (self.past_last and self.timed)
+
+    # The kernel --------------------------------------------------------------------------------
+
+    def _kernel(self) -> None:
+        write = self.write
+        widest = max((len(p.steps) for p in self.program.positions), default=0)
+        self.fan = max(widest, len(self.program.start)) + 2
+        self.compared  # noqa: B018 - found before anything is written, since finding it writes too
+        body = Writer()
+        self.write, head = body, write
+        body.depth = 1
+        self._allocate()
+        with body.block("for k in range(nk):"):
+            self._load()
+            with body.block("while True:"):
+                with body.block("while i < last:"):
+                    self._row()
+                self._close()
+            self._save()
+        body("soff[nk] = sn")
+        body(f"return ({RESULTS})")
+        self.write = head
+        head(f"def kernel({PARAMETERS}{self.column_parameters}):")
+        head.lines += body.lines
+
+    @property
+    def column_parameters(self) -> str:
+        """The columns that the written code reads, as parameters."""
+        return "".join(f", c{j}, n{j}" for j in range(len(self.columns.names)))
+
+    @property
+    def width(self) -> int:
+        """The integers of a thread."""
+        return FIXED + len(self.layout.ints)
+
+    @property
+    def fwidth(self) -> int:
+        """The floats of a thread."""
+        return len(self.layout.floats)
+
+    @property
+    def owidth(self) -> int:
+        """The Python values of a thread."""
+        return len(self.layout.objects)
+
     def _allocate(self) -> None:
         write, width = self.write, self.width
         write("cap = 32")
@@ -268,8 +279,7 @@ class _Kernel:
         write(f"cf = floats(cap * {self.fwidth}); nf = floats(cap * {self.fwidth})")
         write(f"co = objects(cap * {self.owidth}); no = objects(cap * {self.owidth})")
         write("ocap = 256; on = 0")
-        write(f"oi = ints(ocap * {RECORD + width}); of = floats(ocap * {self.fwidth})")
-        write(f"oo = objects(ocap * {self.owidth})")
+        write(f"oi = ints(ocap * {len(self.fields)}); of = floats(ocap * {len(self.float_fields)})")
         write("scap = 256; sn = 0; soff = ints(nk + 1)")
         write(f"si = ints(scap * {width}); sf = floats(scap * {self.fwidth})")
         write(f"so = objects(scap * {self.owidth})")
@@ -412,7 +422,6 @@ class _Kernel:
 
     def _meet(self, index: int, position: Position) -> None:
         """A thread waiting behind a position looks at the row."""
-        del index
         for step in position.steps:
             if step.target == DONE:
                 if Anchor.TIMEOUT in step.when and Anchor.END not in step.when:
@@ -421,7 +430,7 @@ class _Kernel:
                         self.write("break")
                 continue
             guard = ["not late"] if self.timed else []
-            self._try(step.target, guard, fresh=False)
+            self._try(step.target, guard, self.behind(index))
 
     def _end_before_row(self) -> None:
         """The thread ends without this row."""
@@ -451,29 +460,29 @@ class _Kernel:
                             self._push_empty()
                             write("break")
                     else:
-                        self._try(step.target, guard, fresh=True)
+                        self._try(step.target, guard, FRESH)
                 write("break")
 
     def _push_empty(self) -> None:
         write, width = self.write, self.width
         write(f"w = m * {width}; wf = m * {self.fwidth}; wo = m * {self.owidth}")
         write(f"ni[w] = {DONE}; ni[w + {START}] = i; ni[w + {END}] = -1; ni[w + {NODE}] = -1")
-        emitter = self.emitter(0, fresh=True)
+        emitter = self.emitter(0, FRESH)
         for register in self.layout.registers:
             self._store(register, emitter.read(register))
         write("m += 1")
 
-    def _try(self, target: int, guard: list[str], *, fresh: bool) -> None:
+    def _try(self, target: int, guard: list[str], thread: Thread) -> None:
         """Try the row for a position's label; a thread moves there if the condition holds."""
         write = self.write
         position = self.program.positions[target]
-        emitter = self.emitter(position.label, fresh)
+        emitter = self.emitter(position.label, thread)
         condition = self.query.conditions[position.label]
         if guard:
             with write.block(f"if {' and '.join(guard)}:"):
-                self._try_checked(target, position, emitter, condition, fresh)
+                self._try_checked(target, position, emitter, condition)
         else:
-            self._try_checked(target, position, emitter, condition, fresh)
+            self._try_checked(target, position, emitter, condition)
 
     def _try_checked(
         self,
@@ -481,28 +490,27 @@ class _Kernel:
         position: Position,
         emitter: NumericEmitter | ObjectEmitter,
         condition: Expr | None,
-        fresh: bool,
     ) -> None:
         write = self.write
-        if position.waits and self.stamped:
+        if position.waits and self.stamped(target):
             # Asked first: a position already taken on this row needs no condition.
             with write.block(f"if seen[{target}] != stamp:"):
                 with write.block(f"if {emitter.condition(condition) if condition else 'True'}:"):
                     write(f"seen[{target}] = stamp")
-                    self._push(target, position, emitter, fresh)
+                    self._push(target, position, emitter)
             return
         with write.block(f"if {emitter.condition(condition) if condition else 'True'}:"):
             if position.waits:
-                self._compare_and_push(target, position, emitter, fresh)
+                self._compare_and_push(target, position, emitter)
             else:
-                self._push(target, position, emitter, fresh)
+                self._push(target, position, emitter)
 
     def _compare_and_push(
-        self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter, fresh: bool
+        self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter
     ) -> None:
         """Push unless a preferred thread has the same position and looks the same to what may come."""
         write, width = self.write, self.width
-        updated = {r: emitter.updated(r) for r in self.live[target]}
+        updated = {r: emitter.updated(r) for r in self.compared[target]}
         write("twin = False")
         with write.block(f"for u in range({'0' if self.past_last else 'began'}, m):"):
             write(f"w = u * {width}; wf = u * {self.fwidth}; wo = u * {self.owidth}")
@@ -515,7 +523,7 @@ class _Kernel:
                 write("twin = True")
                 write("break")
         with write.block("if not twin:"):
-            self._push(target, position, emitter, fresh)
+            self._push(target, position, emitter)
 
     def _slot(self, register: Register, which: str) -> str:
         prefix = {Bank.INT: ("i", "w"), Bank.FLOAT: ("f", "wf"), Bank.OBJECT: ("o", "wo")}[bank(register)]
@@ -525,7 +533,7 @@ class _Kernel:
         self.write(f"{self._slot(register, 'n')} = {code}")
 
     def _push(
-        self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter, fresh: bool
+        self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter
     ) -> None:
         """Write the thread that has consumed the row; if it may end here, its ended twin behind it."""
         write, width = self.write, self.width
@@ -535,7 +543,7 @@ class _Kernel:
         for register, code in codes:
             self._store(register, code)
         if self.paths:
-            parent = "-1" if fresh else f"ci[b + {NODE}]"
+            parent = "-1" if emitter.thread.fresh else f"ci[b + {NODE}]"
             write(f"krow[nn] = i; kpos[nn] = {target}; kpar[nn] = {parent}")
             write(f"ni[w + {NODE}] = nn; nn += 1")
         write("m += 1")
@@ -582,7 +590,7 @@ class _Kernel:
                 self._report()
                 write("h += 1")
                 if isinstance(self.query.skip, SkipTo):
-                    with write.block(f"if target >= 0:"):
+                    with write.block("if target >= 0:"):
                         with write.block(f"while h < n and ci[h * {width} + {START}] < target:"):
                             write("h += 1")
             self._drop_heads()
@@ -614,20 +622,18 @@ class _Kernel:
     def _report(self) -> None:
         """Write thread `h`, an ended one, to the output."""
         write, width = self.write, self.width
-        record = RECORD + width
         if self.unmatched:
             self._unmatched_up_to(f"ci[h * {width} + {START}]")
         write("number += 1")
         self._reserve_output()
-        write(f"o = on * {record}; oi[o] = k; oi[o + 1] = {KIND_MATCH}; oi[o + 2] = number")
-        with write.block(f"for j in range({width}):"):
-            write(f"oi[o + {RECORD} + j] = ci[h * {width} + j]")
-        for name, size in (("f", self.fwidth), ("o", self.owidth)):
-            if size:
-                with write.block(f"for j in range({size}):"):
-                    write(f"o{name}[on * {size} + j] = c{name}[h * {size} + j]")
         if self.paths:
-            self._report_path(record)
+            self._report_path()
+        write(f"o = on * {len(self.fields)}")
+        for at, field in enumerate(self.fields):
+            write(f"oi[o + {at}] = {self._field(field)}")
+        for at, register in enumerate(self.float_fields):
+            slot = self.layout.at[register]
+            write(f"of[on * {len(self.float_fields)} + {at}] = cf[h * {self.fwidth} + {slot}]")
         write("on += 1")
         if self.unmatched:
             write(f"e = ci[h * {width} + {END}]")
@@ -643,17 +649,37 @@ class _Kernel:
             with write.block(f"elif target == ci[h * {width} + {START}]:"):
                 write(f"error = {ERROR_SKIP_FIRST}; error_key = k; broken = True; target = -1")
 
-    def _report_path(self, record: int) -> None:
-        """The rows of the match, first to last; NODE of the record becomes where they begin, END their number."""
+    def _field(self, field: str | Register) -> str:
+        """Code for an integer of a reported match, from thread `h`."""
+        match field:
+            case "key":
+                return "k"
+            case "kind":
+                return str(KIND_MATCH)
+            case "number":
+                return "number"
+            case "start":
+                return f"ci[h * {self.width} + {START}]"
+            case "end":
+                return f"ci[h * {self.width} + {END}]"
+            case "begin":
+                return "pn - length"
+            case "length":
+                return "length"
+            case str():
+                raise AssertionError(field)
+            case register:
+                return f"ci[h * {self.width} + {self.layout.at[register]}]"
+
+    def _report_path(self) -> None:
+        """The rows of the match, first to last."""
         write, width = self.write, self.width
-        del record
         write(f"node = ci[h * {width} + {NODE}]; length = 0")
         with write.block("while node >= 0:"):
             write("length += 1; node = kpar[node]")
         with write.block("if pn + length > pcap:"):
             write("pcap = 2 * (pn + length)")
             write("pathrow = grow_ints(pathrow, pcap, pn); pathpos = grow_ints(pathpos, pcap, pn)")
-        write(f"oi[o + {RECORD + NODE}] = pn; oi[o + {RECORD + POSITION}] = length")
         write(f"node = ci[h * {width} + {NODE}]; at = pn + length")
         with write.block("while node >= 0:"):
             write("at -= 1; pathrow[at] = krow[node]; pathpos[at] = kpos[node]; node = kpar[node]")
@@ -663,20 +689,20 @@ class _Kernel:
         write = self.write
         with write.block("if on == ocap:"):
             write("ocap *= 2")
-            record = RECORD + self.width
-            write(f"oi = grow_ints(oi, ocap * {record}, on * {record})")
-            write(f"of = grow_floats(of, ocap * {self.fwidth}, on * {self.fwidth})")
-            write(f"oo = grow_objects(oo, ocap * {self.owidth}, on * {self.owidth})")
+            size, fsize = len(self.fields), len(self.float_fields)
+            write(f"oi = grow_ints(oi, ocap * {size}, on * {size})")
+            write(f"of = grow_floats(of, ocap * {fsize}, on * {fsize})")
 
     def _unmatched_up_to(self, row: str) -> None:
         """Report the rows before `row` that are in no match; all of them are decided."""
         write = self.write
-        record = RECORD + self.width
         with write.block(f"while front < {row}:"):
             self._reserve_output()
-            write(f"o = on * {record}; oi[o] = k; oi[o + 1] = {KIND_UNMATCHED}; oi[o + 2] = -1")
-            write(f"oi[o + {RECORD + POSITION}] = 0; oi[o + {RECORD + START}] = front")
-            write(f"oi[o + {RECORD + END}] = -1; oi[o + {RECORD + NODE}] = 0")
+            write(f"o = on * {len(self.fields)}")
+            values = {"key": "k", "kind": str(KIND_UNMATCHED), "start": "front", "begin": "pn", "length": "0"}
+            for at, field in enumerate(self.fields):
+                assert isinstance(field, str)
+                write(f"oi[o + {at}] = {values.get(field, '-1')}")
             write("on += 1; front += 1")
 
     def _close(self) -> None:
@@ -819,30 +845,3 @@ class _Kernel:
             write(f"node = ci[t * {width} + {NODE}]")
             with write.block("if node >= 0:"):
                 write(f"ci[t * {width} + {NODE}] = mark[node] - 1")
-
-
-def slot_registers(slot: RowValue) -> tuple[Register, ...]:
-    """The registers that a row value is read from at the end of a match."""
-    place = slot.place
-    found: list[Register] = []
-    builtin = place.labels is None and place.offset == 0 and place.shift == 0
-    if not builtin:
-        found.append(RowRef(place.labels, place.side, place.offset, place.shift))
-    if len(slot.sources) > 1:
-        label = label_place(place)
-        if label is not None:
-            found.append(RowLabel(label.labels, label.side, label.offset, label.shift))
-    return tuple(found)
-
-
-__all__ = [
-    "ERROR_SKIP_FIRST",
-    "ERROR_SKIP_MISSING",
-    "ERROR_THREADS",
-    "NO_WATERMARK",
-    "Generated",
-    "Traits",
-    "generate",
-    "slot_registers",
-    "traits_of",
-]

@@ -16,21 +16,7 @@ import pyarrow as pa
 
 from trimtab.engine import kernels
 from trimtab.engine.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
-from trimtab.engine.codegen import (
-    END,
-    ERROR_SKIP_FIRST,
-    ERROR_SKIP_MISSING,
-    FIXED,
-    KIND_MATCH,
-    NO_WATERMARK,
-    NODE,
-    POSITION,
-    RECORD,
-    START,
-    Generated,
-    generate,
-    traits_of,
-)
+from trimtab.engine.codegen import generate
 from trimtab.engine.emit import walk
 from trimtab.engine.emit_numeric import is_string
 from trimtab.engine.expression import MatchNumber, RowValue
@@ -38,6 +24,18 @@ from trimtab.engine.grouping import by_key, in_order, key_codes
 from trimtab.engine.operator import ARRIVAL, Moment, State
 from trimtab.engine.paths import Paths, PathSlots, Points
 from trimtab.engine.pattern import Anchor
+from trimtab.engine.plan import (
+    END,
+    ERROR_SKIP_FIRST,
+    ERROR_SKIP_MISSING,
+    ERROR_STATE,
+    FIXED,
+    KIND_MATCH,
+    NO_WATERMARK,
+    START,
+    Generated,
+    traits_of,
+)
 from trimtab.engine.program import Program, compile_pattern
 from trimtab.engine.query import MatchQuery, Rows, SkipTo
 from trimtab.engine.reading import RowReader
@@ -69,11 +67,17 @@ class Matcher:
     """Runs a `MatchQuery` over batches; see `operator.Operator`."""
 
     def __init__(
-        self, query: MatchQuery, *, scalar: Scalar | None = None, max_threads: int = MAX_THREADS
+        self,
+        query: MatchQuery,
+        *,
+        scalar: Scalar | None = None,
+        max_threads: int = MAX_THREADS,
+        deterministic: bool = True,
     ) -> None:
         self.query, self.scalar, self.max_threads = query, scalar, max_threads
         self.traits = traits_of(query)
-        self._generated: dict[tuple[frozenset[str], bool], Generated] = {}
+        self.deterministic = deterministic
+        self._generated: dict[tuple[tuple[frozenset[str], bool], bool], Generated] = {}
 
     @cached_property
     def program(self) -> Program:
@@ -84,7 +88,9 @@ class Matcher:
         """Take a batch in; give the matches that are decided and the state to carry."""
         keys, rowset, key_table = self._gather(rows, state, moment)
         count = len(rowset.lo)
-        generated, columns, constants = self._bind(rowset)
+        generated_for = self._data_traits(rowset)
+        generated = self._kernel(generated_for)
+        columns, constants = self._bind(generated, rowset)
         times = self._times(rowset)
         threads = _Threads.load(state, generated, rowset, count)
         numbers_ = np.zeros(count, np.int64)
@@ -99,21 +105,30 @@ class Matcher:
             fronts[:old] -= keys.column("front").to_numpy()
         stop = rowset.hi if moment.closing else np.maximum(rowset.first, rowset.ready - self.traits.lookahead)
         ends = rowset.hi if moment.closing else rowset.ready
-        result = self._run(
-            generated, columns, constants, threads,
-            (count, rowset.lo, tail, rowset.first, ends, stop, begun, int(moment.closing),
-             NO_WATERMARK if moment.watermark_us is None else moment.watermark_us, times),
-            numbers_, fronts, int(np.sum(stop - rowset.first)),
+        where = (
+            count, tail, rowset.first, ends, stop, begun, int(moment.closing),
+            NO_WATERMARK if moment.watermark_us is None else moment.watermark_us, times,
         )  # fmt: skip
-        (oi, of, _oo, on, pathrow, pathpos, soff, si, sf, so, sn,
+        rows_to_do = int(np.sum(stop - rowset.first))
+        result = self._run(generated, columns, constants, threads, where, numbers_, fronts, rows_to_do)
+        if result[-3] == ERROR_STATE:
+            # The state was left by the general kernel, in a configuration that the automaton has no name for.
+            generated = self._kernel(generated_for, deterministic=False)
+            columns, constants = self._numbers(generated, rowset)
+            result = self._run(generated, columns, constants, threads, where, numbers_, fronts, rows_to_do)
+        (oi, of, on, pathrow, pathpos, soff, si, sf, so, sn,
          snoff, snrow, snpos, snpar, snn, resume, error, errors, error_key) = result  # fmt: skip
         if error:
             self._fail(error, errors, error_key, key_table)
-        width = FIXED + len(generated.layout.ints)
-        found = np.asarray(oi[: on * (RECORD + width)], np.int64).reshape(on, RECORD + width)
-        fwidth = len(generated.layout.floats)
-        floats = np.asarray(of[: on * fwidth], np.float64).reshape(on, fwidth)
-        output = self._output(generated, found, floats, pathrow, pathpos, rowset, tail, ends)
+        width, fwidth = FIXED + len(generated.layout.ints), len(generated.layout.floats)
+        fields, float_fields = len(generated.fields), len(generated.float_fields)
+        records = Records(
+            np.asarray(oi[: on * fields], np.int64).reshape(on, fields),
+            np.asarray(of[: on * float_fields], np.float64).reshape(on, float_fields),
+            generated.fields,
+            generated.float_fields,
+        )
+        output = self._output(generated, records, pathrow, pathpos, rowset, tail, ends)
         if moment.closing:
             return output, {}
         saved = _Threads(
@@ -206,25 +221,33 @@ class Matcher:
 
     # The kernel --------------------------------------------------------------------------------
 
-    def _bind(self, rowset: Rowset) -> tuple[Generated, list[tuple[Any, Any]], Any]:
-        """The kernel for these columns, and the columns as it reads them."""
+    def _data_traits(self, rowset: Rowset) -> tuple[frozenset[str], bool]:
+        """Which columns hold nulls, and whether NaN occurs: kernels are made without tests that can't be true."""
         table = rowset.table
         nullable = frozenset(c for c in self.row_columns if table.column(c).null_count)
         nan = any(
             pa.types.is_floating(table.schema.field(c).type) and _has_nan(table.column(c))
             for c in self._float_columns
         )
-        generated = self._generated.get((nullable, nan))
-        if generated is None:
-            generated = generate(self.query, self.program, nullable, nan)
-            self._generated[nullable, nan] = generated
+        return nullable, nan
+
+    def _kernel(self, data: tuple[frozenset[str], bool], *, deterministic: bool = True) -> Generated:
+        deterministic &= self.deterministic
+        if (data, deterministic) not in self._generated:
+            self._generated[data, deterministic] = generate(
+                self.query, self.program, *data, deterministic=deterministic
+            )
+        return self._generated[data, deterministic]
+
+    def _bind(self, generated: Generated, rowset: Rowset) -> tuple[list[tuple[Any, Any]], Any]:
+        """The columns as the kernel reads them, and its constants."""
         if generated.compiled:
-            return generated, *self._numbers(generated, rowset)
+            return self._numbers(generated, rowset)
         columns = [
-            (single(table.column(name)).take(pa.array(rowset.order)).to_pylist(), ())
+            (single(rowset.table.column(name)).take(pa.array(rowset.order)).to_pylist(), ())
             for name in generated.columns
         ]
-        return generated, columns, ()
+        return columns, ()
 
     @cached_property
     def _float_columns(self) -> tuple[str, ...]:
@@ -310,32 +333,29 @@ class Matcher:
     # Output ------------------------------------------------------------------------------------
 
     def _output(
-        self, generated: Generated, found: Int64Array, floats: Any, pathrow: Any, pathpos: Any,
+        self, generated: Generated, records: Records, pathrow: Any, pathpos: Any,
         rowset: Rowset, tail: Int64Array, ends: Int64Array,
     ) -> pa.Table:  # fmt: skip
         reader = RowReader(rowset.table, rowset.order)
-        if len(found):
+        if len(rowset.lo) > 1 and len(records.ints):
             # Matches leave in the order in which they end, over all keys.
-            ended = np.where(found[:, RECORD + END] < 0, found[:, RECORD + START], found[:, RECORD + END])
-            by_time = np.argsort(rowset.arrival_rank[rowset.order[ended]], kind="stable")
-            found, floats = found[by_time], floats[by_time]
-        records = Records(found, floats, generated.layout)
+            ended = rowset.arrival_rank[rowset.order[records.last]]
+            records = records.reordered(np.argsort(ended, kind="stable"))
         if not generated.paths:
             names = [reader.column(c, records.start) for c in self.query.keep]
             slots = [slot_column(s, records, reader) for s in self.query.slots]
-            last = np.where(records.end < 0, records.start, records.end)
-            return self._table([*names, *slots, reader.column(ARRIVAL, last)], rowset)
-        length = found[:, RECORD + POSITION]
-        matched = found[:, 1] == KIND_MATCH
+            return self._table([*names, *slots, reader.column(ARRIVAL, records.last)], rowset)
+        length = records.field("length")
+        matched = records.field("kind") == KIND_MATCH
         total = int(length.sum())
         # Paths were written in order of report; the records were just put in order of time.
-        begin_old = found[:, RECORD + NODE]
+        begin_old = records.field("begin")
         begin = np.cumsum(length) - length
         inner = np.arange(total) - np.repeat(begin, length) + np.repeat(begin_old, length)
         rows = np.asarray(pathrow, np.int64)[inner]
         positions = np.asarray(pathpos, np.int64)[inner]
         labels = self._position_labels[positions] if total else positions
-        key = found[:, 0]
+        key = records.field("key")
         first_row = tail[key] if len(key) else key
         end_row = ends[key] if len(key) else key
         paths = Paths(rows, labels, begin, length, records.number, first_row, end_row)

@@ -2,14 +2,16 @@
 
 An `Emitter` writes the code that looks at one row `i` for one label: reads of registers, the values that they take if
 the row is mapped to the label, and (in the subclasses) the condition itself. Names that the kernel provides:
-`i` the row, `s` the first row of the match, `t0` and `hi` the bounds of the partition's rows at hand, `number` the
+`i` the row, `s` the first row of the match (`start`), `t0` and `hi` the bounds of the partition's rows at hand, `number` the
 matches so far, and the banks `ci`, `cf`, `co` with the thread's offsets `b`, `bf`, `bo`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trimtab.engine.analysis import Anything, Facts, FixedLabel, Nothing, RowsBack
 from trimtab.engine.expression import (
     Aggregate,
     Call,
@@ -89,15 +91,41 @@ class Columns:
         return self.names.index(name)
 
 
-class Emitter:
-    """Code for one row tried for one label by one thread; `fresh` means the thread starts on this row."""
+PREVIOUS_ROW = "(i - 1)"
+"""The row before this one: every live thread has consumed it, so it is there."""
+CERTAIN_ROWS = ("i", PREVIOUS_ROW)
 
-    def __init__(self, writer: Writer, layout: Layout, columns: Columns, label: int, fresh: bool) -> None:
+
+@dataclass(frozen=True)
+class Thread:
+    """How code gets at the thread that tries a row.
+
+    `fresh`: it starts on this row. `facts`: what is known of its registers. `start`: the name of its first row.
+    `variables`: registers that are local names instead of slots of the banks.
+    """
+
+    fresh: bool = False
+    facts: Facts = field(default_factory=dict)
+    start: str = "s"
+    variables: Mapping[Register, str] | None = None
+
+
+class Emitter:
+    """Code for one row tried for one label by one thread."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        layout: Layout,
+        columns: Columns,
+        label: int,
+        thread: Thread,
+    ) -> None:
         self.write = writer
         self.layout = layout
         self.columns = columns
         self.label = label
-        self.fresh = fresh
+        self.thread = thread
         self.reads: set[Register] = set()
         self._temps: dict[object, str] = {}
 
@@ -106,9 +134,19 @@ class Emitter:
     def read(self, register: Register) -> str:
         """The register's value before this row."""
         slot = self.layout.need(register)
-        self.reads.add(register)
-        if self.fresh:
+        if self.thread.fresh:
             return repr(initial(register))
+        match self.thread.facts.get(register, Anything()):
+            case Nothing():
+                return repr(initial(register))
+            case RowsBack(0, 0):
+                return PREVIOUS_ROW
+            case FixedLabel(label):
+                return str(label)
+            case _:
+                self.reads.add(register)
+        if self.thread.variables is not None:
+            return self.thread.variables[register]
         match bank(register):
             case Bank.INT:
                 return f"ci[b + {slot}]"
@@ -120,13 +158,23 @@ class Emitter:
     def temp(self, key: object, code: str) -> str:
         """A local name for a piece of code, the same for the same key."""
         if key not in self._temps:
-            if code.lstrip("-").replace("_", "").isalnum():
+            if code == PREVIOUS_ROW or code.lstrip("-").replace("_", "").isalnum():
                 self._temps[key] = code
             else:
                 name = self.write.name()
                 self.write(f"{name} = {code}")
                 self._temps[key] = name
         return self._temps[key]
+
+    def mark(self) -> tuple[int, frozenset[Register], dict[object, str]]:
+        """Where the code stands, for `forget`."""
+        return len(self.write.lines), frozenset(self.reads), dict(self._temps)
+
+    def forget(self, mark: tuple[int, frozenset[Register], dict[object, str]]) -> None:
+        """Take back what was written since the mark."""
+        lines, reads, self._temps = mark
+        del self.write.lines[lines:]
+        self.reads = set(reads)
 
     def updated(self, register: Register) -> str:
         """The register's value once this row is mapped to the label."""
@@ -163,12 +211,17 @@ class Emitter:
 
     def _first(self, ref: RowRef, now: str, index: int, value: Register | None = None) -> str:
         """Take `now` if this is the row that the place waits for, else keep what is there."""
-        before = self.read(value or ref)
-        free = f"{self.read(ref)} == {NO_ROW}"
+        before, own = self.read(value or ref), self.read(ref)
+        if own == PREVIOUS_ROW:
+            return before
+        conditions = [] if own == str(NO_ROW) else [f"{own} == {NO_ROW}"]
         if index > 0:
             taken = self.read(RowRef(ref.labels, Side.FIRST, index - 1, ref.shift))
-            free += f" and {taken} != {NO_ROW}"
-        return f"({now} if {free} else {before})"
+            if taken == str(NO_ROW):
+                return before
+            if taken != PREVIOUS_ROW:
+                conditions.append(f"{taken} != {NO_ROW}")
+        return f"({now} if {' and '.join(conditions)} else {before})" if conditions else now
 
     def here(self, shift: int) -> str:
         """The row `shift` rows from this one, or OUTSIDE."""
@@ -190,7 +243,7 @@ class Emitter:
     def row(self, place: Place) -> str:
         """The row at a place, this row counted as the last of the match; negative if there is none."""
         if place.labels is None and place.side is Side.FIRST and not place.offset and not place.shift:
-            return "i" if self.fresh else "s"
+            return "i" if self.thread.fresh else self.thread.start
         counts = place.labels is None or self.label in place.labels
         if place.side is Side.LAST and counts and place.offset == 0:
             return self.here(place.shift)

@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from trimtab.engine.emit import Columns, Emitter, NotCompilable, Writer
+from trimtab.engine.emit import CERTAIN_ROWS, Columns, Emitter, NotCompilable, Thread, Writer
 from trimtab.engine.expression import (
     HERE,
     Aggregate,
@@ -133,12 +133,12 @@ class NumericEmitter(Emitter):
         layout: Layout,
         columns: Columns,
         label: int,
-        fresh: bool,
+        thread: Thread,
         constants: Constants,
         nullable: frozenset[str],
         nan: bool,
     ) -> None:
-        super().__init__(writer, layout, columns, label, fresh)
+        super().__init__(writer, layout, columns, label, thread)
         self.constants, self.nullable, self.nan = constants, nullable, nan
 
     def condition(self, expr: Expr) -> str:
@@ -157,6 +157,8 @@ class NumericEmitter(Emitter):
                 return Value("(number + 1)", "False", "i")
             case Aggregate():
                 return self.aggregate(expr)
+            case Call("and" | "or" as function, args):
+                return self.connective(function, args)
             case Call(function, args, type_):
                 found = CALLS[function](self, tuple(self.value(a) for a in args), type_)
                 return self.named(found)
@@ -168,6 +170,29 @@ class NumericEmitter(Emitter):
         code = value.code if len(value.code) < 60 else self.temp(("value", value.code), value.code)
         null = value.null if len(value.null) < 60 else self.temp(("null", value.null), value.null)
         return Value(code, null, value.form, value.scale)
+
+    def connective(self, function: str, args: tuple[Expr, ...]) -> Value:
+        """AND and OR without what doesn't matter: a test known to be so or not at this position leaves no code.
+
+        Nor does it leave reads: a register that only such a test looks at need not tell threads apart.
+        """
+        decisive = Value("False" if function == "and" else "True", "False", "b")
+        neutral = Value("True" if function == "and" else "False", "False", "b")
+        before, values = self.mark(), []
+        for arg in args:
+            mark = self.mark()
+            value = self.value(arg)
+            if value == decisive:
+                self.forget(before)
+                return decisive
+            if value == neutral:
+                self.forget(mark)
+            else:
+                values.append(value)
+        if not values:
+            return neutral
+        combine = _all if function == "and" else _any
+        return self.named(combine(self, tuple(values), pa.bool_()))
 
     def const(self, const: Const) -> Value:
         value = const.value
@@ -191,7 +216,9 @@ class NumericEmitter(Emitter):
     def row_value(self, expr: RowValue) -> Value:
         row = self.row(expr.place)
         form, scale = form_of(expr.type)
-        here = row in ("i", "s")  # rows that exist for certain
+        certain = row in CERTAIN_ROWS or row == self.thread.start
+        if row == "-1":
+            return self.const(expr.default)
         if len(expr.sources) == 1:
             found = self.source(expr.sources[0], row, form, scale, expr.type)
         else:
@@ -200,7 +227,7 @@ class NumericEmitter(Emitter):
                 found = self.source(expr.sources[int(label)], row, form, scale, expr.type)
             else:
                 found = self.by_label(expr, label, row, form, scale)
-        if here:
+        if certain:
             return self.named(found)
         default = self.const(expr.default)
         if default.null == "True":

@@ -6,7 +6,7 @@ lists, decimals of more than 18 digits. Null is None. Aggregates keep all their 
 
 from __future__ import annotations
 
-from trimtab.engine.emit import Emitter
+from trimtab.engine.emit import CERTAIN_ROWS, Emitter
 from trimtab.engine.expression import (
     Aggregate,
     Call,
@@ -69,7 +69,7 @@ class ObjectEmitter(Emitter):
             code = self.source(expr.sources[-1], row)
             for number, source in reversed(list(enumerate(expr.sources[:-1]))):
                 code = f"({self.source(source, row)} if {label} == {number} else {code})"
-        if row in ("i", "s"):
+        if row in CERTAIN_ROWS or row == self.thread.start:
             return code
         return f"({code} if {row} >= 0 else {self.refer(expr.default.value)})"
 

@@ -174,7 +174,12 @@ class _Builder:
             case Permute(items):
                 return self._permute(items, frozenset(range(len(items))), then, excluded, {})
             case Quantify(item, low, high, greedy):
-                tail = self._optional(item, None if high is None else high - low, greedy, then, excluded)
+                if high is None:
+                    # The last iteration that must be there is the loop's own body: `A+` has one position, not two.
+                    loop = self._loop(item, greedy, then, excluded)
+                    tail, low = (loop.next[0 if greedy else 1], low - 1) if low else (loop, 0)
+                else:
+                    tail = self._optional(item, high - low, greedy, then, excluded)
                 for _ in range(low):
                     tail = self.build(item, tail, excluded)
                 return tail
@@ -202,19 +207,31 @@ class _Builder:
             ]
         return made[left]
 
-    def _optional(
-        self, item: Pattern, more: int | None, greedy: bool, then: _Node, excluded: bool
-    ) -> _Node:
-        """Up to `more` further iterations (None: any number); one that consumes no row is the last."""
-        if more == 0:
-            return then
-        loop, self.loops = self.loops, self.loops + 1
+    def _loop(self, item: Pattern, greedy: bool, then: _Node, excluded: bool) -> _Node:
+        """Any number of iterations; one that consumes no row is the last."""
         again = _Node("split")
-        onward = again if more is None else self._optional(item, more - 1, greedy, then, excluded)
+        self._iteration(again, item, greedy, again, then, excluded)
+        return again
+
+    def _optional(
+        self, item: Pattern, more: int, greedy: bool, then: _Node, excluded: bool
+    ) -> _Node:
+        """Up to `more` further iterations; one that consumes no row is the last."""
+        onward = then
+        for _ in range(more):
+            split = _Node("split")
+            self._iteration(split, item, greedy, onward, then, excluded)
+            onward = split
+        return onward
+
+    def _iteration(
+        self, split: _Node, item: Pattern, greedy: bool, onward: _Node, then: _Node, excluded: bool
+    ) -> None:
+        """Make `split` the choice between an iteration, behind which `onward` comes, and leaving to `then`."""
+        loop, self.loops = self.loops, self.loops + 1
         leave = _Node("leave", [onward, then], loop=loop)
         enter = _Node("enter", [self.build(item, leave, excluded)], loop=loop)
-        again.next = [enter, then] if greedy else [then, enter]
-        return again
+        split.next = [enter, then] if greedy else [then, enter]
 
 
 def compile_pattern(pattern: Pattern, labels: tuple[str, ...]) -> Program:

@@ -253,8 +253,7 @@ class _Matcher:
             if (way.trace, way.todo) in failed:
                 continue
             failed.add((way.trace, way.todo))
-            if self.patience is not None and len(failed) > self.patience:
-                raise TimeoutError(f"more than {self.patience} ways from one row")
+            self.be_patient(len(failed))
             goal, rest = way.todo
             match goal:
                 case Label(index):
@@ -278,6 +277,11 @@ class _Matcher:
                         for todo in reversed(_alternatives(goal, rest, way.length))
                     )
         return None
+
+    def be_patient(self, ways: int) -> None:
+        """Raise TimeoutError if that many ways are too many."""
+        if self.patience is not None and ways > self.patience:
+            raise TimeoutError(f"more than {self.patience} ways from one row")
 
     def extends(self, trail: _Match) -> bool:
         """Whether the last row of the match under way may be there, with the label it has."""
@@ -351,7 +355,7 @@ class _Matcher:
             return expr.default.value
         source = expr.sources[0]
         if len(expr.sources) > 1:
-            source = expr.sources[match.labels[index] if 0 <= index < seen else -1]
+            source = expr.sources[match.labels[index] if 0 <= index < len(match.labels) else -1]
         return source.value if isinstance(source, Const) else self.partition.columns[source][row]
 
 

@@ -10,43 +10,57 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.binding import BoolArray, Int64Array, decimals
-from trimtab.engine.codegen import END, RECORD, START
 from trimtab.engine.emit_numeric import fold_kind
 from trimtab.engine.expression import Aggregate, MatchNumber, RowValue, Side
 from trimtab.engine.query import Slot
 from trimtab.engine.reading import RowReader
-from trimtab.engine.registers import Bank, Layout, Register, RowLabel, RowRef, bank, folds, label_place
+from trimtab.engine.registers import Bank, Register, RowLabel, RowRef, bank, folds, label_place
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Records:
-    """Ended threads: a row of integers and one of floats for each."""
+    """Reported matches: a row of integers and one of floats for each; see `plan.report_fields`."""
 
-    ints: Int64Array  # (n, RECORD + width)
-    floats: FloatArray  # (n, floats)
-    layout: Layout
+    ints: Int64Array
+    floats: FloatArray
+    fields: tuple[str | Register, ...]
+    float_fields: tuple[Register, ...]
+
+    def field(self, name: str) -> Int64Array:
+        """An integer of every match by its name."""
+        return self.ints[:, self.fields.index(name)]
 
     def register(self, register: Register) -> npt.NDArray[np.generic]:
-        """A register's value in every record."""
-        slot = self.layout.at[register]
-        return self.floats[:, slot] if bank(register) is Bank.FLOAT else self.ints[:, RECORD + slot]
+        """A register's value in every match."""
+        if bank(register) is Bank.FLOAT:
+            return self.floats[:, self.float_fields.index(register)]
+        return self.ints[:, self.fields.index(register)]
 
     @property
     def number(self) -> Int64Array:
         """The match numbers."""
-        return self.ints[:, 2]
+        return self.field("number")
 
     @property
     def start(self) -> Int64Array:
         """The row where each match starts (for an empty one: where it was looked for)."""
-        return self.ints[:, RECORD + START]
+        return self.field("start")
 
     @property
     def end(self) -> Int64Array:
         """The last row of each match, -1 if it is empty."""
-        return self.ints[:, RECORD + END]
+        return self.field("end")
+
+    @property
+    def last(self) -> Int64Array:
+        """The row at which each match was complete; for an empty one, the row where it was looked for."""
+        return np.where(self.end < 0, self.start, self.end)
+
+    def reordered(self, order: Int64Array) -> Records:
+        """The same matches in another order."""
+        return Records(self.ints[order], self.floats[order], self.fields, self.float_fields)
 
 
 def slot_column(slot: Slot, records: Records, reader: RowReader) -> pa.Array:

@@ -1,1 +1,1 @@
-"""SQL text to checked queries: sqlglot reads the SQL, the row patterns and their meaning are ours."""
+"""SQL text to checked queries: sqlglot reads the SQL, row patterns and meaning are ours."""

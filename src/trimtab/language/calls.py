@@ -1,4 +1,4 @@
-"""What the engine's own functions answer: Spark's result types, and constants brought to the type they stand by."""
+"""What the engine's own functions answer: Spark's result types, and constants that fit them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOATS = frozenset({"/", "sqrt", "exp", "ln", "power", "to_float"})
 _WHOLES = frozenset({"div", "floor", "ceil", "to_int"})
 
 
-def result_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:  # noqa: C901
+def result_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type of a call, or None if the engine's function doesn't take these.
 
     >>> result_type("+", [pa.int32(), pa.float64()]), result_type("+", [pa.string(), pa.int64()])
@@ -51,7 +51,7 @@ def comparable(types: Sequence[pa.DataType]) -> bool:
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that can hold values of all the types; null if there are none, None if it can't be."""
+    """The type that holds values of all the types; null for no types, None if it can't be."""
     kinds = {widened(plain(type_)) for type_ in types if type_ != pa.null()}
     if len(kinds) <= 1:
         kind = kinds.pop() if kinds else pa.null()
@@ -77,7 +77,7 @@ def as_decimal(type_: pa.DataType) -> pa.DataType:
 
 
 def bounded_decimal(precision: int, scale: int) -> pa.DataType:
-    """The decimal type, or by Spark's rule the widest one, that keeps at least six digits of a fraction."""
+    """The decimal type; past the widest, Spark's rule, which keeps six digits of a fraction."""
     if precision <= MAX_PRECISION:
         return pa.decimal128(precision, scale)
     whole = precision - scale

@@ -1,7 +1,7 @@
 """The front door of the language: SQL text in, a checked query out.
 
-Every mistake in the text is one `QueryError` that says where and what to do; no other exception leaves here, whatever
-the text.
+Every mistake in the text is one `QueryError` that says where and what to do; no other exception
+leaves here, whatever the text.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def compile_query(
 ) -> Query:
     """Check a query against the tables it may read, and compile it.
 
-    `fold_labels`: CLASSIFIER() answers unquoted labels in upper case, as ISO says; otherwise as they are written.
-    `event_time`: the source is a stream with this event-time column, and the query has to be in its order.
+    `fold_labels`: CLASSIFIER() answers unquoted labels in upper case, as ISO says; otherwise as
+    they are written. `event_time`: the source is a stream with this event-time column, and the
+    query has to be in its order.
 
     >>> tables = {"t": pa.schema([("price", pa.int64())])}
     >>> query = compile_query("SELECT price * 2 AS double FROM t", tables)
@@ -67,7 +68,8 @@ def compile_query(
         ValueError,
         AttributeError,
     ) as error:
-        # sqlglot's parser meets odd text with exceptions of all kinds. It is the text that is wrong.
+        # sqlglot's parser meets odd text with exceptions of all kinds. It is the text that is
+        # wrong.
         message = f"the query can't be read: {type(error).__name__}: {error}"
         raise mistake(sql, "query.syntax", message) from error
 
@@ -94,7 +96,7 @@ def _parse_error(sql: str, error: ParseError) -> QueryError:
 
 
 def _place(sql: str, details: Mapping[str, object]) -> Span:
-    """sqlglot gives the line, and the column at which the token ends."""
+    """Sqlglot gives the line, and the column at which the token ends."""
     line, column = int(str(details.get("line") or 1)), int(str(details.get("col") or 0))
     starts = [0] + [i + 1 for i, char in enumerate(sql) if char == "\n"]
     stop = min(starts[min(line, len(starts)) - 1] + column, len(sql))

@@ -1,7 +1,7 @@
-"""A compiled query: what to compute of each row, the operator that crosses rows, and how its output is finished.
+"""A compiled query: work on each row, the operator that crosses rows, work on its output.
 
-`language.windows.compile_windows(select, context)` gives the same last two parts, `(operator, finish)`, for windows;
-the intake is what was added to the context on the way.
+`language.windows.compile_windows(select, context)` gives the same last two parts, `(operator,
+finish)`, for windows; the intake is what was added to the context on the way.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from trimtab.language.local import Finish, Intake
 class Query:
     """A checked query, ready to run: plain data that pickles.
 
-    `source` is the table that it reads. The intake runs first, then the operator over its output, then the finish
-    over the operator's. `operator` None: a row-wise SELECT, whose intake feeds the finish.
+    `source` is the table that it reads. The intake runs first, then the operator over its output,
+    then the finish over the operator's. `operator` None: a row-wise SELECT, whose intake feeds the
+    finish.
     """
 
     sql: str

@@ -1,7 +1,7 @@
-"""What every part of the compiler is told: the query's text, the columns it sees, and where to put row-local work.
+"""What every part of the compiler is told: the text, the columns, where row-local work goes.
 
-A `Context` is made once per query, after sub-selects are merged. It resolves names, knows types, collects the columns
-that the intake has to compute, and makes errors that point at their place.
+A `Context` is made once per query, after sub-selects are merged. It resolves names, knows types,
+collects the columns that the intake has to compute, and makes errors that point at their place.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from trimtab.language.relation import Relation, spark_text
 class Context:
     """One query under compilation.
 
-    `relation` has the columns that the query sees, already filtered. `event_time` is the name of the event-time
-    column, where the input is a stream of events.
+    `relation` has the columns that the query sees, already filtered. `event_time` is the name of
+    the event-time column, where the input is a stream of events.
     """
 
     sql: str
@@ -49,7 +49,8 @@ class Context:
     def resolve(self, column: exp.Column) -> pa.Field:
         """The field that a column reference means, by Spark's rule that case doesn't matter.
 
-        Raises QueryError `query.column` where there is none or it is ambiguous, or the qualifier is unknown.
+        Raises QueryError `query.column` where there is none or it is ambiguous, or the qualifier is
+        unknown.
         """
         found = self.relation.resolve(column)
         return pa.field(found.name, found.type)
@@ -57,16 +58,16 @@ class Context:
     def type_of(self, expression: exp.Expr) -> pa.DataType:
         """The Arrow type of a row-local expression over the relation's columns.
 
-        Raises QueryError `query.function` for a function nobody knows, `query.type` for operands that don't fit,
-        `query.row-wise` for what isn't row-local.
+        Raises QueryError `query.function` for a function nobody knows, `query.type` for operands
+        that don't fit, `query.row-wise` for what isn't row-local.
         """
         return self.relation.type_of(expression)
 
     def add(self, expression: exp.Expr) -> str:
         """Have the intake compute a row-local expression; return the name of its column.
 
-        The same expression gives the same column. A bare column keeps its name, unless the engine uses such names
-        itself.
+        The same expression gives the same column. A bare column keeps its name, unless the engine
+        uses such names itself.
         """
         return self.add_typed(expression)[0]
 

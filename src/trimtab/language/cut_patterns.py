@@ -1,7 +1,7 @@
 """Take the text of row patterns out of a query before sqlglot reads it.
 
-A pattern is not SQL: `$$`, `{-`, `??` and `||` mean other things to a tokenizer. Blanks of the same length take its
-place, so every offset stays true.
+A pattern is not SQL: `$$`, `{-`, `??` and `||` mean other things to a tokenizer. Blanks of the same
+length take its place, so every offset stays true.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Inside a pattern there are no strings, and a quote is a mistake that the pattern's own parser reports.
+# Inside a pattern there are no strings, and a quote is a mistake that the pattern's own parser
+# reports.
 _PATTERN_PIECE = re.compile(r"`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|[()]", re.DOTALL)
 
 

@@ -1,7 +1,8 @@
-"""Spark's SQL and one more clause: MATCH_RECOGNIZE as ISO 9075-2 writes it, with WITHIN behind PATTERN.
+"""Spark's SQL and one more clause: MATCH_RECOGNIZE as ISO 9075-2 writes it, and WITHIN.
 
-The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out before. RUNNING and FINAL become `Framed`
-nodes around a call, and the functions that mean something of their own inside MATCH_RECOGNIZE stay plain calls.
+The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out before. RUNNING and
+FINAL become `Framed` nodes around a call, and the functions that mean something of their own inside
+MATCH_RECOGNIZE stay plain calls.
 """
 
 from __future__ import annotations
@@ -163,7 +164,11 @@ class TrimtabParser(SparkParser):
             return None
         named = self._match(TokenType.ALIAS)
         alias = self._parse_name() if named else None
-        if not named and self._curr.token_type == TokenType.VAR and self._curr.text.upper() not in _AFTER_MEASURES:
+        if (
+            not named
+            and self._curr.token_type == TokenType.VAR
+            and self._curr.text.upper() not in _AFTER_MEASURES
+        ):
             self.raise_error("Expected AS and the name of the measure")
         return self.expression(Measure(this=value, alias=alias))
 

@@ -1,7 +1,7 @@
 """Row-local Spark SQL over Arrow tables, computed by DuckDB.
 
-sqlglot translates; what it leaves different from Spark is put right here (division by zero, casts that cut off,
-time zones). DuckDB is imported when it is first needed: most queries never need it.
+sqlglot translates; what it leaves different from Spark is put right here (division by zero, casts
+that cut off, time zones). DuckDB is imported when it is first needed: most queries never need it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp, parse_one
 
-from trimtab.language.types import DURATION, TypeOf, infer, plain
+from trimtab.language.as_spark import as_spark
+from trimtab.language.types import DURATION, plain
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,12 +28,6 @@ _SETTINGS = (
     "SET enable_external_access=false",  # a query's text must not reach files or the network
 )
 _ZONED = (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
-_WHOLE = (
-    exp.DataType.Type.TINYINT,
-    exp.DataType.Type.SMALLINT,
-    exp.DataType.Type.INT,
-    exp.DataType.Type.BIGINT,
-)
 _HUGE = pa.decimal128(38, 0)
 
 
@@ -89,7 +84,7 @@ def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedAr
 
 
 def is_zoned(schema: pa.Schema) -> bool:
-    """Whether the timestamps of a table know their time zone; if none does, results don't either."""
+    """Whether a table's timestamps know their time zone; if none does, results don't either."""
     return any(pa.types.is_timestamp(kind) and kind.tz is not None for kind in schema.types)
 
 
@@ -126,7 +121,7 @@ def translate(text: str, schema: pa.Schema) -> str:
     """A Spark SQL expression as DuckDB SQL over columns c0, c1 ... in the order of the schema.
 
     >>> translate("price / 2 > `a b`", pa.schema([("a b", pa.int64()), ("price", pa.int64())]))
-    'c1 / 2 > c0'
+    'c1 / NULLIF(2, 0) > c0'
     """
     return translate_tree(parse_one(text, read="spark"), schema)
 
@@ -161,7 +156,7 @@ def translate_tree(
         return node
 
     # Types are looked at before columns are renamed, hence two passes.
-    meant = bottom_up(tree, lambda node: _as_spark(node, type_of))
+    meant = bottom_up(tree, lambda node: as_spark(node, type_of))
     return bottom_up(meant, rename).sql("duckdb", comments=False)
 
 
@@ -179,32 +174,3 @@ def bottom_up(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Exp
             return changed
         node.replace(changed)
     return tree
-
-
-def _as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """The node with Spark's meaning where DuckDB's differs."""
-    match node:
-        case exp.Div() if not _is_nonzero(node.expression):
-            divisor = exp.Nullif(this=node.expression.copy(), expression=exp.Literal.number(0))
-            return exp.Div(this=node.this.copy(), expression=divisor, typed=False, safe=True)
-        case exp.IntDiv():
-            # DuckDB's // keeps the fraction of anything but integers.
-            return exp.cast(exp.Anonymous(this="TRUNC", expressions=[node.copy()]), "bigint")
-        case exp.Cast() if node.to.this in _WHOLE:
-            # DuckDB rounds to the nearest, Spark cuts the fraction off.
-            inner = infer(node.this, type_of)
-            if inner is not None and (pa.types.is_floating(inner) or pa.types.is_decimal(inner)):
-                cut = exp.Anonymous(this="TRUNC", expressions=[node.this.copy()])
-                return type(node)(this=cut, to=node.to.copy())
-        case exp.Ln():
-            positive = exp.GT(this=node.this.copy(), expression=exp.Literal.number(0))
-            return exp.Case(ifs=[exp.If(this=positive, true=node.copy())])
-        case exp.Sqrt():
-            negative = exp.LT(this=node.this.copy(), expression=exp.Literal.number(0))
-            nan = exp.cast(exp.Literal.string("NaN"), "double")
-            return exp.Case(ifs=[exp.If(this=negative, true=nan)], default=node.copy())
-    return node
-
-
-def _is_nonzero(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and node.is_number and float(node.name) != 0

@@ -1,4 +1,4 @@
-"""Constants by rule, so that the everyday ones start no database: `1 = 1`, `'A' IN ('A', 'B')`, `lower('B')`."""
+"""Constants by rule, so that the everyday ones start no database: `1 = 1`, `lower('B')`."""
 
 from __future__ import annotations
 
@@ -85,8 +85,7 @@ def _compared(
     if (
         left is None
         or right is None
-        or left[1] != right[1]
-        and pa.null() not in (left[1], right[1])
+        or (left[1] != right[1] and pa.null() not in (left[1], right[1]))
     ):
         return None
     if left[0] is None or right[0] is None:

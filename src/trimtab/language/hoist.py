@@ -1,7 +1,7 @@
 """Row-local pieces of an expression, computed once per row before the engine runs.
 
-A piece whose references all land on one place needs no engine: the intake computes it for every row, and the engine
-reads the answer at the place, as one `RowValue`. Constants are folded here too.
+A piece whose references all land on one place needs no engine: the intake computes it for every
+row, and the engine reads the answer at the place, as one `RowValue`. Constants are folded here too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _STRICT = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Where the values of an expression come from: places of rows, and whether the engine computes any."""
+    """Where an expression's values come from: places of rows, or the engine's computing."""
 
     places: frozenset[Place]
     computed: bool
@@ -111,7 +111,10 @@ class Hoister:
                 sources, type_ = self._by_label(value, place)
         else:
             sources, type_ = self._single(value)
-        return RowValue(place, sources, Const(self._default(node), type_), type_)
+        # The row under definition is always there, so nobody asks for its default.
+        always = place == HERE and self.label is not None
+        default = None if always else self._default(node)
+        return RowValue(place, sources, Const(default, type_), type_)
 
     def _single(self, value: exp.Expr) -> tuple[tuple[Source, ...], pa.DataType]:
         source, type_ = self._source(value)
@@ -121,8 +124,7 @@ class Hoister:
         if value.find(exp.Column) is None:
             const = self.constant(value)
             return const, const.type
-        context = self.scope.context
-        return context.add_typed(value)
+        return self.scope.context.add_typed(value.unnest())
 
     def _by_label(self, value: exp.Expr, place: Place) -> tuple[tuple[Source, ...], pa.DataType]:
         """A source for each label, and one for a row that is mapped to none."""
@@ -169,7 +171,8 @@ def _without_leaves(node: exp.Expr, replacement: Callable[[Leaf], exp.Expr]) -> 
         if not isinstance(part, Leaf):
             return part
         new = replacement(part)
-        return enclosed(new) if part.parent else new.copy()
+        atomic = part.parent is None or isinstance(new, LabelOf)
+        return new.copy() if atomic else enclosed(new)
 
     return duck.bottom_up(node, change)
 

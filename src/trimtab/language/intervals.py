@@ -1,4 +1,4 @@
-"""Lengths of time as they are written: INTERVAL '1' HOUR, INTERVAL 90 MINUTES, '1 02:30' DAY TO MINUTE."""
+"""Lengths of time as they are written: INTERVAL '1' HOUR, INTERVAL 90 MINUTES."""
 
 from __future__ import annotations
 

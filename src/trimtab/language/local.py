@@ -1,7 +1,7 @@
 """The two stateless steps around an operator: the intake before it and the finish behind it.
 
-Both are lists of row-local Spark SQL expressions. Columns that are only passed on are never copied and need no
-database; DuckDB computes the rest. On Spark the same texts run in the JVM instead.
+Both are lists of row-local Spark SQL expressions. Columns that are only passed on are never copied
+and need no database; DuckDB computes the rest. On Spark the same texts run in the JVM instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Columns = tuple[tuple[str, str], ...]
 class Intake:
     """What is computed of every row before the operator sees it, and which rows it sees.
 
-    `types` are the types that the compiled query counts on, one per column; empty: whatever comes out.
+    `types` are the types that the compiled query counts on, one per column; empty: whatever comes
+    out.
     """
 
     columns: Columns
@@ -33,7 +34,7 @@ class Intake:
     types: tuple[pa.DataType, ...] = field(default=())
 
     def run(self, table: pa.Table) -> pa.Table:
-        """The columns and `__arrival`, the row's number in `table`, for the rows that pass the filter."""
+        """The columns, and `__arrival`: the row's number in `table`. Only rows that pass."""
         rows = _filter(table, self.where)
         kept = table if rows is None else table.take(rows)
         arrays = _project(kept, [text for _, text in self.columns], self.types)
@@ -44,7 +45,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is computed of the operator's output: the columns that the user asked for, under their names."""
+    """What is computed of the operator's output: the columns asked for, under their names."""
 
     columns: Columns
     where: str | None = None

@@ -1,7 +1,7 @@
 """From resolved expressions to the engine's: hoist what is row-local, and write the rest as calls.
 
-A condition that mixes places becomes `Call`s of the engine's own functions where it has them, and an `Opaque` piece
-of DuckDB SQL where it hasn't.
+A condition that mixes places becomes `Call`s of the engine's own functions where it has them, and
+an `Opaque` piece of DuckDB SQL where it hasn't.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from trimtab.engine.expression import HERE, Aggregate, Call, Const, Expr, Opaque
 from trimtab.language import duck
 from trimtab.language.calls import result_type, unit_length, with_fitting_constants
 from trimtab.language.hoist import Hoister, facts_of
+from trimtab.language.mistakes import placed
 from trimtab.language.oracle import type_of
 from trimtab.language.resolve import Computed, Leaf, rebuilt
 from trimtab.language.scope import Labels
@@ -72,7 +73,7 @@ class Lowerer:
         return self._lower(node, own_label=True)
 
     def _lower(self, node: exp.Expr, own_label: bool) -> Expr:
-        """`own_label`: see `Hoister.hoist`; not so inside an aggregate, where HERE is another row."""
+        """`own_label` as in `Hoister.hoist`: not inside an aggregate, where HERE is any row."""
         return _Lowering(self.hoister, own_label).lower(node)
 
     def aggregate(
@@ -148,7 +149,10 @@ class _Lowering:
         odd = pa.types.is_timestamp(value.type) and value.type.unit != "us"
         if odd:
             # The engine's arithmetic is in microseconds.
-            return self.hoister.hoist(_as_timestamp(node), place, own_label=self.own_label)
+            node = _as_timestamp(node, value.type.tz)
+            return self.hoister.hoist(node, place, own_label=self.own_label)
+        if place == HERE and len(value.sources) == 1 and isinstance(value.sources[0], Const):
+            return value.sources[0]
         return value
 
     def _mixed(self, node: exp.Expr) -> Expr | None:
@@ -185,12 +189,12 @@ class _Lowering:
         sides = [node.this, node.expression]
         args = [self.lower(side) for side in sides]
         if function in _COMPARED and _mixes_dates(args):
-            args = [self._timestamp(side, arg) for side, arg in zip(sides, args, strict=True)]
+            (zone,) = {arg.type.tz for arg in args if pa.types.is_timestamp(arg.type)}
+            args = [
+                self.lower(_as_timestamp(side, zone)) if pa.types.is_date(arg.type) else arg
+                for side, arg in zip(sides, args, strict=True)
+            ]
         return _made(function, args)
-
-    def _timestamp(self, node: exp.Expr, lowered: Expr) -> Expr:
-        """A date as the timestamp of its midnight, so that the two can be compared."""
-        return self.lower(_as_timestamp(node)) if pa.types.is_date(lowered.type) else lowered
 
     def _connected(self, function: str, node: exp.Expr) -> Expr | None:
         """A chain of AND or OR; the terms that look at the same row are hoisted together."""
@@ -286,7 +290,7 @@ class _Lowering:
                 args.append(part.args["value"])
             else:
                 return rebuilt(part, over_args)
-            return exp.column(f"arg{len(args)}")
+            return placed(exp.column(f"arg{len(args)}"), part)
 
         tree = over_args(node)
         schema = pa.schema([(f"arg{i + 1}", arg.type) for i, arg in enumerate(args)])
@@ -306,7 +310,7 @@ def _made(function: str, args: Sequence[Expr]) -> Expr | None:
 
 
 def _is_null_test(node: exp.Expr) -> bool:
-    """`x IS NULL` of a bare value: the engine knows that of any value, so no column is made for it."""
+    """`x IS NULL` of a bare value: the engine knows that without a column made for it."""
     inner = node.this if isinstance(node, exp.Not) else node
     return (
         isinstance(inner, exp.Is)
@@ -321,8 +325,9 @@ def _mixes_dates(args: Sequence[Expr]) -> bool:
     )
 
 
-def _as_timestamp(node: exp.Expr) -> exp.Expr:
-    return exp.cast(_wrapped(node), "timestamp", dialect="spark")
+def _as_timestamp(node: exp.Expr, zone: str | None) -> exp.Expr:
+    kind = "timestamp_ntz" if zone is None else "timestamp"
+    return exp.cast(_wrapped(node), kind, dialect="spark")
 
 
 def _wrapped(node: exp.Expr) -> exp.Expr:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.expression import Const, Expr, Side
+from trimtab.engine.expression import Const, Expr, MatchNumber, Side
 from trimtab.engine.query import (
     MatchQuery,
     OrderKey,
@@ -62,9 +62,11 @@ class Matched:
         )
         where = None if output.where is None else renamed(output.where)
         keep = tuple(dict.fromkeys(names.values()))
-        return replace(self.operator, keep=keep), replace(
-            output, definitions=definitions, where=where
-        )
+        # Without any column a table has no rows either: constants alone still need to know how
+        # many.
+        slots = self.operator.slots or (() if keep else (MatchNumber(),))
+        operator = replace(self.operator, keep=keep, slots=slots)
+        return operator, replace(output, definitions=definitions, where=where)
 
 
 def _roots(output: Relation) -> list[exp.Expr]:

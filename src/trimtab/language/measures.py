@@ -1,7 +1,8 @@
 """Measures: the engine computes slots, and a scalar expression over them is left for the finish.
 
-`(LAST(B.price) - A.price) / A.price` is three slots at most: maximal pieces that look at one row are hoisted, equal
-slots are shared, and the arithmetic between them is plain SQL over `slot0`, `slot1` ... .
+`(LAST(B.price) - A.price) / A.price` is three slots at most: maximal pieces that look at one row
+are hoisted, equal slots are shared, and the arithmetic between them is plain SQL over `slot0`,
+`slot1` ... .
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from trimtab.engine.expression import MatchNumber
 from trimtab.engine.query import Slot
 from trimtab.language.dialect import Measure
 from trimtab.language.hoist import Hoister, facts_of
+from trimtab.language.mistakes import placed
 from trimtab.language.resolve import Computed, Resolver, rebuilt
 from trimtab.language.scope import Scope
 
@@ -79,7 +81,7 @@ def _over_slots(node: exp.Expr, hoister: Hoister, slots: Slots) -> exp.Expr:
     if facts.constant:
         return node.copy()
     if facts.only_place is not None:
-        return slots.column(hoister.hoist(node, facts.only_place))
+        return placed(slots.column(hoister.hoist(node, facts.only_place)), node)
     if isinstance(node, Computed):
-        return slots.column(node.args["value"])
+        return placed(slots.column(node.args["value"]), node)
     return rebuilt(node, lambda part: _over_slots(part, hoister, slots))

@@ -1,7 +1,7 @@
 """Mistakes in a query's text: find the place of a syntax node, and say what was probably meant.
 
-sqlglot leaves offsets on the leaves it parsed; the place of a larger node is the stretch from its first leaf to its
-last. Nothing here decides what is wrong.
+sqlglot leaves offsets on the leaves it parsed; the place of a larger node is the stretch from its
+first leaf to its last. Nothing here decides what is wrong.
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ def mistake(
         at = _nearest_span(at)
     start, stop = at or (0, min(1, len(sql)))
     return QueryError(code, message, sql, start, stop, hint)
+
+
+def placed(new: exp.Expr, old: exp.Expr) -> exp.Expr:
+    """The new node, said to stand where the old one does."""
+    if span := span_of(old):
+        new.meta.update(start=span[0], end=span[1] - 1, stop=span[1])
+    return new
 
 
 def _nearest_span(node: exp.Expr | None) -> Span | None:

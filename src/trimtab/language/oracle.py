@@ -1,7 +1,7 @@
-"""The type oracle: what an expression is, asked of the rules first and of DuckDB where they don't know.
+"""The type oracle: what an expression is, asked of the rules first and of DuckDB after them.
 
-It also notices the mistakes that only a function library can: names of functions that don't exist, operands of types
-that don't go together. And it folds constants.
+It also notices the mistakes that only a function library can: names of functions that don't exist,
+operands of types that don't go together. And it folds constants.
 """
 
 from __future__ import annotations

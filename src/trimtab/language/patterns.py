@@ -1,7 +1,7 @@
 """Row patterns: from text to the tree that the engine runs.
 
-A small lexer and a recursive descent over the grammar of ISO 9075-2, with the one new word TIMEOUT. Labels get their
-numbers in the order in which they are first written.
+A small lexer and a recursive descent over the grammar of ISO 9075-2, with the one new word TIMEOUT.
+Labels get their numbers in the order in which they are first written.
 """
 
 from __future__ import annotations

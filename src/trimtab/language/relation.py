@@ -1,7 +1,8 @@
-"""The relation that a query reads: a table, and the row-wise sub-selects around it merged into definitions.
+"""The relation that a query reads: a table, with the row-wise SELECTs around it merged.
 
-`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT around that is
-again a list of definitions over t: nothing is left of the nesting when the query runs.
+`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT
+around that is again a list of definitions over t: nothing is left of the nesting when the query
+runs.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ class Relation:
     aliases: frozenset[str] = frozenset()
 
     def resolve(self, node: exp.Column) -> Definition:
-        """The column that a reference means; case doesn't matter unless only case tells columns apart.
+        """The column that a reference means; case matters only where nothing else differs.
 
-        Raises QueryError `query.column` where there is none, or several, or the qualifier is unknown.
+        Raises QueryError `query.column` where there is none, or several, or the qualifier is
+        unknown.
         """
         if node.table and node.table.lower() not in self.aliases:
             hint = did_you_mean(node.table, self.aliases)
@@ -151,7 +153,7 @@ def spark_text(expression: exp.Expr) -> str:
 def substitute(
     expression: exp.Expr, replacement: Callable[[exp.Column], exp.Expr | None]
 ) -> exp.Expr:
-    """A copy with columns replaced, in parentheses where precedence could matter; None leaves one."""
+    """A copy with columns replaced, in parentheses where that could matter; None leaves one."""
 
     def change(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):

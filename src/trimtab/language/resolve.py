@@ -1,8 +1,8 @@
 """From names to places: which row each column of an expression is read at.
 
-`Resolver.resolve` gives a copy of an expression in which every reference to a row is a `Leaf` with its `Place`, and
-every aggregate a `Computed`. FIRST, LAST, PREV, NEXT, RUNNING and FINAL are gone then. What stands inside a leaf is
-row-local.
+`Resolver.resolve` gives a copy of an expression in which every reference to a row is a `Leaf` with
+its `Place`, and every aggregate a `Computed`. FIRST, LAST, PREV, NEXT, RUNNING and FINAL are gone
+then. What stands inside a leaf is row-local.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlglot import exp
 from trimtab.engine.expression import HERE, Aggregate, MatchNumber, Place, Side
 from trimtab.language.context import Context
 from trimtab.language.dialect import Framed
-from trimtab.language.mistakes import did_you_mean
+from trimtab.language.mistakes import did_you_mean, placed
 from trimtab.language.oracle import check_node
 from trimtab.language.relation import column, listing
 from trimtab.language.scope import Labels, Scope
@@ -54,6 +54,9 @@ AGGREGATE_NAMES = {
     "VAR_POP": "var_pop",
     "VAR_SAMP": "var_samp",
 }
+SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {
+    *("array_agg", "first_value", "last_value", "max_by", "min_by"),
+}
 MAX_OFFSET = 1 << 31
 
 
@@ -80,15 +83,17 @@ class AggregateMaker(Protocol):
 
     def __call__(
         self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr
-    ) -> Aggregate: ...
+    ) -> Aggregate:
+        """The aggregate over the rows of some labels; `node` is the call, for errors."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
     """Resolves the expressions of one clause.
 
-    `label` is the label under definition, None in MEASURES. `one_row`: measures are shown on the last row only, where
-    RUNNING and FINAL are the same.
+    `label` is the label under definition, None in MEASURES. `one_row`: measures are shown on the
+    last row only, where RUNNING and FINAL are the same.
     """
 
     context: Context
@@ -109,21 +114,24 @@ class Resolver:
         name = call_name(node)
         if isinstance(node, Framed):
             return self._framed(node)
+        if isinstance(node, exp.Filter):
+            return self._resolve(self._unfiltered(node), frame)
         if name in LOGICAL or name in PHYSICAL:
-            return _at(node, self._navigation(node, name, final))
+            return placed(self._navigation(node, name, final), node)
         if name in AGGREGATE_NAMES:
-            return _at(node, self._aggregate(node, AGGREGATE_NAMES[name], final))
+            return placed(self._aggregate(node, AGGREGATE_NAMES[name], final), node)
         if name == "MATCH_NUMBER":
             self._count_args(node, 0, 0)
-            return _at(node, Computed(value=MatchNumber()))
+            return placed(Computed(value=MatchNumber()), node)
         if name == "CLASSIFIER" or isinstance(node, exp.Column):
             place = self._place(self._variables(node), Side.LAST)
-            return _at(node, Leaf(this=self._bare(node), place=place))
+            return placed(Leaf(this=self._bare(node), place=place), node)
         self._check(node)
         return rebuilt(node, self.resolve)
 
     def _framed(self, node: Framed) -> exp.Expr:
-        name = call_name(node.this)
+        inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        name = call_name(inner)
         if name not in LOGICAL and name not in AGGREGATE_NAMES:
             message = f"{node.args['kind']} goes with FIRST, LAST or an aggregate"
             raise self.context.error("query.nested", message, node, "as in FINAL LAST(A.price)")
@@ -158,16 +166,16 @@ class Resolver:
         if call_name(node) == "MATCH_NUMBER":
             return self.resolve(node)
         if call_name(node) == "CLASSIFIER" or isinstance(node, exp.Column):
-            return _at(node, Leaf(this=self._bare(node), place=place))
+            return placed(Leaf(this=self._bare(node), place=place), node)
         self._check(node)
         return rebuilt(node, lambda part: self._spread(part, place))
 
     def _bare(self, node: exp.Expr) -> exp.Expr:
         """The row-local expression itself: columns by their own names, `LabelOf` for CLASSIFIER."""
         if isinstance(node, exp.Column):
-            return _at(node, column(self.context.relation.find(node.this).name))
+            return placed(column(self.context.relation.find(node.this).name), node)
         if call_name(node) == "CLASSIFIER":
-            return _at(node, LabelOf())
+            return placed(LabelOf(), node)
         self._check(node)
         return rebuilt(node, self._bare)
 
@@ -188,6 +196,28 @@ class Resolver:
         final = final and not self.one_row
         made = self.aggregate(function, self.scope.normal(labels), spread, final, node)
         return Computed(value=made)
+
+    def _unfiltered(self, node: exp.Filter) -> exp.Expr:
+        """`sum(x) FILTER (WHERE c)` as the sum of x where c holds and of null elsewhere."""
+        call = node.this
+        function = AGGREGATE_NAMES.get(call_name(call), "")
+        condition = node.expression.this
+        args = call.expressions if isinstance(call, exp.Anonymous) else []
+        starred = function == "count" and (not args or args[0].is_star)
+        if function not in SKIPPING_NULLS or (len(args) != 1 and not starred):
+            message = "FILTER goes with an aggregate that leaves nulls out"
+            raise self.context.error(
+                "query.function", message, node, "as in sum(x) FILTER (WHERE y > 0)"
+            )
+        value = exp.Literal.number(1) if starred else args[0]
+        if isinstance(value, exp.Distinct):
+            value = value.expressions[0]
+            kept: exp.Expr = exp.Distinct(
+                expressions=[exp.If(this=condition.copy(), true=value.copy())]
+            )
+        else:
+            kept = exp.If(this=condition.copy(), true=value.copy())
+        return placed(exp.Anonymous(this=call.this, expressions=[kept]), call)
 
     def _distinct(self, function: str, node: exp.Distinct) -> tuple[str, list[exp.Expr]]:
         if function in ("min", "max"):
@@ -264,7 +294,7 @@ class Resolver:
         return self._normal(Place(self.scope.normal(labels), side, offset, shift, final))
 
     def _normal(self, place: Place) -> Place:
-        """In DEFINE the current row is the last one of its label: say so, that equal places look equal."""
+        """In DEFINE the current row is the last of its label: equal places shall look equal."""
         own = self.label is not None and place.labels is not None and self.label in place.labels
         if own and place.side is Side.LAST and place.offset == 0:
             return replace(place, labels=None)
@@ -314,18 +344,14 @@ def rebuilt(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
         fixed = isinstance(value, exp.Identifier | exp.Var | exp.DataType | exp.IntervalSpan)
         return value.copy() if fixed else change(value)
 
-    return _at(node, type(node)(**{key: part(value) for key, value in node.args.items()}))
+    new = type(node)(**{key: part(value) for key, value in node.args.items()})
+    new.meta.update(node.meta)
+    return new
 
 
 def _moved(node: exp.Expr, move: Callable[[Place], Place]) -> exp.Expr:
     if isinstance(node, Leaf):
-        return _at(node, Leaf(this=node.this.copy(), place=move(node.args["place"])))
+        return placed(Leaf(this=node.this.copy(), place=move(node.args["place"])), node)
     if isinstance(node, Computed):
         return node.copy()
     return rebuilt(node, lambda part: _moved(part, move))
-
-
-def _at(old: exp.Expr, new: exp.Expr) -> exp.Expr:
-    """The new node, at the place of the old one in the text."""
-    new.meta.update(old.meta)
-    return new

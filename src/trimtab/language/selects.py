@@ -1,7 +1,8 @@
 """SELECT around SELECT: the row-wise layers of a query, merged, and the one operator between them.
 
-Inside out: a table, row-wise sub-selects over it, at most one MATCH_RECOGNIZE, row-wise sub-selects over that. What
-isn't row-wise around a pattern would need a second pass over the output, and is refused with an explanation.
+Inside out: a table, row-wise sub-selects over it, at most one MATCH_RECOGNIZE, row-wise sub-selects
+over that. What isn't row-wise around a pattern would need a second pass over the output, and is
+refused with an explanation.
 """
 
 from __future__ import annotations

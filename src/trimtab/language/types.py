@@ -1,8 +1,9 @@
 """The Arrow type of a row-local expression, by rule.
 
-`infer` knows the everyday expressions, so that compiling a common query starts no database. It answers None for
-whatever it is not sure of, an unknown function or operands that don't go together included: then DuckDB is asked.
-Where it answers, it agrees with what DuckDB computes (tests hold it to that).
+`infer` knows the everyday expressions, so that compiling a common query starts no database. It
+answers None for whatever it is not sure of, an unknown function or operands that don't go together
+included: then DuckDB is asked. Where it answers, it agrees with what DuckDB computes (tests hold it
+to that).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _CAST_TYPES = {
     exp.DataType.Type.TEXT: pa.string(),
     exp.DataType.Type.VARCHAR: pa.string(),
     exp.DataType.Type.DATE: pa.date32(),
+    exp.DataType.Type.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 MAX_PRECISION = 38
 
@@ -90,7 +92,7 @@ def literal_value(literal: exp.Literal) -> object:
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
-def infer(node: exp.Expr, column: TypeOf) -> pa.DataType | None:  # noqa: C901 - one case a rule
+def infer(node: exp.Expr, column: TypeOf) -> pa.DataType | None:
     """The type of an expression, or None where no rule is sure.
 
     >>> from sqlglot import parse_one
@@ -130,7 +132,7 @@ def _branches(node: exp.Case) -> list[exp.Expr]:
     return branches + [part for part in (node.args.get("default"), node.this) if part is not None]
 
 
-def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  # noqa: C901, PLR0911
+def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  # noqa: C901
     match node:
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
             return pa.bool_() if comparable(parts) else None

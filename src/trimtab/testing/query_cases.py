@@ -102,7 +102,7 @@ def a_table(choices: Choices) -> pa.Table:
     """A table of `SCHEMA`, small, with nulls; its times never go back but often tie."""
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA.names}
     second = 0
-    for _ in repeat(choices, 93, MAX_ROWS):
+    for _ in repeat(choices, 96, MAX_ROWS):
         second += one_of(choices, *_GAPS_S)
         columns["ts"].append(_DAWN + datetime.timedelta(seconds=second))
         for name, values in _VALUES.items():

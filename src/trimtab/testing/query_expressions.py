@@ -36,7 +36,13 @@ def a_condition(choices: Choices, scope: Scope) -> str:
     """A boolean expression that often holds."""
     text = _condition(choices, scope, 2)
     # What looks at other rows is often null, and would rarely match anything.
-    return f"coalesce({text}, TRUE)" if chance(choices, 40) else text
+    match one_of(choices, "as it is", "as it is", "if known", "or else"):
+        case "as it is":
+            return text
+        case "if known":
+            return f"coalesce({text}, TRUE)"
+        case _:
+            return f"({text} OR {_row_condition(choices, scope)})"
 
 
 def a_measure(choices: Choices, scope: Scope) -> str:

@@ -53,11 +53,9 @@ class _Writer:
         text = self.concatenation(depth, most=2)
         if not chance(self.choices, 30 if self.timeout else 10):
             return text
-        anchors = ("TIMEOUT",) if self.timeout else ("$", "^")
-        anchor = one_of(self.choices, *anchors)
-        return one_of(
-            self.choices, f"{anchor} {text}" if anchor == "^" else f"{text} {anchor}", anchor
-        )
+        if self.timeout:
+            return one_of(self.choices, f"{text} TIMEOUT", "TIMEOUT")
+        return one_of(self.choices, f"{text} $", f"^ {text}", "$", "^")
 
     def concatenation(self, depth: int, most: int = 3) -> str:
         return " ".join(self.factor(depth) for _ in range(self.count(1, most)))

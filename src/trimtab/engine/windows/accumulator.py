@@ -21,7 +21,7 @@ from trimtab.engine.windows.slots import Slots
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Rows to take in: the arguments, the event times (in the window's unit) and arrival numbers."""
+    """Rows to take in: the arguments, the event times (in the window's unit) and arrivals."""
 
     args: tuple[pa.Array, ...]
     times: Int64Array

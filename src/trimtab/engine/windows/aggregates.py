@@ -50,7 +50,7 @@ FUNCTIONS = (
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether values can be added up and averaged."""
-    return (
+    return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind)
     )
 

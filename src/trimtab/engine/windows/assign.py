@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array, stable_order
+from trimtab.engine.windows.frozen import frozen_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class ClockWindow:
         return rows[inside], starts[inside]
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _latest(times: Int64Array, slide: int, offset: int) -> Int64Array:
     """The start of the last window that covers each time.
@@ -61,6 +63,7 @@ class SessionWindow:
     gap_us: int
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _sweep(
     order: Int64Array, keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int

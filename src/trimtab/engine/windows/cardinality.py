@@ -20,6 +20,7 @@ from numba import njit
 
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.columns import FloatArray, Int64Array, order_codes, valid_mask
+from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.lists import items_of, lists_by_slot
 from trimtab.engine.windows.slots import Slots
 
@@ -101,6 +102,7 @@ def _mixed(z: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _mix(values: UInt64Array) -> UInt64Array:
     """Hash whole numbers."""
@@ -110,6 +112,7 @@ def _mix(values: UInt64Array) -> UInt64Array:
     return out
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array:
     """Hash texts: eight bytes at a time, mixed in between."""
@@ -127,6 +130,7 @@ def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array
     return out
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _coupons(values: UInt64Array, p: int) -> Int64Array:
     """Register and run of every hash, in one number."""
@@ -142,6 +146,7 @@ def _coupons(values: UInt64Array, p: int) -> Int64Array:
     return out
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _estimate(items: Int64Array, starts: Int64Array, p: int) -> FloatArray:
     """Ertl's improved raw estimator (algorithm 6), per list of registers."""

@@ -1,4 +1,4 @@
-"""Accumulators that choose one row's value: min, max, first, last, any_value, max_by, bool_and ..."""
+"""Accumulators that choose one row's value: min, max, first, last, max_by, bool_and ..."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numba import njit
 
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.columns import BoolArray, Int64Array, int64s, order_codes, valid_mask
+from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 
 VALUE, BY = "value", "by"
@@ -103,6 +104,7 @@ def best_by_slot(slots: Slots, eligible: BoolArray, criteria: Int64Array) -> Int
     return best
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _best(ids: Int64Array, count: int, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
     """See `best_by_slot`; criteria is (k, n)."""

@@ -17,7 +17,7 @@ from trimtab.engine.windows.slots import Slots
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often each value occurs. `top` None: how many there are; otherwise the `top` most frequent.
+    """How often each value occurs; the answer is how many there are, or the `top` most frequent.
 
     Exact, so its state grows with the number of different values in the window, not with the
     number of rows. Of equally frequent values the smaller comes first.

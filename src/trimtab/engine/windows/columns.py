@@ -1,4 +1,4 @@
-"""Arrow columns as numpy arrays: validity, whole numbers, doubles, and codes that sort as values do."""
+"""Arrow columns as numpy arrays: validity, numbers, and codes that sort as the values do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
+
+from trimtab.engine.windows.frozen import frozen_arguments
 
 Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -25,11 +27,9 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def plain_table(table: pa.Table) -> pa.Table:
-    """The table with every column in one piece and no dictionaries."""
-    return pa.table(
-        [plain(column) for column in table.columns], names=table.column_names
-    )  # a table of no columns has no rows either: batches always carry the arrival
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of what `plain` gives."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def valid_mask(array: pa.Array) -> BoolArray:
@@ -107,6 +107,7 @@ def stable_order(columns: Sequence[Int64Array], count: int) -> Int64Array:
     return order
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
     """Sort by small whole numbers, ties in order.
@@ -128,6 +129,7 @@ def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Arra
     return order, starts
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def first_rows(codes: Int64Array, count: int) -> Int64Array:
     """The first row of every code in [0, count), or -1."""

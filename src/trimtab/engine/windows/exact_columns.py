@@ -26,6 +26,7 @@ from trimtab.engine.windows.exact_sum import (
     nearest,
     special,
 )
+from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 
 NO_BITS = np.empty(0, np.int64)
@@ -148,6 +149,7 @@ def grown(out: Int64Array, used: int) -> Int64Array:
     return larger
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _gather(
     lists: Int64Array,
@@ -222,6 +224,7 @@ def round_twice(
     return value, left
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArray:
     """Round every sum to a double."""
@@ -236,6 +239,7 @@ def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArr
     return out
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _read_twice(
     lists: Int64Array, offsets: Int64Array, flags: Int64Array

@@ -17,12 +17,14 @@ from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array
 
-DIGITS = 68  # 2046 binary places of a double, 53 bits of mantissa and room for carries, 32 bits each
+DIGITS = (
+    68  # 2046 binary places of a double, 53 bits of mantissa and room for carries, 32 bits each
+)
 MASK = 0xFFFFFFFF
 NAN, PLUS, MINUS = 1, 2, 4  # what a sum remembers of values that are not finite
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def add(digits: Int64Array, bits: int, sign: int) -> int:
     """Add a finite double, given as its bits, `sign` times; return the lowest digit touched.
 
@@ -46,7 +48,7 @@ def add(digits: Int64Array, bits: int, sign: int) -> int:
 
 @njit(cache=True, nogil=True)
 def carry(digits: Int64Array, low: int, high: int) -> None:
-    """Bring the digits `low` to `high` into [0, 2**32); the digit above them takes the rest, signed."""
+    """Bring the digits `low` to `high` into [0, 2**32); the one above takes the rest, signed."""
     rest = 0
     for i in range(low, high + 1):
         rest += digits[i]

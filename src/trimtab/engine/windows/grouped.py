@@ -16,7 +16,7 @@ from trimtab.engine.operator import ARRIVAL, Moment, State
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, no_parts
 from trimtab.engine.windows.aggregates import accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
-from trimtab.engine.windows.columns import Int64Array, int64s, plain, stable_order
+from trimtab.engine.windows.columns import Int64Array, int64s, plain, plain_type, stable_order
 from trimtab.engine.windows.keys import Keys, distinct_numbers, encode_keys, joint_codes
 from trimtab.engine.windows.slots import Slots
 from trimtab.engine.windows.times import tick_type, ticks, ticks_per_us
@@ -52,7 +52,7 @@ class GroupQuery:
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the output, given that of the rows."""
         time = tick_type(schema.field(self.time_column).type)
-        fields = [schema.field(name) for name in self.partition]
+        fields = [pa.field(n, plain_type(schema.field(n).type)) for n in self.partition]
         fields += [pa.field(self.start_name, time), pa.field(self.end_name, time)]
         fields += [pa.field(call.name, a.result) for call, a in self._accumulators(schema)]
         return pa.schema(fields)
@@ -95,13 +95,11 @@ class GroupQuery:
         return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
 
     def _accumulators(self, schema: pa.Schema) -> list[tuple[GroupCall, Accumulator]]:
-        def kind(name: str) -> pa.DataType:
-            found = schema.field(name).type
-            return found.value_type if pa.types.is_dictionary(found) else found
+        def kinds(call: GroupCall) -> list[pa.DataType]:
+            return [plain_type(schema.field(arg).type) for arg in call.args]
 
         return [
-            (call, accumulator(call.function, [kind(arg) for arg in call.args], call.parameters))
-            for call in self.calls
+            (call, accumulator(call.function, kinds(call), call.parameters)) for call in self.calls
         ]
 
     def _length(self, now: _Open, scale: int) -> Int64Array | int:
@@ -140,11 +138,14 @@ class GroupQuery:
         np.minimum.at(first, ids, all_starts)
         last = np.full(count, np.iinfo(np.int64).min)
         np.maximum.at(last, ids, all_lasts)
-        return row, _Open(owners, first, last, []), Slots(ids[:known], count), Slots(ids[known:], count)
+        return (
+            row,
+            _Open(owners, first, last, []),
+            Slots(ids[:known], count),
+            Slots(ids[known:], count),
+        )
 
-    def _emit(
-        self, done: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema
-    ) -> pa.Table:
+    def _emit(self, done: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema) -> pa.Table:
         """The output rows of complete windows."""
         target = self.output_schema(schema)
         time = target.field(self.start_name).type
@@ -169,7 +170,11 @@ class GroupQuery:
         used, numbers = np.unique(rest.keys, return_inverse=True)
         deadlines = np.full(len(used), np.iinfo(np.int64).max)
         np.minimum.at(deadlines, numbers, -(-ends // scale))
-        windows = {"key": pa.array(numbers), START: pa.array(rest.starts), LAST: pa.array(rest.lasts)}
+        windows = {
+            "key": pa.array(numbers),
+            START: pa.array(rest.starts),
+            LAST: pa.array(rest.lasts),
+        }
         for (call, a), parts in zip(accumulators, rest.parts, strict=True):
             for field, part in zip(a.fields, parts, strict=True):
                 windows[f"{call.name}.{field.name}"] = part
@@ -198,8 +203,8 @@ class _Open:
             [plain(table[f"{call.name}.{field.name}"]) for field in a.fields]
             for call, a in accumulators
         ]
-        numbers = (int64s(plain(table[name])) for name in ("key", START, LAST))
-        return cls(*numbers, parts)
+        keys, starts, lasts = (int64s(plain(table[name])) for name in ("key", START, LAST))
+        return cls(keys, starts, lasts, parts)
 
     def take(self, places: Int64Array) -> _Open:
         """The windows at these places."""

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array, first_rows, order_codes, plain
+from trimtab.engine.windows.frozen import frozen_arguments
 
 
 def distinct_codes(array: pa.Array) -> tuple[Int64Array, int]:
@@ -41,6 +42,7 @@ def distinct_numbers(values: Int64Array) -> tuple[Int64Array, int]:
     return codes, len(encoded.dictionary)
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _table_codes(values: Int64Array, least: int, span: int) -> tuple[Int64Array, int]:
     """See `distinct_numbers`."""

@@ -1,4 +1,4 @@
-"""How rows lie while frames move over them: key by key, the rows kept from before, then the new ones."""
+"""How rows lie while frames move over them: key by key, those kept from before, then new ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array, counting_order
+from trimtab.engine.windows.frozen import frozen_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,15 @@ def bounds(
         return first, behind
     if frame.unit is Unit.ROWS:
         return np.maximum(first, here - int(frame.preceding)), behind
-    if order.dtype == np.int64:
-        # Whole numbers are at most 5.5 apart if they are at most 5 apart.
-        reach = int(frame.preceding * scale)
-        return _range_whole(order, layout.starts, layout.fresh, reach), behind
-    return _range_floating(order, layout.starts, layout.fresh, float(frame.preceding)), behind
+    if order.dtype == np.float64:
+        wide = order.astype(np.float64, copy=False)
+        return _range_floating(wide, layout.starts, layout.fresh, float(frame.preceding)), behind
+    # Whole numbers are at most 5.5 apart if they are at most 5 apart.
+    reach, whole = int(frame.preceding * scale), order.astype(np.int64, copy=False)
+    return _range_whole(whole, layout.starts, layout.fresh, reach), behind
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _range_whole(
     order: Int64Array, starts: Int64Array, fresh: Int64Array, reach: int
@@ -112,6 +115,7 @@ def _range_whole(
     return out
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def _range_floating(
     order: FloatArray, starts: Int64Array, fresh: Int64Array, reach: float

@@ -60,7 +60,8 @@ class RunningChoice:
         eligible = valid_mask(by)[rows]
         if rule in (Rule.FIRST, Rule.LAST):
             eligible = np.ones(len(rows), np.bool_)
-        held = np.where(eligible[np.maximum(held, 0)] & (held >= 0), held, -1)
+        known = held >= 0
+        held[known] = np.where(eligible[held[known]], held[known], -1)
         if rule in (Rule.SMALLEST, Rule.LARGEST, Rule.SMALLEST_BY, Rule.LARGEST_BY):
             codes = order_codes(by)[rows]
             if rule in (Rule.LARGEST, Rule.LARGEST_BY):

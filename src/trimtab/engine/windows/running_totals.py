@@ -20,18 +20,25 @@ from trimtab.engine.windows.moments import exact_product
 from trimtab.engine.windows.running import Frames, Parts, prefix_sums
 from trimtab.engine.windows.sliding import slide_sums
 from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
-from trimtab.engine.windows.wide_sum import WIDTH, WideSums, digits_of
+from trimtab.engine.windows.wide_sum import (
+    WIDTH,
+    WideSums,
+    digits_of,
+    small_values,
+    split_whole,
+)
 
 
-def _counts(frames: Frames, valid: BoolArray, before: pa.Array) -> tuple[Int64Array, Int64Array]:
+def _counts(
+    frames: Frames, valid: BoolArray, before: pa.Array | None
+) -> tuple[Int64Array, Int64Array]:
     """How many valid rows a frame has, by place, and how many each key has had."""
     total = prefix_sums(valid.astype(np.int64))
     counts = total[frames.behind] - total[frames.first]
     if frames.bounded:
         return counts, np.empty(0, np.int64)
-    known = int64s(before)
-    starts = frames.layout.starts
-    return counts + known[frames.layout.keys], known + total[starts[1:]] - total[starts[:-1]]
+    known, layout = int64s(before), frames.layout
+    return counts + known[layout.keys], known + total[layout.starts[1:]] - total[layout.fresh]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +88,17 @@ class RunningWideSum:
         (arg,) = frames.args
         valid = valid_mask(arg)[layout.order]
         counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
-        total = prefix_sums(digits_of(arg)[layout.order])
+        small = small_values(arg)
+        total = prefix_sums((digits_of(arg) if small is None else small)[layout.order])
         sums = total[frames.behind[places]] - total[frames.first[places]]
+        added = total[layout.starts[1:]] - total[layout.fresh]
+        if small is not None:
+            sums, added = split_whole(sums), split_whole(added)
         state: list[pa.Array] = []
         if not frames.bounded:
             before = WideSums.of_arrow(parts[1]).digits.reshape(-1, WIDTH)
             sums += before[layout.keys[places]]
-            after = before + total[layout.starts[1:]] - total[layout.starts[:-1]]
-            state = [pa.array(kept), WideSums.carried(after).to_arrow()]
+            state = [pa.array(kept), WideSums.carried(before + added).to_arrow()]
         return self.inner.value(counts[places], WideSums.carried(sums)), state
 
 

@@ -18,8 +18,37 @@ from trimtab.engine.windows.exact_sum import (
     nearest,
     special,
 )
+from trimtab.engine.windows.frozen import frozen_arguments
 
 
+@njit(cache=True, nogil=True)
+def _move(
+    digits: Int64Array,
+    odd: Int64Array,
+    bits: Int64Array,
+    extra: Int64Array,
+    valid: BoolArray,
+    row: int,
+    sign: int,
+    low: int,
+    high: int,
+) -> tuple[int, int]:
+    """Take a row into the sum or out of it; return the lowest and highest digit touched so far."""
+    if not valid[row]:
+        return low, high
+    wrong = flag_of(bits[row])
+    if wrong:
+        odd[wrong] += sign
+        return low, high
+    place = add(digits, bits[row], sign)
+    low, high = min(low, place), max(high, place + 2)
+    if extra.size:
+        place = add(digits, extra[row], sign)
+        low, high = min(low, place), max(high, place + 2)
+    return low, high
+
+
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def slide_sums(
     bits: Int64Array,
@@ -58,25 +87,12 @@ def slide_sums(
         stop = starts[key + 1]
         left = right = first[fresh[key]] if fresh[key] < stop else stop
         for i in range(fresh[key], stop):
-            while left < first[i] or right < behind[i]:
-                adding = right < behind[i]
-                row = right if adding else left
-                sign = 1 if adding else -1
-                if adding:
-                    right += 1
-                else:
-                    left += 1
-                if not valid[row]:
-                    continue
-                wrong = flag_of(bits[row])
-                if wrong:
-                    odd[wrong] += sign
-                    continue
-                place = add(digits, bits[row], sign)
-                low, high = min(low, place), max(high, place + 2)
-                if extra.size:
-                    place = add(digits, extra[row], sign)
-                    low, high = min(low, place), max(high, place + 2)
+            while right < behind[i]:
+                low, high = _move(digits, odd, bits, extra, valid, right, 1, low, high)
+                right += 1
+            while left < first[i]:
+                low, high = _move(digits, odd, bits, extra, valid, left, -1, low, high)
+                left += 1
             if odd[NAN] + odd[PLUS] + odd[MINUS] > 0:
                 high_out[i] = special(odd[NAN], odd[PLUS], odd[MINUS])
             elif high >= low:
@@ -96,6 +112,7 @@ def slide_sums(
     return high_out, low_out, out[:used].copy(), out_offsets, out_flags
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
 def slide_best(
     codes: Int64Array,

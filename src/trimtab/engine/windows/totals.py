@@ -13,7 +13,7 @@ from trimtab.engine.windows.columns import FloatArray, Int64Array, float64s, int
 from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
 from trimtab.engine.windows.moments import exact_product, spread
 from trimtab.engine.windows.slots import Slots
-from trimtab.engine.windows.wide_sum import DIGITS_TYPE, WideSums, digits_of
+from trimtab.engine.windows.wide_sum import DIGITS_TYPE, WideSums
 
 COUNT = pa.field("count", pa.int64())
 FLOAT_FIELDS = (pa.field("digits", pa.list_(pa.int64())), pa.field("flags", pa.int8()))
@@ -84,7 +84,7 @@ class WideSum:
         """Add the sums up; a null adds zero."""
         (arg,) = rows.args
         known = row_slots.where(valid_mask(arg))
-        sums = WideSums.of_arrow(parts[1]).gather(slots, digits_of(arg), row_slots)
+        sums = WideSums.of_arrow(parts[1]).gather(slots, arg, row_slots)
         return [pa.array(count_by_slot(parts[0], slots, known)), sums.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:

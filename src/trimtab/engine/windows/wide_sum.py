@@ -14,6 +14,7 @@ import pyarrow as pa
 from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array, int64s
+from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 from trimtab.errors import MatchError
 
@@ -22,18 +23,35 @@ MASK = 0xFFFFFFFF
 DIGITS_TYPE = pa.list_(pa.int64(), WIDTH)
 
 
+def small_values(array: pa.Array) -> Int64Array | None:
+    """The values, if no sum of any of them can leave int64; nulls as zero."""
+    if pa.types.is_decimal128(array.type):
+        return None
+    values = int64s(array)
+    most = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    return values if most * len(values) < 2**63 else None
+
+
 def digits_of(array: pa.Array) -> Int64Array:
     """Every value as four digits, lowest first and the highest signed; nulls as zero."""
-    digits = np.empty((len(array), WIDTH), np.int64)
     if pa.types.is_decimal128(array.type):
         words = _words(array)
         low, high = words[:, 0], words[:, 1]
         if array.null_count:
             known = array.is_valid().to_numpy(zero_copy_only=False)
             low, high = np.where(known, low, 0), np.where(known, high, 0)
-    else:
-        low = int64s(array)
-        high = low >> 63
+        return _split(low, high)
+    return split_whole(int64s(array))
+
+
+def split_whole(values: Int64Array) -> Int64Array:
+    """Whole numbers as four digits."""
+    return _split(values, values >> 63)
+
+
+def _split(low: Int64Array, high: Int64Array) -> Int64Array:
+    """Pairs of words as four digits."""
+    digits = np.empty((len(low), WIDTH), np.int64)
     digits[:, 0], digits[:, 1] = low & MASK, (low >> 32) & MASK
     digits[:, 2], digits[:, 3] = high & MASK, high >> 32
     return digits
@@ -73,12 +91,13 @@ class WideSums:
         flat = pa.array(np.ascontiguousarray(self.digits).reshape(-1))
         return pa.FixedSizeListArray.from_arrays(flat, WIDTH)
 
-    def gather(self, slots: Slots, values: Int64Array, rows: Slots) -> WideSums:
-        """Add these sums, and the digits of rows, up by slot."""
-        total = np.zeros((slots.count, WIDTH), np.int64)
-        _add(total, self.digits, slots.ids)
-        _add(total, values, rows.ids)
-        return WideSums.carried(total)
+    def gather(self, slots: Slots, values: pa.Array, rows: Slots) -> WideSums:
+        """Add these sums, and the values of rows, up by slot."""
+        before = _add(self.digits, slots.ids, slots.count)
+        small = small_values(values)
+        if small is None:
+            return WideSums.carried(before + _add(digits_of(values), rows.ids, slots.count))
+        return WideSums.carried(before + split_whole(_add_small(small, rows.ids, slots.count)))
 
     def as_type(self, kind: pa.DataType, filled: npt.NDArray[np.bool_]) -> pa.Array:
         """The sums as `kind`, null where not `filled`.
@@ -109,12 +128,25 @@ class WideSums:
         return total / 10.0**scale
 
 
+@frozen_arguments
 @njit(cache=True, nogil=True)
-def _add(total: Int64Array, values: Int64Array, ids: Int64Array) -> None:
+def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add rows of digits up by slot. A digit has room for 2**31 of them."""
+    total = np.zeros((count, WIDTH), np.int64)
     for i in range(ids.size):
         for j in range(WIDTH):
             total[ids[i], j] += values[i, j]
+    return total
+
+
+@frozen_arguments
+@njit(cache=True, nogil=True)
+def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
+    """Add whole numbers up by slot."""
+    total = np.zeros(count, np.int64)
+    for i in range(ids.size):
+        total[ids[i]] += values[i]
+    return total
 
 
 def _decimals(

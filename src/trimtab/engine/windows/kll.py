@@ -1,0 +1,207 @@
+"""KLL sketches over columns: quantiles of many values from a few hundred of them.
+
+A sketch has levels; a value on level n stands for 2**n values. When the levels are full, the lowest
+one that has no room is sorted and every other value moves up. Which half moves is decided by a coin,
+here a hash of the row count, so that the same rows give the same sketch. The layout is that of
+Apache DataSketches. Reference: Karnin, Lang, Liberty (2016), arXiv:1603.05346.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TypeVar
+
+import numpy as np
+from numba import njit
+
+from trimtab.engine.windows.columns import FloatArray, Int64Array
+from trimtab.engine.windows.frozen import frozen_arguments
+
+LEAST = 8  # the smallest room a level has (the library's M)
+LEVELS = 40  # enough for 2**40 values
+
+NumberArray = TypeVar("NumberArray", FloatArray, Int64Array)
+
+
+def serialised(
+    k: int, count: int, levels: Int64Array, items: FloatArray, least: float, most: float
+) -> bytes:
+    """A sketch of two or more values in the serial form that any Apache DataSketches reads.
+
+    `items` are those of level 0, then level 1 ...; `levels` says how many each has.
+    """
+    ends = np.cumsum(levels)
+    sorted_items = np.concatenate(
+        [np.sort(part) for part in np.split(items, ends[:-1])]
+    )  # levels above the lowest are sorted in the library's form
+    room = capacity(k, len(levels))
+    starts = (room - ends[-1] + ends - levels).astype("<u4")
+    head = struct.pack("<BBBBHBBQHBB", 5, 1, 15, 2, k, LEAST, 0, count, k, len(levels), 0)
+    ends_bytes = struct.pack("<dd", least, most)
+    return b"".join([head, starts.tobytes(), ends_bytes, sorted_items.tobytes()])
+
+
+@frozen_arguments
+@njit(cache=True, nogil=True)
+def exact_quantiles(
+    items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray
+) -> FloatArray:
+    """The smallest value that at least a share of `rank` of the values don't exceed.
+
+    (slots, ranks); zero for sketches that have dropped values.
+    """
+    out = np.zeros((counts.size, ranks.size))
+    for i in range(counts.size):
+        size = starts[i + 1] - starts[i]
+        if size == counts[i] and size > 0:
+            values = np.sort(items[starts[i] : starts[i + 1]])
+            for j in range(ranks.size):
+                out[i, j] = values[max(0, math.ceil(ranks[j] * size) - 1)]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def room_of(k: int, levels: int, level: int) -> int:
+    """How many values a level has room for: k at the top, two thirds of it below, and so on."""
+    depth = levels - level - 1
+    if depth > 30:
+        return LEAST
+    power = 1
+    for _ in range(depth):
+        power *= 3
+    return max(LEAST, (((2 * k) << depth) // power + 1) >> 1)
+
+
+@njit(cache=True, nogil=True)
+def capacity(k: int, levels: int) -> int:
+    """How many values all levels have room for."""
+    total = 0
+    for level in range(levels):
+        total += room_of(k, levels, level)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _coin(count: int, level: int) -> int:
+    """A bit that looks random: splitmix64 of the row count and level."""
+    z = np.uint64(count * 64 + level) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((z ^ (z >> np.uint64(31))) & np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def _compress(box: FloatArray, sizes: Int64Array, levels: int, count: int, k: int) -> int:
+    """Halve the lowest full level into the one above until all fit; return how many levels."""
+    while sizes[:levels].sum() >= capacity(k, levels):
+        level = 0
+        while sizes[level] < room_of(k, levels, level):
+            level += 1
+        if level == levels - 1:
+            levels += 1
+        size = sizes[level]
+        items = np.sort(box[level, :size])
+        odd = size & 1  # one stays behind
+        kept = odd + _coin(count, level)
+        for i in range(kept, size, 2):
+            box[level + 1, sizes[level + 1]] = items[i]
+            sizes[level + 1] += 1
+        box[level, 0] = items[0]
+        sizes[level] = odd
+    return levels
+
+
+@njit(cache=True, nogil=True)
+def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Array) -> None:
+    """Add a sketch's values to the box, level by level."""
+    at = 0
+    for level in range(levels.size):
+        for _ in range(levels[level]):
+            box[level, sizes[level]] = items[at]
+            sizes[level] += 1
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def _roomy(out: NumberArray, used: int, more: int) -> NumberArray:
+    """`out`, or a larger copy of it with room for some more."""
+    if used + more <= out.size:
+        return out
+    larger = np.empty(2 * (used + more), out.dtype)
+    larger[:used] = out[:used]
+    return larger
+
+
+@frozen_arguments
+@njit(cache=True, nogil=True)
+def gather_sketches(
+    items: FloatArray,
+    offsets: Int64Array,
+    levels: Int64Array,
+    level_offsets: Int64Array,
+    counts: Int64Array,
+    least: FloatArray,
+    most: FloatArray,
+    order: Int64Array,
+    starts: Int64Array,
+    values: FloatArray,
+    row_order: Int64Array,
+    row_starts: Int64Array,
+    k: int,
+) -> tuple[FloatArray, Int64Array, Int64Array, Int64Array, Int64Array, FloatArray, FloatArray]:
+    """Merge sketches and take in values by slot; see `Quantiles.fields` for the columns."""
+    total = starts.size - 1
+    out, out_offsets = np.empty(1024, np.float64), np.zeros(total + 1, np.int64)
+    out_levels = np.empty(total + LEVELS, np.int64)
+    out_level_offsets = np.zeros(total + 1, np.int64)
+    out_counts = np.zeros(total, np.int64)
+    out_least, out_most = np.zeros(total), np.zeros(total)
+    limit = capacity(k, LEVELS)
+    box, sizes = np.empty((LEVELS, 2 * limit + 8)), np.zeros(LEVELS, np.int64)
+    used = level_used = 0
+    for slot in range(total):
+        sizes[:] = 0
+        height, count = 1, 0
+        low, high = np.inf, -np.inf
+        for place in range(starts[slot], starts[slot + 1]):
+            part = order[place]
+            if counts[part] == 0:
+                continue
+            count += counts[part]
+            low, high = min(low, least[part]), max(high, most[part])
+            own = levels[level_offsets[part] : level_offsets[part + 1]]
+            _pour(box, sizes, items[offsets[part] : offsets[part + 1]], own)
+            height = _compress(box, sizes, max(height, own.size), count, k)
+        held = sizes[:height].sum()
+        room = capacity(k, height)
+        for place in range(row_starts[slot], row_starts[slot + 1]):
+            value = values[row_order[place]]
+            low, high = min(low, value), max(high, value)
+            box[0, sizes[0]] = value
+            sizes[0] += 1
+            count += 1
+            held += 1
+            if held >= room:
+                height = _compress(box, sizes, height, count, k)
+                held, room = sizes[:height].sum(), capacity(k, height)
+        out = _roomy(out, used, held)
+        out_levels = _roomy(out_levels, level_used, height)
+        for level in range(height):
+            out[used : used + sizes[level]] = box[level, : sizes[level]]
+            used += sizes[level]
+            out_levels[level_used] = sizes[level]
+            level_used += 1
+        out_offsets[slot + 1], out_level_offsets[slot + 1] = used, level_used
+        out_counts[slot] = count
+        if count:
+            out_least[slot], out_most[slot] = low, high
+    return (
+        out[:used].copy(),
+        out_offsets,
+        out_levels[:level_used].copy(),
+        out_level_offsets,
+        out_counts,
+        out_least,
+        out_most,
+    )

@@ -1,0 +1,129 @@
+"""The state of an `OverQuery`, unpacked: what is known per key, and the rows still needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.operator import Moment, State
+from trimtab.engine.windows.columns import Int64Array, int64s, plain
+from trimtab.engine.windows.keys import Keys
+from trimtab.engine.windows.over_plan import Plan
+from trimtab.engine.windows.times import floor_us, ticks
+
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is carried from batch to batch.
+
+    Per key: `seen`, the number of rows that have left; `last`, the order columns of the last of
+    them; and `parts`, the partial results of each call. `frame`: rows that have left and are in
+    reach of frames. `waiting`: rows that have not left.
+    """
+
+    seen: Int64Array
+    last: list[pa.Array]
+    parts: list[list[pa.Array]]
+    frame: pa.Table
+    frame_keys: Int64Array
+    waiting: pa.Table
+    waiting_keys: Int64Array
+
+    @classmethod
+    def of_state(cls, plan: Plan, state: State, count: int) -> Memory:
+        """Read the state, for `count` keys; those that are new have seen nothing."""
+        keys = state.get("keys")
+
+        def column(name: str, kind: pa.DataType) -> pa.Array:
+            known = pa.array([], kind) if keys is None else plain(keys[name]).cast(kind)
+            return pa.concat_arrays([known, _blank(kind, count - len(known))])
+
+        def table(name: str, columns: Sequence[str]) -> tuple[pa.Table, Int64Array]:
+            if name in state:
+                return state[name].select(list(columns)), int64s(plain(state[name]["key"]))
+            fields = [pa.field(c, plan.type_of(c)) for c in columns]
+            return pa.schema(fields).empty_table(), np.empty(0, np.int64)
+
+        parts = [
+            [column(name, field.type) for name, field in _part_columns(plan, i)]
+            for i in range(len(plan.calls))
+        ]
+        last = [column(f"__last{i}", plan.type_of(k.column)) for i, k in enumerate(plan.order)]
+        seen = int64s(column("__seen", pa.int64()))
+        return cls(
+            seen, last, parts, *table("frame", plan.retained), *table("waiting", plan.columns)
+        )
+
+    def to_state(self, plan: Plan, keys: Keys, moment: Moment) -> State:
+        """Pack the state; keys that nothing depends on are forgotten."""
+        used, deadlines = self._lifetimes(plan, keys.count, moment)
+        numbers, chosen = np.cumsum(used) - 1, pa.array(used)
+        columns = dict(keys.take(np.flatnonzero(used)).columns)
+        columns["deadline_us"] = pa.array(deadlines, mask=deadlines == NEVER).filter(chosen)
+        columns["__seen"] = pa.array(self.seen[used])
+        for i, last in enumerate(self.last):
+            columns[f"__last{i}"] = last.filter(chosen)
+        for i, parts in enumerate(self.parts):
+            for (name, _), part in zip(_part_columns(plan, i), parts, strict=True):
+                columns[name] = part.filter(chosen)
+        return {
+            "keys": pa.table(columns),
+            "frame": _with_key(self.frame, numbers[self.frame_keys]),
+            "waiting": _with_key(self.waiting, numbers[self.waiting_keys]),
+        }
+
+    def _lifetimes(
+        self, plan: Plan, count: int, moment: Moment
+    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Int64Array]:
+        """Which keys stay, and the watermark at which each wants to be visited."""
+        used, deadlines = np.ones(count, np.bool_), np.full(count, NEVER)
+        if moment.watermark_us is None:
+            return used, deadlines  # the last order of every key is needed
+        if plan.forgetful:
+            used[:] = False
+            used[self.waiting_keys] = used[self.frame_keys] = True
+            if plan.range_back is not None:
+                # The last row in reach decides when a key can be forgotten.
+                latest = np.full(count, -NEVER)
+                reach = int(plan.range_back) + 1
+                np.maximum.at(latest, self.frame_keys, self._times(plan, self.frame) + reach)
+                deadlines = np.where(latest > -NEVER, latest, deadlines)
+        np.minimum.at(deadlines, self.waiting_keys, self._times(plan, self.waiting) + 1)
+        return used, deadlines
+
+    @staticmethod
+    def _times(plan: Plan, rows: pa.Table) -> Int64Array:
+        """The event times of rows in microseconds."""
+        array = plain(rows[plan.time])
+        return floor_us(ticks(array, plan.time), array.type)
+
+
+def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:
+    """The columns of a call's partial results, with their names in the state."""
+    if plan.calls[call].bounded:
+        return []
+    name = plan.calls[call].name
+    return [(f"{name}.{field.name}", field) for field in plan.running[call].fields]
+
+
+def _with_key(table: pa.Table, keys: Int64Array) -> pa.Table:
+    """The table with its column of key numbers in front."""
+    return pa.table([pa.array(keys), *table.columns], names=["key", *table.column_names])
+
+
+def _blank(kind: pa.DataType, count: int) -> pa.Array:
+    """The partial results of keys that have seen nothing: zero, empty, or null."""
+    if pa.types.is_integer(kind):
+        return pa.array(np.zeros(count, np.int64)).cast(kind)
+    if pa.types.is_fixed_size_list(kind):
+        zeros = _blank(kind.value_type, count * kind.list_size)
+        return pa.FixedSizeListArray.from_arrays(zeros, kind.list_size)
+    if pa.types.is_list(kind):
+        offsets = pa.array(np.zeros(count + 1), pa.int32())
+        return pa.ListArray.from_arrays(offsets, pa.array([], kind.value_type))
+    return pa.nulls(count, kind)

@@ -1,0 +1,211 @@
+"""Every mistake in a query is one error with a stable code, its place underlined, and a hint."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pyarrow as pa
+import pytest
+
+from trimtab.errors import QueryError
+from trimtab.language.compile import compile_query
+
+TICKS = pa.schema(
+    [
+        ("symbol", pa.string()),
+        ("ts", pa.timestamp("us")),
+        ("price", pa.float64()),
+        ("quantity", pa.int32()),
+        ("venue", pa.string()),
+    ]
+)
+MATCH = "SELECT * FROM ticks MATCH_RECOGNIZE ({})"
+
+
+def define(condition: str) -> str:
+    return MATCH.format(f"ORDER BY ts PATTERN (A B) SUBSET u = (A, B) DEFINE B AS {condition}")
+
+
+def measure(measures: str) -> str:
+    return MATCH.format(f"ORDER BY ts MEASURES {measures} PATTERN (A B)")
+
+
+def clauses(text: str) -> str:
+    return MATCH.format(text)
+
+
+# The statement, the code of the error, the text that is underlined, a piece of the hint.
+MISTAKES = [
+    ("SELEC price FROM ticks", "query.syntax", None, ""),
+    ("SELECT price FROM ticks WHERE", "query.syntax", None, ""),
+    ("SELECT 'price FROM ticks", "query.syntax", None, ""),
+    ("SELECT price FROM ticks; SELECT 1 FROM ticks", "query.syntax", None, ""),
+    ("", "query.syntax", "", "SELECT"),
+    ("DROP TABLE ticks", "query.syntax", None, ""),
+    (clauses("ORDER BY ts PATTERN (A (B"), "query.syntax", "(", ")"),
+    (clauses("ORDER BY ts PATTERN (A |)"), "query.syntax", None, ""),
+    (clauses("PATTERN (A) ORDER BY ts"), "query.syntax", "ORDER BY", ""),
+    (clauses("ORDER BY ts MEASURES price first PATTERN (A)"), "query.syntax", "first", ""),
+    (clauses("PATTERN (A) DEFINE A price > 1"), "query.syntax", "price", ""),
+    ("SELECT prise FROM ticks", "query.column", "prise", "did you mean price?"),
+    ("SELECT x.price FROM ticks AS t", "query.column", "x", ""),
+    (define("B.prise > 1"), "query.column", "prise", "did you mean price?"),
+    (clauses("PARTITION BY simbol PATTERN (A)"), "query.column", "simbol", "symbol"),
+    (
+        clauses("PARTITION BY upper(symbol) PATTERN (A)"),
+        "query.column",
+        "upper(symbol)",
+        "sub-select",
+    ),
+    (define("C.price > 1"), "query.variable", "C", "it has A, B, U"),
+    (define("CLASSIFIER(C) = 'A'"), "query.variable", "C", ""),
+    ("SELECT * FROM tick", "query.table", "tick", "did you mean ticks?"),
+    ("SELECT 1", "query.table", None, "FROM ticks"),
+    (define("lenght(symbol) > 1"), "query.function", "lenght(symbol)", "did you mean length?"),
+    ("SELECT lowwer(symbol) FROM ticks", "query.function", "lowwer(symbol)", "lower"),
+    (define("median(price) > 1"), "query.function", "median(price)", ""),
+    (define("FIRST() > 1"), "query.function", "FIRST()", ""),
+    (define("sum(DISTINCT price) > 1"), "query.function", "sum(DISTINCT price)", ""),
+    (clauses("PATTERN (A) DEFINE C AS price > 1"), "query.define-unused", "C", ""),
+    (clauses("PATTERN (A) DEFINE A AS true, a AS true"), "query.define-duplicate", "a", "AND"),
+    (clauses("PATTERN (A) SUBSET U = (A, C)"), "query.subset-label", "C", ""),
+    (clauses("PATTERN (A) SUBSET A = (A)"), "query.subset-duplicate", "A", ""),
+    (clauses("PATTERN (A) SUBSET U = (A), u = (A)"), "query.subset-duplicate", "u", ""),
+    (clauses("AFTER MATCH SKIP TO LAST C PATTERN (A)"), "query.skip-target", "C", "it has A"),
+    (define("LAST(A.price + B.price) > 1"), "query.two-variables", "B.price", ""),
+    (define("sum(A.price * quantity) > 1"), "query.two-variables", "quantity", ""),
+    (define("sum(avg(price)) > 1"), "query.nested", "avg(price)", ""),
+    (define("FIRST(LAST(price)) > 1"), "query.nested", "LAST(price)", "PREV(LAST"),
+    (define("PREV(PREV(price)) > 1"), "query.nested", "PREV(price)", ""),
+    (define("sum(PREV(price)) > 1"), "query.nested", "PREV(price)", ""),
+    (measure("FINAL PREV(price) AS p"), "query.nested", "FINAL PREV(price)", ""),
+    (clauses("ORDER BY ts PATTERN (A) WITHIN 30"), "query.within-unit", "30", "30 SECONDS"),
+    (
+        clauses("ORDER BY ts PATTERN (A) WITHIN INTERVAL '1' MONTH"),
+        "query.within-unit",
+        "INTERVAL '1' MONTH",
+        "",
+    ),
+    (
+        clauses("ORDER BY price PATTERN (A) WITHIN 1 HOUR"),
+        "query.within-time",
+        "price",
+        "timestamp",
+    ),
+    (clauses("PATTERN (A) WITHIN 1 HOUR"), "query.within-time", "1 HOUR", ""),
+    (clauses("ORDER BY ts PATTERN (A) WITHIN 0 HOURS"), "query.within-positive", "0 HOURS", ""),
+    (
+        clauses("ORDER BY ts PATTERN (A) WITHIN INTERVAL '-1' HOUR"),
+        "query.within-positive",
+        "INTERVAL '-1' HOUR",
+        "",
+    ),
+    (clauses("PATTERN (A{3,1})"), "query.quantifier", "{3,1}", "{1,3}"),
+    (clauses("ORDER BY ts PATTERN (A TIMEOUT)"), "query.timeout-within", "TIMEOUT", "WITHIN"),
+    (define("FINAL LAST(A.price) > 1"), "query.final-define", "FINAL LAST(A.price)", ""),
+    (define("LAST(price, quantity) > 1"), "query.offset", "quantity", ""),
+    (define("LAST(price, 1.5) > 1"), "query.offset", "1.5", ""),
+    (measure("price"), "query.measure-name", "price", "AS"),
+    (measure("price AS p, quantity AS P"), "query.measure-name", "P", ""),
+    (
+        clauses("ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A {- B -})"),
+        "query.exclusion-unmatched",
+        "{-",
+        "",
+    ),
+    (clauses("ORDER BY ts"), "query.pattern-empty", "MATCH_RECOGNIZE", "PATTERN"),
+    (
+        clauses("ORDER BY ts PATTERN (A)") + " ORDER BY price",
+        "query.row-wise",
+        "price",
+        "",
+    ),
+    (clauses("ORDER BY ts PATTERN (A)") + " LIMIT 3", "query.row-wise", "3", ""),
+    ("SELECT DISTINCT price FROM ticks", "query.row-wise", None, ""),
+    ("SELECT price FROM ticks, ticks AS b", "query.row-wise", None, ""),
+    ("SELECT price FROM ticks JOIN ticks AS b ON true", "query.row-wise", None, ""),
+    ("SELECT sum(price) FROM ticks", "query.row-wise", "sum(price)", ""),
+    ("SELECT (SELECT 1) FROM ticks", "query.row-wise", None, ""),
+    ("SELECT price FROM ticks UNION ALL SELECT price FROM ticks", "query.row-wise", None, ""),
+    (define("price > (SELECT 1)"), "query.row-wise", None, ""),
+    (define("price + 1"), "query.type", "price + 1", "compare"),
+    (define("sum(venue) > 1"), "query.type", "sum(venue)", ""),
+    (define("A.price + venue > 1"), "query.type", "A.price + venue", ""),
+    ("SELECT price FROM ticks WHERE price", "query.type", "price", ""),
+    (clauses("PATTERN (PERMUTE(A,B,C,D,E,F,G,H,I))"), "query.too-large", None, ""),
+    ("SELECT " + "(" * 5000 + "1" + ")" * 5000 + " FROM ticks", "query.too-large", None, ""),
+]
+
+
+@pytest.mark.parametrize(("sql", "code", "underlined", "hint"), MISTAKES)
+def test_a_mistake_has_a_code_a_place_and_a_hint(
+    sql: str, code: str, underlined: str | None, hint: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        compile_query(sql, {"ticks": TICKS})
+    error = caught.value
+    assert error.code == code, str(error)
+    assert error.sql == sql
+    assert error.message
+    assert hint in error.hint
+    if underlined is not None:
+        assert sql[error.start : error.stop] == underlined, str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("PATTERN (A)", "query.order-missing"),
+        ("ORDER BY price PATTERN (A)", "query.order-time"),
+        ("ORDER BY ts DESC PATTERN (A)", "query.order-time"),
+    ],
+)
+def test_a_stream_is_read_in_order_of_its_event_time(text: str, code: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        compile_query(clauses(text), {"ticks": TICKS}, event_time="ts")
+    assert caught.value.code == code
+    compile_query(clauses(text), {"ticks": TICKS})
+
+
+def test_a_renamed_event_time_is_still_the_event_time() -> None:
+    sql = (
+        "SELECT * FROM (SELECT ts AS at, price FROM ticks) "
+        "MATCH_RECOGNIZE (ORDER BY at MEASURES price AS p PATTERN (A))"
+    )
+    assert compile_query(sql, {"ticks": TICKS}, event_time="TS").operator is not None
+
+
+def test_an_error_reads_as_the_line_with_the_place_underlined() -> None:
+    sql = "SELECT *\nFROM ticks MATCH_RECOGNIZE (\n  PATTERN (A)\n  DEFINE A AS A.prise > 3\n)"
+    with pytest.raises(QueryError) as caught:
+        compile_query(sql, {"ticks": TICKS})
+    assert str(caught.value).splitlines() == [
+        "error[query.column]: no column named prise",
+        "  query:4:17",
+        "    4 |   DEFINE A AS A.prise > 3",
+        "      |                 ^^^^^ did you mean price?",
+    ]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def outcome(sql: str) -> str:
+    """`compiled`, or the message of the one error that may be raised."""
+    try:
+        compile_query(sql, {"ticks": TICKS})
+    except QueryError as error:
+        return str(error)
+    return "compiled"
+
+
+def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
+    seeds = [sql for sql, *_ in MISTAKES if len(sql) < 1000]
+    pieces = sorted({piece for sql in seeds for piece in sql.split()})
+    pieces += ["(", ")", "'", "`", "{-", "-}", "$$", "??", "||", ",", ".", "*", "/*", "\x00", "é"]
+    dice = random.Random(7)
+    for _ in range(1500):
+        words = dice.choice(seeds).split()
+        for _ in range(dice.randrange(1, 5)):
+            at = dice.randrange(len(words) + 1)
+            words[at : at + dice.randrange(2)] = [dice.choice(pieces)] * dice.randrange(3)
+        assert outcome(" ".join(words))
