@@ -19,9 +19,7 @@ NAMED_PATH = re.compile(r"`((?:src|tests|docs|benchmarks)/[^`\s]*)`")
 
 # The groups keep these patterns from matching their own source.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|mnt|Users)/\w")
-REGISTRY = re.compile(
-    r"index[-_]url|PIP[_]INDEX|python(?:hosted)|pypi\.(?:org/simple)|arti(?:factory)"
-)
+REGISTRY = re.compile(r"index[-_]url|PIP[_]INDEX|python(?:hosted)|pypi\.(?:org/simple)|arti(?:factory)")
 
 
 def project_files() -> list[Path]:
@@ -77,9 +75,7 @@ def test_the_package_offers_evaluate_and_the_error_root() -> None:
 
 def test_importing_the_package_stays_light() -> None:
     program = "import json, sys, trimtab; print(json.dumps(sorted(sys.modules)))"
-    output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert sorted(set(HEAVY_MODULES) & set(json.loads(output))) == []
 
 

@@ -27,9 +27,7 @@ class QueryError(TrimtabError):
 
     code = "query"
 
-    def __init__(
-        self, code: str, message: str, sql: str = "", start: int = 0, stop: int = 0, hint: str = ""
-    ) -> None:
+    def __init__(self, code: str, message: str, sql: str = "", start: int = 0, stop: int = 0, hint: str = "") -> None:
         super().__init__(code, message, sql, start, stop, hint)
         self.code = code
         self.message, self.sql, self.hint = message, sql, hint
@@ -52,9 +50,7 @@ class QueryError(TrimtabError):
         # Tabs are kept, so that the carets stay under the text whatever the terminal makes of a tab.
         lead = "".join("\t" if c == "\t" else " " for c in text[:column])
         carets = "^" * width + (f" {self.hint}" if self.hint else "")
-        return (
-            f"{head}\n  query:{line}:{column + 1}\n    {number} | {text}\n    {margin} | {lead}{carets}"
-        )
+        return f"{head}\n  query:{line}:{column + 1}\n    {number} | {text}\n    {margin} | {lead}{carets}"
 
 
 class InputError(TrimtabError):

@@ -63,7 +63,11 @@ def evaluate(
     edges = _edges(cuts, table.num_rows)
     delay_us = _delay_us(delay)
     if delay_us and event_time is None:
-        raise InputError("input.delay", "a delay needs an event_time", "name the column with the time of each event")
+        raise InputError(
+            "input.delay",
+            "a delay needs an event_time",
+            "name the column with the time of each event",
+        )
     rows = query.intake.run(table)
     if query.operator is None:
         return query.finish.run(rows)
@@ -72,9 +76,7 @@ def evaluate(
     return query.finish.run(outputs)
 
 
-def _batches(
-    query: Query, operator: Operator, rows: pa.Table, edges: list[int], times: Any, delay_us: int
-) -> pa.Table:
+def _batches(query: Query, operator: Operator, rows: pa.Table, edges: list[int], times: Any, delay_us: int) -> pa.Table:
     """Feed the batches one after another and gather what comes out."""
     arrival = rows.column(ARRIVAL).to_numpy()
     if times is None and len(edges) > 2:
@@ -129,11 +131,17 @@ def _event_times(table: pa.Table, column: str) -> Any:
 
     names = {name.lower(): name for name in table.column_names}
     if column.lower() not in names:
-        raise InputError("input.event-time", f"there is no column {column}", f"columns are {', '.join(table.column_names)}")
+        raise InputError(
+            "input.event-time",
+            f"there is no column {column}",
+            f"columns are {', '.join(table.column_names)}",
+        )
     found = table.column(names[column.lower()])
     if not (pa.types.is_timestamp(found.type) or pa.types.is_date(found.type)):
         raise InputError(
-            "input.event-time", f"column {column} is {found.type}, not a time", "cast it to TIMESTAMP"
+            "input.event-time",
+            f"column {column} is {found.type}, not a time",
+            "cast it to TIMESTAMP",
         )
     times, nulls = times_us(found)
     if nulls is not None:

@@ -68,9 +68,7 @@ def test_count_without_arguments_counts_rows() -> None:
 
 
 @pytest.mark.parametrize(("function", "expected"), [("max_by", "b"), ("min_by", None)])
-def test_by_takes_the_first_of_equals_and_ignores_rows_without_a_rank(
-    function: str, expected: str | None
-) -> None:
+def test_by_takes_the_first_of_equals_and_ignores_rows_without_a_rank(function: str, expected: str | None) -> None:
     rows = [("x", None), ("b", 2), (None, 1), ("c", 2), ("d", 1)]
     assert aggregate(function, rows, STRING) == expected
 

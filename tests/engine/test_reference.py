@@ -47,15 +47,11 @@ from trimtab.testing.patterns import (
 
 INT, STRING, BOOL = pa.int64(), pa.string(), pa.bool_()
 ANY = (None,) * 5
-LABEL = RowValue(
-    HERE, tuple(Const(x, STRING) for x in [*"ABCDE", None]), Const(None, STRING), STRING
-)
+LABEL = RowValue(HERE, tuple(Const(x, STRING) for x in [*"ABCDE", None]), Const(None, STRING), STRING)
 NUMBER = MatchNumber()
 
 
-def words(
-    pattern: Pattern, text: str, seconds: list[int] | None = None, **changes: Any
-) -> list[str]:
+def words(pattern: Pattern, text: str, seconds: list[int] | None = None, **changes: Any) -> list[str]:
     """The matched letters of each match."""
     return spell(match_rows(letters_query(pattern, **changes), letters_table(text, seconds)))
 
@@ -356,9 +352,7 @@ def test_a_shift_may_leave_the_match_but_not_the_partition() -> None:
 
 def test_a_row_outside_the_match_so_far_has_no_label() -> None:
     def label_at(place: Place) -> list[Any]:
-        slot = RowValue(
-            place, (*LABEL.sources[:-1], Const("-", STRING)), Const("?", STRING), STRING
-        )
+        slot = RowValue(place, (*LABEL.sources[:-1], Const("-", STRING)), Const("?", STRING), STRING)
         return [x[1] for x in lines(seq(A, B), "CABC", slot, rows=Rows.ALL_SHOW_EMPTY)]
 
     assert label_at(Place(shift=-1)) == ["-", "A"]
@@ -374,8 +368,7 @@ def test_a_row_outside_the_match_so_far_has_no_label() -> None:
 def conditions(**changed: Expr | None) -> tuple[Expr | None, ...]:
     """The letters' conditions with some of them changed."""
     return tuple(
-        changed.get(name, condition)
-        for name, condition in zip("ABCDE", letters_query(EMPTY).conditions, strict=True)
+        changed.get(name, condition) for name, condition in zip("ABCDE", letters_query(EMPTY).conditions, strict=True)
     )
 
 
@@ -424,9 +417,7 @@ def keyed(keys: list[Any], text: str, type_: pa.DataType = INT) -> pa.Table:
 
 
 def test_partitions_match_apart_and_number_apart() -> None:
-    query = letters_query(
-        seq(A, B), partition=("k",), keep=("k",), slots=(*letters_query(A).slots, NUMBER)
-    )
+    query = letters_query(seq(A, B), partition=("k",), keep=("k",), slots=(*letters_query(A).slots, NUMBER))
     output = match_rows(query, keyed([1, 2, 1, 2, 1, 1], "AABBAB"))
     assert output["k"].to_pylist() == [1, 1, 2]
     assert spell(output) == ["AB", "AB", "AB"]

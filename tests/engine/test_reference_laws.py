@@ -112,9 +112,7 @@ def random_pattern(rng: random.Random, depth: int) -> Pattern:
 
 def conditions(definition: Definition) -> tuple[Expr | None, ...]:
     made: list[Expr] = []
-    for fit, count, limit in zip(
-        definition.fits, definition.counts, definition.limits, strict=True
-    ):
+    for fit, count, limit in zip(definition.fits, definition.counts, definition.limits, strict=True):
         letters = tuple(Const(letter, STRING) for letter in fit)
         fits = Call("in", (read("letter"), *letters), BOOL)
         rows = Aggregate("count", frozenset({count}), (), INT)
@@ -143,9 +141,7 @@ def test_of_all_ways_to_match_the_first_is_found(block: int) -> None:
             expected = [labels for labels in first if labels is not None]
         except TooManyWaysError:
             continue
-        query = letters_query(
-            pattern, conditions=conditions(definition), slots=(slot,), skip=SkipToNext()
-        )
+        query = letters_query(pattern, conditions=conditions(definition), slots=(slot,), skip=SkipToNext())
         output = match_rows(query, letters_table(definition.text))
         assert ["".join(x or ()) for x in output["slot0"].to_pylist()] == expected, seed
         compared += 1

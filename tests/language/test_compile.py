@@ -240,9 +240,7 @@ def test_a_condition_is_split_into_columns_and_calls(text: str, shown: str) -> N
         ("LAST(price + MATCH_NUMBER())", "slot0 + slot1", ["[price]@here", "number"]),
     ],
 )
-def test_a_measure_is_slots_and_an_expression_over_them(
-    text: str, finish: str, slots: list[str]
-) -> None:
+def test_a_measure_is_slots_and_an_expression_over_them(text: str, finish: str, slots: list[str]) -> None:
     query = matched(f"ORDER BY ts MEASURES {text} AS m ALL ROWS PER MATCH PATTERN (A B)", "m")
     assert query.finish.columns == (("m", finish),)
     assert [show(slot, query) for slot in operator(query).slots] == slots
@@ -286,17 +284,13 @@ def test_one_row_gives_partition_columns_and_measures() -> None:
 
 
 def test_all_rows_give_partition_order_measures_and_the_rest() -> None:
-    query = matched(
-        "PARTITION BY day ORDER BY ts MEASURES price AS p ALL ROWS PER MATCH PATTERN (A)"
-    )
+    query = matched("PARTITION BY day ORDER BY ts MEASURES price AS p ALL ROWS PER MATCH PATTERN (A)")
     names = [name for name, _ in query.finish.columns]
     assert names == ["day", "ts", "p", "symbol", "price", "quantity", "fee", "open", "millis"]
 
 
 def test_columns_that_nobody_asks_for_are_neither_read_nor_kept() -> None:
-    query = matched(
-        "ORDER BY ts ALL ROWS PER MATCH PATTERN (A) DEFINE A AS price > 1", "symbol AS s"
-    )
+    query = matched("ORDER BY ts ALL ROWS PER MATCH PATTERN (A) DEFINE A AS price > 1", "symbol AS s")
     assert operator(query).keep == ("symbol",)
     assert dict(query.intake.columns) == {"ts": "ts", "__c1": "price > 1", "symbol": "symbol"}
     assert query.finish.columns == (("s", "symbol"),)
@@ -338,8 +332,8 @@ def test_a_repeated_name_gets_a_number() -> None:
         "MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(c) AS c PATTERN (A) DEFINE A AS q.c > 3)",
         "WITH q AS (SELECT ts, price + 1 AS c FROM ticks WHERE quantity > 0) SELECT c FROM q "
         "MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(c) AS c PATTERN (A) DEFINE A AS c > 3)",
-        "WITH p AS (SELECT * FROM ticks WHERE quantity > 0), q AS (SELECT ts, price + 1 AS c FROM p)"
-        " SELECT c FROM (SELECT * FROM q MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(c) AS c "
+        "WITH p AS (SELECT * FROM ticks WHERE quantity > 0), q AS (SELECT ts, price + 1 AS c FROM "
+        "p) SELECT c FROM (SELECT * FROM q MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(c) AS c "
         "PATTERN (A) DEFINE A AS A.c > 3))",
     ],
 )
@@ -431,9 +425,7 @@ def test_within_takes_any_fixed_length(within: str, us: int) -> None:
 
 
 def test_the_order_has_sparks_defaults_for_nulls() -> None:
-    query = matched(
-        "ORDER BY ts, price DESC, quantity NULLS LAST, day DESC NULLS FIRST PATTERN (A)", "1 AS x"
-    )
+    query = matched("ORDER BY ts, price DESC, quantity NULLS LAST, day DESC NULLS FIRST PATTERN (A)", "1 AS x")
     assert operator(query).order == (
         OrderKey("ts", descending=False, nulls_first=True),
         OrderKey("price", descending=True, nulls_first=False),
@@ -449,9 +441,7 @@ def test_labels_are_shown_folded_or_as_written() -> None:
 
 
 def test_words_of_the_clause_are_still_names() -> None:
-    schema = pa.schema(
-        [(name, pa.int64()) for name in ("match", "value", "first", "end_", "up", "final")]
-    )
+    schema = pa.schema([(name, pa.int64()) for name in ("match", "value", "first", "end_", "up", "final")])
     query = compile_query(
         "SELECT match, first, end_ FROM pattern MATCH_RECOGNIZE (ORDER BY value MEASURES "
         "LAST(up.match) AS match, FIRST(first) AS first, final + up AS end_ PATTERN (up LAST))",

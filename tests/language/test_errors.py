@@ -139,9 +139,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("sql", "code", "underlined", "hint"), MISTAKES)
-def test_a_mistake_has_a_code_a_place_and_a_hint(
-    sql: str, code: str, underlined: str | None, hint: str
-) -> None:
+def test_a_mistake_has_a_code_a_place_and_a_hint(sql: str, code: str, underlined: str | None, hint: str) -> None:
     with pytest.raises(QueryError) as caught:
         compile_query(sql, {"ticks": TICKS})
     error = caught.value

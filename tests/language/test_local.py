@@ -49,9 +49,7 @@ def test_constants_alone_come_once_per_row() -> None:
 
 def test_columns_whose_names_differ_in_case_alone_are_told_apart() -> None:
     table = pa.table({"a": [1], "A": [2]})
-    assert Finish(columns=(("x", "a + 0"), ("y", "A + 0"))).run(table).to_pylist() == [
-        {"x": 1, "y": 2}
-    ]
+    assert Finish(columns=(("x", "a + 0"), ("y", "A + 0"))).run(table).to_pylist() == [{"x": 1, "y": 2}]
 
 
 def test_a_value_that_cannot_be_computed_is_an_input_error() -> None:

@@ -48,9 +48,7 @@ concat(t, 'x'); round(f, 1); floor(f); date_add(d, 1); unix_timestamp(ts); size(
 """
 
 
-@pytest.mark.parametrize(
-    "text", [e.strip() for e in EXPRESSIONS.replace("\n", ";").split(";") if e.strip()]
-)
+@pytest.mark.parametrize("text", [e.strip() for e in EXPRESSIONS.replace("\n", ";").split(";") if e.strip()])
 def test_where_a_rule_answers_duckdb_agrees(text: str) -> None:
     (computed,) = duck.compute(ROW, [text])
     schema = ROW.schema
@@ -87,9 +85,7 @@ def test_functions_mean_what_they_mean_in_spark(text: str, values: list[object])
 
 
 def test_times_keep_their_zone_where_the_source_has_one() -> None:
-    zoned = pa.table(
-        {"at": pa.array([dt.datetime(2024, 5, 1)], pa.timestamp("ns", "Europe/Paris"))}
-    )
+    zoned = pa.table({"at": pa.array([dt.datetime(2024, 5, 1)], pa.timestamp("ns", "Europe/Paris"))})
     (later,) = duck.compute(zoned, ["at + INTERVAL '1' HOUR"])
     assert later.type == pa.timestamp("us", "UTC")
     assert later[0].as_py() == dt.datetime(2024, 5, 1, 1, tzinfo=dt.UTC)

@@ -70,9 +70,7 @@ def _avg(rows: Sequence[Row], type_: pa.DataType) -> object:
     total: Any = _sum(rows, pa.null())
     if pa.types.is_decimal(type_):
         step = Decimal(1).scaleb(-type_.scale)
-        return scalars.EXACT.divide(Decimal(total), len(values)).quantize(
-            step, context=scalars.EXACT
-        )
+        return scalars.EXACT.divide(Decimal(total), len(values)).quantize(step, context=scalars.EXACT)
     return total / len(values) if pa.types.is_duration(type_) else float(total) / len(values)
 
 
@@ -105,9 +103,7 @@ def _bool_or(rows: Sequence[Row], _: pa.DataType) -> object:
 def _by(rows: Sequence[Row], best: Callable[..., object]) -> object:
     """The first argument at the first row where the second is `best`."""
     goal = best(*(by for _, by in rows))
-    return next(
-        (value for value, by in rows if by is not None and scalars.compare(by, goal) == 0), None
-    )
+    return next((value for value, by in rows if by is not None and scalars.compare(by, goal) == 0), None)
 
 
 _FOLDS: Mapping[str, Callable[[Sequence[Row], pa.DataType], object]] = MappingProxyType(

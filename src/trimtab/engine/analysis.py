@@ -55,18 +55,10 @@ def analyse(program: Program, layout: Layout) -> list[Facts]:
         label = program.positions[target].label
         after = {r: _behind(r, label, before) for r in layout.registers}
         known = found[target]
-        joined = (
-            after
-            if known is None
-            else {r: after[r] if after[r] == known[r] else Anything() for r in after}
-        )
+        joined = after if known is None else {r: after[r] if after[r] == known[r] else Anything() for r in after}
         if joined != known:
             found[target] = joined
-            work.extend(
-                (joined, step.target)
-                for step in program.positions[target].steps
-                if step.target != DONE
-            )
+            work.extend((joined, step.target) for step in program.positions[target].steps if step.target != DONE)
     return [facts if facts is not None else start for facts in found]
 
 
@@ -85,9 +77,7 @@ def _behind(register: Register, label: int, before: Facts) -> Known:
             return _taken_first(register, before, RowsBack(0, shift), own)
         case RowLabel(labels, side, index, shift):
             now: Known = (
-                FixedLabel(label)
-                if shift == 0
-                else before.get(RowLabel(None, Side.LAST, -shift - 1, 0), Anything())
+                FixedLabel(label) if shift == 0 else before.get(RowLabel(None, Side.LAST, -shift - 1, 0), Anything())
             )
             if side is Side.FIRST:
                 return _taken_first(RowRef(labels, side, index, shift), before, now, own)
@@ -122,7 +112,8 @@ def _aged(known: Known) -> Known:
 
 
 def live_registers(
-    program: Program, reads: Callable[[int, int], tuple[set[Register], Callable[[Register], set[Register]]]]
+    program: Program,
+    reads: Callable[[int, int], tuple[set[Register], Callable[[Register], set[Register]]]],
 ) -> list[set[Register]]:
     """For each position, the registers whose values behind its row conditions still to come may depend on.
 
@@ -130,8 +121,7 @@ def live_registers(
     of.
     """
     steps = [
-        [(s.target, *reads(i, s.target)) for s in p.steps if s.target != DONE]
-        for i, p in enumerate(program.positions)
+        [(s.target, *reads(i, s.target)) for s in p.steps if s.target != DONE] for i, p in enumerate(program.positions)
     ]
     live: list[set[Register]] = [set() for _ in program.positions]
     changed = True

@@ -170,9 +170,7 @@ class _Automaton:
                 threads.append(_Next(DONE, start, "i", values))
             return threads
 
-        return self._both(
-            taken, code, configuration, at, step, nexts, outcomes, pushed, ends=target.may_end
-        )
+        return self._both(taken, code, configuration, at, step, nexts, outcomes, pushed, ends=target.may_end)
 
     @staticmethod
     def _branch(code: str, outcomes: dict[str, bool]) -> bool | None:
@@ -230,9 +228,7 @@ class _Automaton:
         if "number" in kernel.fields:
             write("number += 1")
         for at, name in enumerate(kernel.fields):
-            code = {"number": "number", "start": each.start, "end": each.end}.get(
-                name if isinstance(name, str) else ""
-            )
+            code = {"number": "number", "start": each.start, "end": each.end}.get(name if isinstance(name, str) else "")
             if code is None:
                 assert not isinstance(name, str)
                 code = each.values[name]

@@ -88,7 +88,13 @@ class KernelWriter:
     """Writes the kernel of one query for columns of which some may hold nulls or NaN."""
 
     def __init__(
-        self, query: MatchQuery, program: Program, nullable: frozenset[str], nan: bool, *, objects: bool
+        self,
+        query: MatchQuery,
+        program: Program,
+        nullable: frozenset[str],
+        nan: bool,
+        *,
+        objects: bool,
     ) -> None:
         self.query, self.program = query, program
         self.nullable, self.nan, self.objects = nullable, nan, objects
@@ -113,7 +119,14 @@ class KernelWriter:
         if self.objects:
             return ObjectEmitter(self.write, self.layout, self.columns, label, thread).using(self.values)
         return NumericEmitter(
-            self.write, self.layout, self.columns, label, thread, self.constants, self.nullable, self.nan
+            self.write,
+            self.layout,
+            self.columns,
+            label,
+            thread,
+            self.constants,
+            self.nullable,
+            self.nan,
         )
 
     def behind(self, position: int) -> Thread:
@@ -183,9 +196,7 @@ class KernelWriter:
     def live(self) -> list[set[Register]]:
         """For each position, the registers that conditions still to come depend on."""
         scratch, self.write = self.write, Writer()
-        remembered: dict[
-            tuple[int, int], tuple[set[Register], Callable[[Register], set[Register]]]
-        ] = {}
+        remembered: dict[tuple[int, int], tuple[set[Register], Callable[[Register], set[Register]]]] = {}
 
         def reads(position: int, target: int) -> tuple[set[Register], Callable[[Register], set[Register]]]:
             label = self.program.positions[target].label
@@ -218,9 +229,7 @@ class KernelWriter:
     def compared(self) -> list[tuple[Register, ...]]:
         """For each position, the registers in which two threads there may really differ."""
         return [
-            tuple(
-                r for r in self.layout.registers if r in live and isinstance(facts[r], Anything)
-            )
+            tuple(r for r in self.layout.registers if r in live and isinstance(facts[r], Anything))
             for live, facts in zip(self.live, self.facts, strict=True)
         ]
 
@@ -505,9 +514,7 @@ class KernelWriter:
             else:
                 self._push(target, position, emitter)
 
-    def _compare_and_push(
-        self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter
-    ) -> None:
+    def _compare_and_push(self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter) -> None:
         """Push unless a preferred thread has the same position and looks the same to what may come."""
         write, width = self.write, self.width
         updated = {r: emitter.updated(r) for r in self.compared[target]}
@@ -532,9 +539,7 @@ class KernelWriter:
     def _store(self, register: Register, code: str) -> None:
         self.write(f"{self._slot(register, 'n')} = {code}")
 
-    def _push(
-        self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter
-    ) -> None:
+    def _push(self, target: int, position: Position, emitter: NumericEmitter | ObjectEmitter) -> None:
         """Write the thread that has consumed the row; if it may end here, its ended twin behind it."""
         write, width = self.write, self.width
         codes = [(r, emitter.updated(r)) for r in self.layout.registers]
@@ -699,7 +704,13 @@ class KernelWriter:
         with write.block(f"while front < {row}:"):
             self._reserve_output()
             write(f"o = on * {len(self.fields)}")
-            values = {"key": "k", "kind": str(KIND_UNMATCHED), "start": "front", "begin": "pn", "length": "0"}
+            values = {
+                "key": "k",
+                "kind": str(KIND_UNMATCHED),
+                "start": "front",
+                "begin": "pn",
+                "length": "0",
+            }
             for at, field in enumerate(self.fields):
                 assert isinstance(field, str)
                 write(f"oi[o + {at}] = {values.get(field, '-1')}")
@@ -737,10 +748,7 @@ class KernelWriter:
                     write("m += 1")
                     write("continue")
                 if self.timed:
-                    write(
-                        "late = closing != 0 or "
-                        f"watermark >= times[s] + {self.query.within_us}"
-                    )
+                    write(f"late = closing != 0 or watermark >= times[s] + {self.query.within_us}")
                 else:
                     write("late = closing != 0")
                 with write.block("if not late:"):

@@ -226,8 +226,7 @@ class Matcher:
         table = rowset.table
         nullable = frozenset(c for c in self.row_columns if table.column(c).null_count)
         nan = any(
-            pa.types.is_floating(table.schema.field(c).type) and _has_nan(table.column(c))
-            for c in self._float_columns
+            pa.types.is_floating(table.schema.field(c).type) and _has_nan(table.column(c)) for c in self._float_columns
         )
         return nullable, nan
 
@@ -284,9 +283,7 @@ class Matcher:
         where: tuple[Any, ...], numbers_: Int64Array, fronts: Int64Array, rows: int,
     ) -> tuple[Any, ...]:  # fmt: skip
         kernel, machine = (
-            kernels.load(generated.source, rows)
-            if generated.compiled
-            else (kernels.interpret(generated.source), False)
+            kernels.load(generated.source, rows) if generated.compiled else (kernels.interpret(generated.source), False)
         )
         count, *arrays = where
         flat = [threads.offsets, threads.ints.ravel(), threads.floats.ravel()]
@@ -404,9 +401,7 @@ class Matcher:
         fields += [pa.field(f"slot{j}", s.type) for j, s in enumerate(self.query.slots)]
         fields.append(pa.field(ARRIVAL, pa.int64()))  # a table without columns would lose its number of rows
         arrays = [single(a) for a in arrays]
-        arrays = [
-            a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)
-        ]
+        arrays = [a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)]
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
     # State -------------------------------------------------------------------------------------
@@ -430,7 +425,11 @@ class Matcher:
         keep = np.zeros(total, np.bool_)
         position_low = low[rowset.codes] if total else np.zeros(0, np.int64)
         keep |= np.arange(total) >= position_low
-        references = [START, END, *(FIXED + j for j, r in enumerate(generated.layout.ints) if holds_row(r))]
+        references = [
+            START,
+            END,
+            *(FIXED + j for j, r in enumerate(generated.layout.ints) if holds_row(r)),
+        ]
         for column in references:
             rows = saved.ints[:, column]
             keep[rows[rows >= 0]] = True
@@ -472,7 +471,12 @@ class Matcher:
         return any(isinstance(e, MatchNumber) for e in exprs)
 
     def _deadlines(
-        self, rowset: Rowset, saved: _Threads, thread_key: Int64Array, times: Int64Array, pending: BoolArray
+        self,
+        rowset: Rowset,
+        saved: _Threads,
+        thread_key: Int64Array,
+        times: Int64Array,
+        pending: BoolArray,
     ) -> pa.Array:
         """When time alone wants a key to be visited: a thread runs out, or a waiting row becomes certain."""
         never = np.iinfo(np.int64).max
@@ -504,7 +508,12 @@ class _Threads:
         if table is None or not table.num_rows:
             zero = np.zeros(count + 1, np.int64)
             return cls(
-                zero, np.zeros((0, width), np.int64), np.zeros((0, fwidth)), [], zero, np.zeros((0, 3), np.int64)
+                zero,
+                np.zeros((0, width), np.int64),
+                np.zeros((0, fwidth)),
+                [],
+                zero,
+                np.zeros((0, 3), np.int64),
             )
         place = np.empty(len(rowset.order), np.int64)
         place[rowset.order] = np.arange(len(rowset.order))
@@ -532,7 +541,14 @@ class _Threads:
             nodes = np.stack([stored.column(c).to_numpy() for c in ("row", "position", "parent")], axis=1)
             nodes[:, 0] = place[nodes[:, 0]]
             node_offsets = _offsets(stored.column("key").to_numpy(), count)
-        return cls(_offsets(table.column("key").to_numpy(), count), ints, floats, objects, node_offsets, nodes)
+        return cls(
+            _offsets(table.column("key").to_numpy(), count),
+            ints,
+            floats,
+            objects,
+            node_offsets,
+            nodes,
+        )
 
     def tables(
         self, ints: Int64Array, nodes: Int64Array, renumber: Int64Array, thread_key: Int64Array,

@@ -186,9 +186,7 @@ class Emitter:
             return self._temps[key]
         match register:
             case RowRef(_, Side.LAST, index, shift):
-                code = (
-                    self.here(shift) if index == 0 else self.read(RowRef(labels, Side.LAST, index - 1, shift))
-                )
+                code = self.here(shift) if index == 0 else self.read(RowRef(labels, Side.LAST, index - 1, shift))
             case RowRef(_, Side.FIRST, index, shift):
                 code = self._first(register, self.here(shift), index)
             case RowLabel(_, side, index, shift):
@@ -198,9 +196,7 @@ class Emitter:
                         "the label of a row behind a variable's row is not known in time",
                         hint="NEXT(CLASSIFIER()) is null in DEFINE; use it without a variable",
                     )
-                now = (
-                    str(self.label) if shift == 0 else self.read(RowLabel(None, Side.LAST, -shift - 1, 0))
-                )
+                now = str(self.label) if shift == 0 else self.read(RowLabel(None, Side.LAST, -shift - 1, 0))
                 if side is Side.LAST:
                     code = now if index == 0 else self.read(RowLabel(labels, side, index - 1, shift))
                 else:

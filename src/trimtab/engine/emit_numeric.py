@@ -69,9 +69,7 @@ def is_string(type_: pa.DataType) -> bool:
     """Whether the type is text, in any of Arrow's layouts."""
     if pa.types.is_dictionary(type_):
         return is_string(type_.value_type)
-    return bool(
-        pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
-    )
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def fold_kind(aggregate: Aggregate) -> str:
@@ -282,9 +280,7 @@ class NumericEmitter(Emitter):
                 form, scale = form_of(expr.args[0].type)
                 if form == "d":
                     raise NotCompilable("an average of decimals")
-                return Value(
-                    f"({parts[1]} / {parts[0]} if {parts[0]} > 0 else 0.0)", f"{parts[0]} == 0", "f"
-                )
+                return Value(f"({parts[1]} / {parts[0]} if {parts[0]} > 0 else 0.0)", f"{parts[0]} == 0", "f")
             case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
                 fewer = 1 if expr.function.endswith("samp") else 0
                 enough = f"{parts[0]} > {fewer}"
@@ -365,25 +361,24 @@ class NumericEmitter(Emitter):
         if len(forms) <= 1 and "d" not in forms:
             form = next(iter(forms)) if forms else values[0].form
             zero = "0.0" if form == "f" else "False" if form == "b" else "0"
-            return tuple(
-                Value(zero, "True", form) if v.null == "True" else v for v in values
-            )
+            return tuple(Value(zero, "True", form) if v.null == "True" else v for v in values)
         if "s" in forms or "b" in forms:
             raise NotCompilable("values of different kinds")
         if "date" in forms:
             # A date beside a timestamp is its midnight.
             if forms != {"date", "i"}:
                 raise NotCompilable("values of different kinds")
-            return tuple(
-                Value(f"({v.code} * {DAY_US})", v.null, "i") if v.form == "date" else v for v in values
-            )
+            return tuple(Value(f"({v.code} * {DAY_US})", v.null, "i") if v.form == "date" else v for v in values)
         if "f" in forms:
-            return tuple(
-                Value("0.0", "True", "f") if v.null == "True" else self.as_float(v) for v in values
-            )
+            return tuple(Value("0.0", "True", "f") if v.null == "True" else self.as_float(v) for v in values)
         scale = max(v.scale for v in values)
         return tuple(
-            Value(v.code if v.scale == scale else f"({v.code} * {10 ** (scale - v.scale)})", v.null, "d", scale)
+            Value(
+                v.code if v.scale == scale else f"({v.code} * {10 ** (scale - v.scale)})",
+                v.null,
+                "d",
+                scale,
+            )
             for v in values
         )
 
@@ -500,7 +495,9 @@ def _whole(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Valu
         helper = f"{name}_{a.form}"
         fallback = "0.0" if a.form == "f" else "0"
         return Value(
-            f"({fallback} if {zero} else {helper}({a.code}, {b.code}))", _or(a.null, b.null, zero), a.form
+            f"({fallback} if {zero} else {helper}({a.code}, {b.code}))",
+            _or(a.null, b.null, zero),
+            a.form,
         )
 
     return emit

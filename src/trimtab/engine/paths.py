@@ -143,8 +143,7 @@ class PathSlots:
                 return scanned
         values = list(zip(*(a.to_pylist() for a in args), strict=True))
         found = [
-            aggregate(slot.function, values[a:b], slot.type)
-            for a, b in zip(low.tolist(), high.tolist(), strict=True)
+            aggregate(slot.function, values[a:b], slot.type) for a, b in zip(low.tolist(), high.tolist(), strict=True)
         ]
         return pa.array(found, slot.type)
 
@@ -156,13 +155,16 @@ class PathSlots:
         np.cumsum(lengths, out=offsets[1:])
         inner = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(low, lengths)
         taken = values.take(pa.array(inner))
-        lists = pa.ListArray.from_arrays(
-            pa.array(offsets, pa.int32()), taken, mask=pa.array(lengths == 0)
-        )
+        lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), taken, mask=pa.array(lengths == 0))
         return lists if lists.type == type_ else lists.cast(type_)
 
     def _scan(
-        self, slot: Aggregate, values: pa.Array, steps: Int64Array, low: Int64Array, high: Int64Array
+        self,
+        slot: Aggregate,
+        values: pa.Array,
+        steps: Int64Array,
+        low: Int64Array,
+        high: Int64Array,
     ) -> pa.Array | None:
         """Running sums and extremes of plain numbers by one pass over all steps; None if that can't be."""
         if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
@@ -207,7 +209,11 @@ class PathSlots:
                 raise AssertionError("an aggregate inside an aggregate")
 
     def _computed(
-        self, function: Callable[..., object], args: tuple[Expr, ...], type_: pa.DataType, steps: Int64Array
+        self,
+        function: Callable[..., object],
+        args: tuple[Expr, ...],
+        type_: pa.DataType,
+        steps: Int64Array,
     ) -> pa.Array:
         columns = [self._argument(arg, steps).to_pylist() for arg in args]
         rows = zip(*columns, strict=True) if columns else iter([()] * len(steps))

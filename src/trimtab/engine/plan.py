@@ -8,7 +8,16 @@ from trimtab.engine.emit import NotCompilable, walk
 from trimtab.engine.emit_numeric import check_foldable, fold_kind, form_of
 from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue
 from trimtab.engine.query import MatchQuery, Rows
-from trimtab.engine.registers import Bank, Layout, Register, RowLabel, RowRef, bank, folds, label_place
+from trimtab.engine.registers import (
+    Bank,
+    Layout,
+    Register,
+    RowLabel,
+    RowRef,
+    bank,
+    folds,
+    label_place,
+)
 
 POSITION, START, END, NODE = 0, 1, 2, 3
 """The fixed fields of a thread. END is the last row it consumed, -1 for an empty match."""
@@ -110,9 +119,7 @@ def slot_registers(query: MatchQuery) -> tuple[Register, ...]:
     return tuple(found)
 
 
-def report_fields(
-    query: MatchQuery, paths: bool
-) -> tuple[tuple[str | Register, ...], tuple[Register, ...]]:
+def report_fields(query: MatchQuery, paths: bool) -> tuple[tuple[str | Register, ...], tuple[Register, ...]]:
     """What is written for each match: integers and floats. No more than the output needs: a match may be short."""
     if paths:
         return ("key", "kind", "number", "start", "end", "begin", "length"), ()

@@ -122,9 +122,7 @@ class Program:
         for step in steps:
             when = " ".join(sorted(a.value for a in step.when))
             target = (
-                "done"
-                if step.target == DONE
-                else f"{step.target}:{self.labels[self.positions[step.target].label]}"
+                "done" if step.target == DONE else f"{step.target}:{self.labels[self.positions[step.target].label]}"
             )
             texts.append(f"{when} {target}" if when else target)
         return ", ".join(texts)
@@ -200,9 +198,7 @@ class _Builder:
         if left not in made:
             made[left] = _Node("split")
             made[left].next = [
-                self.build(
-                    items[i], self._permute(items, left - {i}, then, excluded, made), excluded
-                )
+                self.build(items[i], self._permute(items, left - {i}, then, excluded, made), excluded)
                 for i in sorted(left)
             ]
         return made[left]
@@ -213,9 +209,7 @@ class _Builder:
         self._iteration(again, item, greedy, again, then, excluded)
         return again
 
-    def _optional(
-        self, item: Pattern, more: int, greedy: bool, then: _Node, excluded: bool
-    ) -> _Node:
+    def _optional(self, item: Pattern, more: int, greedy: bool, then: _Node, excluded: bool) -> _Node:
         """Up to `more` further iterations; one that consumes no row is the last."""
         onward = then
         for _ in range(more):
@@ -224,9 +218,7 @@ class _Builder:
             onward = split
         return onward
 
-    def _iteration(
-        self, split: _Node, item: Pattern, greedy: bool, onward: _Node, then: _Node, excluded: bool
-    ) -> None:
+    def _iteration(self, split: _Node, item: Pattern, greedy: bool, onward: _Node, then: _Node, excluded: bool) -> None:
         """Make `split` the choice between an iteration, behind which `onward` comes, and leaving to `then`."""
         loop, self.loops = self.loops, self.loops + 1
         leave = _Node("leave", [onward, then], loop=loop)
@@ -267,9 +259,7 @@ def _without_dead_ends(program: Program) -> Program:
     alive = {DONE}
     while True:
         found = {
-            i
-            for i, p in enumerate(program.positions)
-            if i not in alive and any(s.target in alive for s in p.steps)
+            i for i, p in enumerate(program.positions) if i not in alive and any(s.target in alive for s in p.steps)
         }
         if not found:
             break
@@ -297,9 +287,7 @@ def _closure(entry: _Node, number, *, before_first_row: bool) -> tuple[Step, ...
     """
     steps: list[Step] = []
     seen: set[tuple[int, frozenset[int], frozenset[Anchor]]] = set()
-    stack: list[tuple[_Node, frozenset[int], frozenset[Anchor]]] = [
-        (entry, frozenset(), frozenset())
-    ]
+    stack: list[tuple[_Node, frozenset[int], frozenset[Anchor]]] = [(entry, frozenset(), frozenset())]
     while stack:
         node, fresh, when = stack.pop()
         circumstances = (id(node), fresh, when)
@@ -320,9 +308,7 @@ def _closure(entry: _Node, number, *, before_first_row: bool) -> tuple[Step, ...
             case "anchor":
                 assert node.anchor is not None
                 # Behind a row nothing is the start; before the first row there is no end and no time-out.
-                impossible = (
-                    {Anchor.END, Anchor.TIMEOUT} if before_first_row else {Anchor.START}
-                )
+                impossible = {Anchor.END, Anchor.TIMEOUT} if before_first_row else {Anchor.START}
                 if node.anchor not in impossible:
                     stack.append((node.next[0], fresh, when | {node.anchor}))
             case "enter":

@@ -68,8 +68,7 @@ def match_rows(
     indices = pa.array(source, pa.int64())
     kept = {name: rows[name].take(indices) for name in query.keep}
     made = {
-        f"slot{i}": pa.array(column, slot.type)
-        for i, (slot, column) in enumerate(zip(query.slots, slots, strict=True))
+        f"slot{i}": pa.array(column, slot.type) for i, (slot, column) in enumerate(zip(query.slots, slots, strict=True))
     }
     return pa.table(kept | made)
 
@@ -222,9 +221,7 @@ class _Matcher:
                 found = [i for i, label in enumerate(match.labels) if label in labels]
                 clause = f"AFTER MATCH SKIP TO {side.value} {name}"
                 if not found:
-                    raise MatchError(
-                        "match.skip-missing", f"{clause}: no row of the match is mapped to {name}"
-                    )
+                    raise MatchError("match.skip-missing", f"{clause}: no row of the match is mapped to {name}")
                 target = found[0 if side is Side.FIRST else -1]
                 if target == 0:
                     raise MatchError(
@@ -300,9 +297,7 @@ class _Matcher:
             case Anchor.END:
                 return row == self.size
             case Anchor.TIMEOUT:
-                return row > trail.first and (
-                    row == self.size or self.is_out_of_time(row, trail.first)
-                )
+                return row > trail.first and (row == self.size or self.is_out_of_time(row, trail.first))
             case _:
                 assert_never(anchor)
 

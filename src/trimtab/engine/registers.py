@@ -102,9 +102,7 @@ def bank(register: Register) -> Bank:
 
 def holds_row(register: Register) -> bool:
     """Whether the register's value is a row number, which moves when rows are renumbered."""
-    return isinstance(register, RowRef) or (
-        isinstance(register, Fold) and register.part in ROW_PARTS
-    )
+    return isinstance(register, RowRef) or (isinstance(register, Fold) and register.part in ROW_PARTS)
 
 
 @dataclass

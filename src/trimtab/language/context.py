@@ -40,9 +40,7 @@ class Context:
         """The columns that the query sees, after sub-selects are merged."""
         return pa.schema([(each.name, each.type) for each in self.relation.definitions])
 
-    def error(
-        self, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = ""
-    ) -> QueryError:
+    def error(self, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = "") -> QueryError:
         """An error to raise, with the node's place underlined."""
         return mistake(self.sql, code, message, at, hint)
 

@@ -139,9 +139,7 @@ class TrimtabParser(SparkParser):
         clause = MatchRecognize(
             partition_by=self._parse_partition_by(),
             order=self._parse_order(),
-            measures=self._parse_csv(self._parse_measure)
-            if self._match_text_seq("MEASURES")
-            else [],
+            measures=self._parse_csv(self._parse_measure) if self._match_text_seq("MEASURES") else [],
             rows=self._parse_rows_per_match(),
             skip=self._parse_skip(),
             pattern=self._parse_pattern_place(),
@@ -164,11 +162,7 @@ class TrimtabParser(SparkParser):
             return None
         named = self._match(TokenType.ALIAS)
         alias = self._parse_name() if named else None
-        if (
-            not named
-            and self._curr.token_type == TokenType.VAR
-            and self._curr.text.upper() not in _AFTER_MEASURES
-        ):
+        if not named and self._curr.token_type == TokenType.VAR and self._curr.text.upper() not in _AFTER_MEASURES:
             self.raise_error("Expected AS and the name of the measure")
         return self.expression(Measure(this=value, alias=alias))
 

@@ -67,8 +67,7 @@ def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedAr
         if "INTERVAL" in (kinds := [str(kind) for kind in relation.types]):
             spans = [kind == "INTERVAL" for kind in kinds]
             wrapped = ", ".join(
-                f"epoch_us({column}) AS r{i}" if spans[i] else f"{column} AS r{i}"
-                for i, column in enumerate(columns)
+                f"epoch_us({column}) AS r{i}" if spans[i] else f"{column} AS r{i}" for i, column in enumerate(columns)
             )
             relation = here.sql(f"SELECT {wrapped} FROM input")
             found = relation.to_arrow_table().columns
@@ -76,9 +75,7 @@ def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedAr
                 column.cast(DURATION) if span else tidy(column, is_zoned(table.schema))
                 for column, span in zip(found, spans, strict=True)
             ]
-        return [
-            tidy(column, is_zoned(table.schema)) for column in relation.to_arrow_table().columns
-        ]
+        return [tidy(column, is_zoned(table.schema)) for column in relation.to_arrow_table().columns]
     finally:
         here.unregister("input")
 

@@ -79,14 +79,8 @@ def _negated(inner: Folded | None) -> Folded | None:
     return (None if inner[0] is None else not inner[0]), pa.bool_()
 
 
-def _compared(
-    compare: Callable[[Any, Any], bool], left: Folded | None, right: Folded | None
-) -> Folded | None:
-    if (
-        left is None
-        or right is None
-        or (left[1] != right[1] and pa.null() not in (left[1], right[1]))
-    ):
+def _compared(compare: Callable[[Any, Any], bool], left: Folded | None, right: Folded | None) -> Folded | None:
+    if left is None or right is None or (left[1] != right[1] and pa.null() not in (left[1], right[1])):
         return None
     if left[0] is None or right[0] is None:
         return None, pa.bool_()

@@ -15,6 +15,7 @@ from sqlglot import exp
 from trimtab.engine.expression import HERE, Const, Place, RowValue, Source
 from trimtab.language import duck, oracle
 from trimtab.language.calls import retyped
+from trimtab.language.context import Context
 from trimtab.language.intervals import interval_length
 from trimtab.language.relation import enclosed
 from trimtab.language.resolve import Computed, LabelOf, Leaf
@@ -88,6 +89,13 @@ def facts_of(node: exp.Expr) -> Facts:
         elif isinstance(part, Computed):
             computed = True
     return Facts(frozenset(places), computed)
+
+
+def check_lambda(context: Context, node: exp.Expr) -> None:
+    """Raise where `x -> ...` would be taken apart: its variables mean nothing outside of it."""
+    if isinstance(node, exp.Lambda):
+        message = "a function of a function can look at one row only"
+        raise context.error("query.row-wise", message, node)
 
 
 @dataclass(frozen=True, slots=True)

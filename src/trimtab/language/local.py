@@ -70,9 +70,7 @@ def bare_column(text: str) -> str | None:
     return tree.name if isinstance(tree, exp.Column) and not tree.table else None
 
 
-def _project(
-    table: pa.Table, texts: Sequence[str], types: Sequence[pa.DataType]
-) -> list[pa.ChunkedArray]:
+def _project(table: pa.Table, texts: Sequence[str], types: Sequence[pa.DataType]) -> list[pa.ChunkedArray]:
     arrays: list[pa.ChunkedArray | None] = [_passed_on(table, text) for text in texts]
     missing = [i for i, array in enumerate(arrays) if array is None]
     if missing:
@@ -130,9 +128,5 @@ def _compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
 @lru_cache(maxsize=1024)
 def _used_columns(texts: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
     """The columns that the texts mention: the others aren't handed over."""
-    mentioned = {
-        column.name.lower()
-        for text in texts
-        for column in parse_one(text, read="spark").find_all(exp.Column)
-    }
+    mentioned = {column.name.lower() for text in texts for column in parse_one(text, read="spark").find_all(exp.Column)}
     return [name for name in names if name.lower() in mentioned]

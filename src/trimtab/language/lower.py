@@ -15,7 +15,7 @@ from sqlglot import exp
 from trimtab.engine.expression import HERE, Aggregate, Call, Const, Expr, Opaque
 from trimtab.language import duck
 from trimtab.language.calls import result_type, unit_length, with_fitting_constants
-from trimtab.language.hoist import Hoister, facts_of
+from trimtab.language.hoist import Hoister, check_lambda, facts_of
 from trimtab.language.mistakes import placed
 from trimtab.language.oracle import type_of
 from trimtab.language.resolve import Computed, Leaf, rebuilt
@@ -76,9 +76,7 @@ class Lowerer:
         """`own_label` as in `Hoister.hoist`: not inside an aggregate, where HERE is any row."""
         return _Lowering(self.hoister, own_label).lower(node)
 
-    def aggregate(
-        self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr
-    ) -> Aggregate:
+    def aggregate(self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr) -> Aggregate:
         """An aggregate over resolved arguments.
 
         Raises QueryError `query.type` for arguments that the function doesn't take.
@@ -279,6 +277,7 @@ class _Lowering:
     def _opaque(self, node: exp.Expr) -> Expr:
         """The whole node as DuckDB SQL over its pieces."""
         args: list[Expr] = []
+        context = self.hoister.scope.context
 
         def over_args(part: exp.Expr) -> exp.Expr:
             facts = facts_of(part)
@@ -289,16 +288,14 @@ class _Lowering:
             elif isinstance(part, Computed):
                 args.append(part.args["value"])
             else:
+                check_lambda(context, part)
                 return rebuilt(part, over_args)
             return placed(exp.column(f"arg{len(args)}"), part)
 
         tree = over_args(node)
         schema = pa.schema([(f"arg{i + 1}", arg.type) for i, arg in enumerate(args)])
-        context = self.hoister.scope.context
         type_ = type_of(context.sql, tree, schema)
-        sql = duck.translate_tree(
-            tree, schema, lambda i: exp.Parameter(this=exp.Literal.number(i + 1))
-        )
+        sql = duck.translate_tree(tree, schema, lambda i: exp.Parameter(this=exp.Literal.number(i + 1)))
         return Opaque(sql, tuple(args), type_)
 
 
@@ -312,17 +309,11 @@ def _made(function: str, args: Sequence[Expr]) -> Expr | None:
 def _is_null_test(node: exp.Expr) -> bool:
     """`x IS NULL` of a bare value: the engine knows that without a column made for it."""
     inner = node.this if isinstance(node, exp.Not) else node
-    return (
-        isinstance(inner, exp.Is)
-        and isinstance(inner.this, Leaf)
-        and isinstance(inner.expression, exp.Null)
-    )
+    return isinstance(inner, exp.Is) and isinstance(inner.this, Leaf) and isinstance(inner.expression, exp.Null)
 
 
 def _mixes_dates(args: Sequence[Expr]) -> bool:
-    return any(pa.types.is_date(arg.type) for arg in args) and any(
-        pa.types.is_timestamp(arg.type) for arg in args
-    )
+    return any(pa.types.is_date(arg.type) for arg in args) and any(pa.types.is_timestamp(arg.type) for arg in args)
 
 
 def _as_timestamp(node: exp.Expr, zone: str | None) -> exp.Expr:

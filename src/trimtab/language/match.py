@@ -50,16 +50,13 @@ class Matched:
         names = {
             f"__k{i}": context.add(column(name))
             for i, name in enumerate(self.inputs)
-            if f"__k{i}" in used
-            or (self.operator.rows is Rows.ONE and name in self.operator.partition)
+            if f"__k{i}" in used or (self.operator.rows is Rows.ONE and name in self.operator.partition)
         }
 
         def renamed(node: exp.Expr) -> exp.Expr:
             return substitute(node, lambda c: column(names[c.name]) if c.name in names else None)
 
-        definitions = tuple(
-            replace(each, expression=renamed(each.expression)) for each in output.definitions
-        )
+        definitions = tuple(replace(each, expression=renamed(each.expression)) for each in output.definitions)
         where = None if output.where is None else renamed(output.where)
         keep = tuple(dict.fromkeys(names.values()))
         # Without any column a table has no rows either: constants alone still need to know how
@@ -83,9 +80,7 @@ def compile_match(context: Context, node: MatchRecognize, patterns: Mapping[int,
         message = "a pattern with {- -} can't be shown WITH UNMATCHED ROWS"
         hint = "use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES"
         raise context.error("query.exclusion-unmatched", message, parsed.exclusion, hint)
-    partition = [
-        _column(context, each, "PARTITION BY") for each in node.args.get("partition_by") or ()
-    ]
+    partition = [_column(context, each, "PARTITION BY") for each in node.args.get("partition_by") or ()]
     ordered = node.args["order"].expressions if node.args.get("order") else []
     order = [_column(context, each.this, "ORDER BY") for each in ordered]
     keys = tuple(
@@ -121,9 +116,7 @@ def _pattern(context: Context, node: MatchRecognize, patterns: Mapping[int, str]
     place = node.args.get("pattern")
     if place is None:
         message = "MATCH_RECOGNIZE needs a PATTERN"
-        raise context.error(
-            "query.pattern-empty", message, node_start(node), "as in PATTERN (A B+)"
-        )
+        raise context.error("query.pattern-empty", message, node_start(node), "as in PATTERN (A B+)")
     start = int(place.name)
     return parse_pattern(context.sql, start, patterns.get(start, ""))
 
@@ -168,9 +161,7 @@ def _condition(scope: Scope, label: int, node: exp.Expr) -> Expr | None:
     return condition
 
 
-def _measures(
-    scope: Scope, rows: Rows, node: MatchRecognize, slots: Slots
-) -> list[tuple[str, exp.Expr]]:
+def _measures(scope: Scope, rows: Rows, node: MatchRecognize, slots: Slots) -> list[tuple[str, exp.Expr]]:
     lowerer = Lowerer(Hoister(scope))
     one_row = rows is Rows.ONE
     resolver = Resolver(scope.context, scope, lowerer.aggregate, one_row=one_row)
@@ -209,11 +200,7 @@ def _output(
         return replace(each, expression=exp.column(f"__k{inputs.index(each)}"))
 
     partition, order = leading
-    first = list(
-        dict.fromkeys(
-            each.name for each in (partition if rows is Rows.ONE else [*partition, *order])
-        )
-    )
+    first = list(dict.fromkeys(each.name for each in (partition if rows is Rows.ONE else [*partition, *order])))
     by_name = {each.name: each for each in inputs}
     columns = [kept(by_name[name]) for name in first]
     columns += [Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in measures]

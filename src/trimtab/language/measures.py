@@ -16,7 +16,7 @@ from sqlglot import exp
 from trimtab.engine.expression import MatchNumber
 from trimtab.engine.query import Slot
 from trimtab.language.dialect import Measure
-from trimtab.language.hoist import Hoister, facts_of
+from trimtab.language.hoist import Hoister, check_lambda, facts_of
 from trimtab.language.mistakes import placed
 from trimtab.language.resolve import Computed, Resolver, rebuilt
 from trimtab.language.scope import Scope
@@ -84,4 +84,5 @@ def _over_slots(node: exp.Expr, hoister: Hoister, slots: Slots) -> exp.Expr:
         return placed(slots.column(hoister.hoist(node, facts.only_place)), node)
     if isinstance(node, Computed):
         return placed(slots.column(node.args["value"]), node)
+    check_lambda(hoister.scope.context, node)
     return rebuilt(node, lambda part: _over_slots(part, hoister, slots))

@@ -34,9 +34,7 @@ def span_of(node: exp.Expr) -> Span | None:
     return None if start < 0 else (start, stop)
 
 
-def mistake(
-    sql: str, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = ""
-) -> QueryError:
+def mistake(sql: str, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = "") -> QueryError:
     """The error for a place in a query; without a place the first character is underlined."""
     if isinstance(at, exp.Expr):
         at = _nearest_span(at)

@@ -56,9 +56,7 @@ def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
     known = infer(expression, column)
     if known is not None:
         return known
-    return _asked(
-        sql, expression, lambda: _described(duck.translate_tree(expression, schema), schema)
-    )
+    return _asked(sql, expression, lambda: _described(duck.translate_tree(expression, schema), schema))
 
 
 @lru_cache(maxsize=4096)
@@ -97,9 +95,7 @@ def constant(sql: str, expression: exp.Expr) -> tuple[object, pa.DataType]:
     return _asked(sql, expression, ask)
 
 
-def value_over_nulls(
-    sql: str, expression: exp.Expr, types: Sequence[tuple[str, pa.DataType]]
-) -> object:
+def value_over_nulls(sql: str, expression: exp.Expr, types: Sequence[tuple[str, pa.DataType]]) -> object:
     """The value of an expression where all its columns are null."""
     schema = pa.schema(list(types))
     row = pa.table([pa.nulls(1, type_) for _, type_ in types], schema=schema)

@@ -97,9 +97,7 @@ def _tokens(sql: str, start: int, text: str) -> list[_Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             place = (start + at, start + at + 1)
-            raise mistake(
-                sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text)
-            )
+            raise mistake(sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text))
         if found.lastgroup != "space":
             kind = str(found.lastgroup)
             tokens.append(_Token(kind, found[0], start + at, start + found.end()))
@@ -200,9 +198,7 @@ class _Parser:
         token = self.tokens[self.at]
         self.at += 1
         if len(token.text) > 9:
-            raise self.too_large(
-                f"{token.text} repetitions are too many", (token.start, token.stop)
-            )
+            raise self.too_large(f"{token.text} repetitions are too many", (token.start, token.stop))
         return int(token.text)
 
     def primary(self) -> Pattern:
@@ -281,15 +277,11 @@ class _Parser:
             hint = "for nothing write ()"
         place = (token.start, token.stop)
         message = f"{token.text} can't stand here in a pattern"
-        return self.error(
-            "query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop])
-        )
+        return self.error("query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop]))
 
     def too_large(self, message: str, place: Span | None = None) -> QueryError:
         place = place or (self.start, self.stop)
-        return self.error(
-            "query.too-large", message, place, "use * or +, or count with an aggregate"
-        )
+        return self.error("query.too-large", message, place, "use * or +, or count with an aggregate")
 
     def error(self, code: str, message: str, place: Span, hint: str = "") -> QueryError:
         return mistake(self.sql, code, message, place, hint)

@@ -52,9 +52,7 @@ class Relation:
         if node.table and node.table.lower() not in self.aliases:
             hint = did_you_mean(node.table, self.aliases)
             table = node.args["table"]
-            raise mistake(
-                self.sql, "query.column", f"nothing here is called {node.table}", table, hint
-            )
+            raise mistake(self.sql, "query.column", f"nothing here is called {node.table}", table, hint)
         return self.find(node.this)
 
     def find(self, name: exp.Expr) -> Definition:
@@ -113,13 +111,9 @@ class Relation:
         star = node.this if isinstance(node, exp.Column) else node
         if isinstance(node, exp.Column) and node.table.lower() not in self.aliases:
             message = f"nothing here is called {node.table}"
-            raise mistake(
-                self.sql, "query.column", message, node, did_you_mean(node.table, self.aliases)
-            )
+            raise mistake(self.sql, "query.column", message, node, did_you_mean(node.table, self.aliases))
         if not isinstance(star, exp.Star) or star.args.get("replace") or star.args.get("rename"):
-            raise mistake(
-                self.sql, "query.row-wise", "only * and * EXCEPT (...) are understood", node
-            )
+            raise mistake(self.sql, "query.row-wise", "only * and * EXCEPT (...) are understood", node)
         left_out = {self.find(_identifier(each)).name for each in star.args.get("except_") or ()}
         return [each for each in self.definitions if each.name not in left_out]
 
@@ -150,9 +144,7 @@ def spark_text(expression: exp.Expr) -> str:
     return expression.sql("spark", comments=False)
 
 
-def substitute(
-    expression: exp.Expr, replacement: Callable[[exp.Column], exp.Expr | None]
-) -> exp.Expr:
+def substitute(expression: exp.Expr, replacement: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr:
     """A copy with columns replaced, in parentheses where that could matter; None leaves one."""
 
     def change(node: exp.Expr) -> exp.Expr:
@@ -168,8 +160,6 @@ def substitute(
 
 def enclosed(node: exp.Expr) -> exp.Expr:
     """A copy that can stand anywhere in another expression."""
-    atomic = isinstance(
-        node, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Null | exp.Boolean
-    )
+    atomic = isinstance(node, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Null | exp.Boolean)
     loose = isinstance(node, exp.Connector | exp.Case | exp.If)
     return node.copy() if atomic and not loose else exp.Paren(this=node.copy())

@@ -60,6 +60,10 @@ SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {
 MAX_OFFSET = 1 << 31
 
 
+# Nodes that are no expressions by themselves, only pieces of one.
+_PARTS = (exp.PropertyEQ, exp.Kwarg, exp.Slice)
+
+
 class Leaf(exp.Expression):
     """A row-local expression (`this`), read at a `place`."""
 
@@ -81,9 +85,7 @@ class Computed(exp.Expression):
 class AggregateMaker(Protocol):
     """Builds an aggregate of resolved arguments; `lower` does, as it knows types."""
 
-    def __call__(
-        self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr
-    ) -> Aggregate:
+    def __call__(self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr) -> Aggregate:
         """The aggregate over the rows of some labels; `node` is the call, for errors."""
         ...
 
@@ -206,15 +208,11 @@ class Resolver:
         starred = function == "count" and (not args or args[0].is_star)
         if function not in SKIPPING_NULLS or (len(args) != 1 and not starred):
             message = "FILTER goes with an aggregate that leaves nulls out"
-            raise self.context.error(
-                "query.function", message, node, "as in sum(x) FILTER (WHERE y > 0)"
-            )
+            raise self.context.error("query.function", message, node, "as in sum(x) FILTER (WHERE y > 0)")
         value = exp.Literal.number(1) if starred else args[0]
         if isinstance(value, exp.Distinct):
             value = value.expressions[0]
-            kept: exp.Expr = exp.Distinct(
-                expressions=[exp.If(this=condition.copy(), true=value.copy())]
-            )
+            kept: exp.Expr = exp.Distinct(expressions=[exp.If(this=condition.copy(), true=value.copy())])
         else:
             kept = exp.If(this=condition.copy(), true=value.copy())
         return placed(exp.Anonymous(this=call.this, expressions=[kept]), call)
@@ -287,9 +285,7 @@ class Resolver:
         is_alias = qualifier.name.lower() in self.context.relation.aliases
         return is_alias and self.scope.find(qualifier) is None
 
-    def _place(
-        self, labels: Labels, side: Side, offset: int = 0, *, shift: int = 0, final: bool = False
-    ) -> Place:
+    def _place(self, labels: Labels, side: Side, offset: int = 0, *, shift: int = 0, final: bool = False) -> Place:
         final = final and not self.one_row
         return self._normal(Place(self.scope.normal(labels), side, offset, shift, final))
 
@@ -320,9 +316,7 @@ class Resolver:
         if least <= given <= most:
             return
         wanted = str(least) if least == most else f"{least} to {most}"
-        message = (
-            f"{call_name(node)} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
-        )
+        message = f"{call_name(node)} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
         raise self.context.error("query.function", message, node)
 
 
@@ -341,6 +335,8 @@ def rebuilt(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
             return [part(each) for each in value]
         if not isinstance(value, exp.Expr):
             return value
+        if isinstance(value, _PARTS) or (isinstance(value, exp.If) and isinstance(node, exp.Case)):
+            return rebuilt(value, change)
         fixed = isinstance(value, exp.Identifier | exp.Var | exp.DataType | exp.IntervalSpan)
         return value.copy() if fixed else change(value)
 

@@ -155,9 +155,7 @@ class Reader:
 
     def _match(self, layer: Layer, node: MatchRecognize) -> Layer:
         if layer.matched is not None:
-            raise self._refused(
-                "a second MATCH_RECOGNIZE", (node.meta["start"], node.meta["end"] + 1)
-            )
+            raise self._refused("a second MATCH_RECOGNIZE", (node.meta["start"], node.meta["end"] + 1))
         context = self._context(layer.source, layer.relation)
         matched = compile_match(context, node, self.patterns)
         return Layer(layer.source, matched.output, context, matched)
@@ -166,9 +164,7 @@ class Reader:
         clause = select.args.get("from_")
         if clause is None:
             message = "the query reads no table"
-            raise mistake(
-                self.sql, "query.table", message, select, f"add FROM {self._some_table()}"
-            )
+            raise mistake(self.sql, "query.table", message, select, f"add FROM {self._some_table()}")
         return self._item(clause.this, known)
 
     def _item(self, item: exp.Expr, known: dict[str, WithQuery]) -> Layer:
@@ -198,9 +194,7 @@ class Reader:
         same = [key for key in self.tables if key.lower() == name.lower()]
         exact = [key for key in same if key == name] or same
         if len(exact) != 1:
-            hint = did_you_mean(
-                name, [*self.tables, *known], otherwise=f"there is {self._some_table()}"
-            )
+            hint = did_you_mean(name, [*self.tables, *known], otherwise=f"there is {self._some_table()}")
             raise mistake(self.sql, "query.table", f"no table named {name}", table, hint)
         relation = table_relation(self.sql, self.tables[exact[0]], names)
         return Layer(exact[0], relation)

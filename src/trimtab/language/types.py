@@ -46,9 +46,7 @@ def plain(type_: pa.DataType) -> pa.DataType:
 
 def is_number(type_: pa.DataType) -> bool:
     """Whether arithmetic is defined on the type."""
-    return bool(
-        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
-    )
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
 def is_time(type_: pa.DataType) -> bool:
@@ -60,9 +58,7 @@ def is_scalar(type_: pa.DataType) -> bool:
     """Whether the engine can compare and compute with the type."""
     plain_type = plain(type_)
     return bool(
-        is_number(plain_type)
-        or is_time(plain_type)
-        or plain_type in (pa.bool_(), pa.string(), DURATION, pa.null())
+        is_number(plain_type) or is_time(plain_type) or plain_type in (pa.bool_(), pa.string(), DURATION, pa.null())
     )
 
 

@@ -65,9 +65,7 @@ def _is_negative(node: exp.Expr) -> bool:
     return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
 
 
-def check_event_time(
-    context: Context, order: Sequence[Definition], keys: Sequence[exp.Expr], node: exp.Expr
-) -> None:
+def check_event_time(context: Context, order: Sequence[Definition], keys: Sequence[exp.Expr], node: exp.Expr) -> None:
     """A stream comes in order of its event time: the query has to ask for that order first."""
     wanted = context.event_time
     if wanted is None:

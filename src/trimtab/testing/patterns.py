@@ -134,12 +134,9 @@ def letters_query(pattern: Pattern, **changes: Any) -> MatchQuery:
 def letters_table(text: str, seconds: Iterable[int] | None = None) -> pa.Table:
     """A row for each letter; by default one comes each second. Columns: `t`, `letter`."""
     moments = [
-        _DAWN + datetime.timedelta(seconds=second)
-        for second in (range(len(text)) if seconds is None else seconds)
+        _DAWN + datetime.timedelta(seconds=second) for second in (range(len(text)) if seconds is None else seconds)
     ]
-    return pa.table(
-        {"t": pa.array(moments, pa.timestamp("us")), "letter": pa.array(text, pa.string())}
-    )
+    return pa.table({"t": pa.array(moments, pa.timestamp("us")), "letter": pa.array(text, pa.string())})
 
 
 def spell(output: pa.Table) -> list[str]:

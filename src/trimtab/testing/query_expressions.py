@@ -95,9 +95,7 @@ def _logical(choices: Choices, scope: Scope, value: str) -> str:
 
 
 def _physical(choices: Choices, value: str) -> str:
-    return (
-        f"{one_of(choices, 'PREV', 'NEXT')}({value}{one_of(choices, '', '', ', 1', ', 2', ', 0')})"
-    )
+    return f"{one_of(choices, 'PREV', 'NEXT')}({value}{one_of(choices, '', '', ', 1', ', 2', ', 0')})"
 
 
 def _semantics(choices: Choices, scope: Scope) -> str:

@@ -69,11 +69,7 @@ class _Writer:
         if primary in {"^", "$", "TIMEOUT"} or not chance(self.choices, 45):
             return primary
         # Reluctance is a second question mark; a space would part it from its quantifier.
-        return (
-            primary
-            + one_of(self.choices, *_QUANTIFIERS)
-            + ("?" if chance(self.choices, 30) else "")
-        )
+        return primary + one_of(self.choices, *_QUANTIFIERS) + ("?" if chance(self.choices, 30) else "")
 
     def primary(self, depth: int) -> str:
         kinds = ["label"] * (20 if depth else 40) + ["empty", "empty", "anchor"]

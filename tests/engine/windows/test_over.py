@@ -82,16 +82,11 @@ def calls(draw: st.DrawFn) -> tuple[OverCall, ...]:
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    full = [
-        {**row, "ts": EPOCH + dt.timedelta(seconds=row["t"]), ARRIVAL: n}
-        for n, row in enumerate(rows)
-    ]
+    full = [{**row, "ts": EPOCH + dt.timedelta(seconds=row["t"]), ARRIVAL: n} for n, row in enumerate(rows)]
     return pa.Table.from_pylist(full, schema=SCHEMA)
 
 
-def run(
-    query: OverQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: int | None = None
-) -> list[Row]:
+def run(query: OverQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: int | None = None) -> list[Row]:
     """All output rows by arrival, of the table cut into batches."""
     state: State = {}
     out = []
@@ -356,9 +351,7 @@ def run_plain(query: OverQuery, table: pa.Table) -> list[Row]:
 )
 def test_a_range_can_be_over_any_number_or_time(kind: pa.DataType, values: list[Any]) -> None:
     table = pa.table({"o": pa.array(values, kind), ARRIVAL: range(5)})
-    query = OverQuery(
-        (), (OrderKey("o"),), (OverCall("count", (), Frame(Unit.RANGE, 1), "n"),), (ARRIVAL,)
-    )
+    query = OverQuery((), (OrderKey("o"),), (OverCall("count", (), Frame(Unit.RANGE, 1), "n"),), (ARRIVAL,))
     expected = {
         pa.int32(): [1, 1, 2, 2, 1],
         pa.int64(): [1, 1, 2, 2, 1],
@@ -371,9 +364,7 @@ def test_a_range_can_be_over_any_number_or_time(kind: pa.DataType, values: list[
 
 def test_decimals_are_summed_exactly() -> None:
     values = [Decimal("0.10"), None, Decimal("-12345678901234.55")]
-    table = pa.table(
-        {"o": [1, 2, 3], "d": pa.array(values, pa.decimal128(20, 2)), ARRIVAL: range(3)}
-    )
+    table = pa.table({"o": [1, 2, 3], "d": pa.array(values, pa.decimal128(20, 2)), ARRIVAL: range(3)})
     query = OverQuery(
         (),
         (OrderKey("o"),),

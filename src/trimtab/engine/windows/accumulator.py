@@ -60,9 +60,7 @@ class Accumulator(Protocol):
         """The columns of a partial result."""
         ...
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """The partial result of every slot, of the given partial results and rows."""
         ...
 

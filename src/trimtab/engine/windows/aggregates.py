@@ -50,9 +50,7 @@ FUNCTIONS = (
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether values can be added up and averaged."""
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind)
-    )
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind))
 
 
 def is_ordered(kind: pa.DataType) -> bool:
@@ -60,9 +58,7 @@ def is_ordered(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or pa.types.is_null(kind))
 
 
-def accumulator(
-    function: str, types: Sequence[pa.DataType], parameters: Sequence[float] = ()
-) -> Accumulator:
+def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequence[float] = ()) -> Accumulator:
     """The accumulator of a function for its argument types.
 
     Raises:

@@ -83,9 +83,7 @@ def _sweep(
     return ids, session + 1
 
 
-def join_spans(
-    keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int
-) -> tuple[Int64Array, int]:
+def join_spans(keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int) -> tuple[Int64Array, int]:
     """The number of the session that each span (a row, or a session so far) belongs to."""
     ids, count = _sweep(stable_order([keys, starts], len(keys)), keys, starts, lasts, gap)
     return ids, count

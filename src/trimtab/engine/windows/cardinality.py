@@ -49,9 +49,7 @@ class Cardinality:
         """One value."""
         return (self.kind,)
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """The larger run of every register; nulls are no values."""
         valid = valid_mask(rows.args[0])
         known = row_slots.where(valid)

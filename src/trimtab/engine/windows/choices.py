@@ -61,9 +61,7 @@ class Choice:
         by = (pa.field(BY, self.types[1]),) if self.rule in BY_OTHER else ()
         return (value, *by, *PLACE)
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Choose among the values chosen before and the rows."""
         fresh = [*rows.args]
         if self.rule not in BY_VALUE:

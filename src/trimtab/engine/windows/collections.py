@@ -44,9 +44,7 @@ class Tally:
         items = pa.field("items", pa.list_(self.kind))
         return (items, pa.field("counts", pa.list_(pa.int64())))
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add the counts of the same value up; nulls are no values."""
         valid = valid_mask(rows.args[0])
         items, owners = items_of(parts[0], slots)
@@ -58,9 +56,7 @@ class Tally:
         codes, total = joint_codes([(owners.ids, owners.count), distinct_codes(items)])
         firsts = first_rows(codes, total)
         sums = np.bincount(codes, weights=weights, minlength=total).astype(np.int64)
-        return lists_by_slot(
-            [items.take(pa.array(firsts)), pa.array(sums)], Slots(owners.ids[firsts], owners.count)
-        )
+        return lists_by_slot([items.take(pa.array(firsts)), pa.array(sums)], Slots(owners.ids[firsts], owners.count))
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """How many values, or the most frequent ones."""
@@ -102,9 +98,7 @@ class Collection:
         items = pa.field("items", pa.list_(self.kind))
         return (items, pa.field("times", number), pa.field("arrivals", number))
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Put the lists together; they are sorted when they are read."""
         if not self.nulls:
             valid = valid_mask(rows.args[0])

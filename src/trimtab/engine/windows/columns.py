@@ -80,9 +80,7 @@ def order_codes(array: pa.Array) -> Int64Array:
     return np.where(valid_mask(array), ranks, 0)
 
 
-def sort_columns(
-    array: pa.Array, *, descending: bool = False, nulls_first: bool = True
-) -> list[Int64Array]:
+def sort_columns(array: pa.Array, *, descending: bool = False, nulls_first: bool = True) -> list[Int64Array]:
     """Columns of whole numbers, most significant first, whose order is the order wanted."""
     codes = order_codes(array)
     if descending:

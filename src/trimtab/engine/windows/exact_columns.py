@@ -49,9 +49,7 @@ class ExactSums:
     def of_arrow(cls, lists: pa.Array, flags: pa.Array) -> ExactSums:
         """Read them from their two columns."""
         offsets = lists.offsets.to_numpy().astype(np.int64)
-        return cls(
-            lists.values.to_numpy(), offsets, flags.to_numpy(zero_copy_only=False).astype(np.int64)
-        )
+        return cls(lists.values.to_numpy(), offsets, flags.to_numpy(zero_copy_only=False).astype(np.int64))
 
     def to_arrow(self) -> tuple[pa.Array, pa.Array]:
         """Their two columns: list<int64> and int8."""
@@ -113,9 +111,7 @@ def load(lists: Int64Array, start: int, stop: int, digits: Int64Array) -> tuple[
 
 
 @njit(cache=True, nogil=True)
-def store(
-    digits: Int64Array, low: int, high: int, out: Int64Array, at: int, size: Int64Array
-) -> int:
+def store(digits: Int64Array, low: int, high: int, out: Int64Array, at: int, size: Int64Array) -> int:
     """Write `digits` as a list to `out[at:]` and clear them; return where the list ends.
 
     `size` is scratch space. `out` has room for DIGITS more numbers.
@@ -199,9 +195,7 @@ def _gather(
 
 
 @njit(cache=True, nogil=True)
-def round_twice(
-    digits: Int64Array, low: int, top: int, size: Int64Array, spare: Int64Array
-) -> tuple[float, float]:
+def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare: Int64Array) -> tuple[float, float]:
     """Carried digits as the nearest double, and what is left as the next one.
 
     `size` and `spare` are scratch space; `spare` is zero before and after.
@@ -241,9 +235,7 @@ def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArr
 
 @frozen_arguments
 @njit(cache=True, nogil=True)
-def _read_twice(
-    lists: Int64Array, offsets: Int64Array, flags: Int64Array
-) -> tuple[FloatArray, FloatArray]:
+def _read_twice(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> tuple[FloatArray, FloatArray]:
     """Round every sum to two doubles."""
     count = flags.size
     high, low = np.zeros(count), np.zeros(count)

@@ -17,9 +17,7 @@ from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array
 
-DIGITS = (
-    68  # 2046 binary places of a double, 53 bits of mantissa and room for carries, 32 bits each
-)
+DIGITS = 68  # 2046 binary places of a double, 53 bits of mantissa and room for carries, 32 bits each
 MASK = 0xFFFFFFFF
 NAN, PLUS, MINUS = 1, 2, 4  # what a sum remembers of values that are not finite
 

@@ -98,9 +98,7 @@ class GroupQuery:
         def kinds(call: GroupCall) -> list[pa.DataType]:
             return [plain_type(schema.field(arg).type) for arg in call.args]
 
-        return [
-            (call, accumulator(call.function, kinds(call), call.parameters)) for call in self.calls
-        ]
+        return [(call, accumulator(call.function, kinds(call), call.parameters)) for call in self.calls]
 
     def _length(self, now: _Open, scale: int) -> Int64Array | int:
         """From a window's start to its end."""
@@ -151,10 +149,7 @@ class GroupQuery:
         time = target.field(self.start_name).type
         columns = [*keys.take(done.keys).columns.values()]
         columns += [pa.array(done.starts).cast(time), pa.array(ends).cast(time)]
-        columns += [
-            a.finish(parts)
-            for (_, a), parts in zip(self._accumulators(schema), done.parts, strict=True)
-        ]
+        columns += [a.finish(parts) for (_, a), parts in zip(self._accumulators(schema), done.parts, strict=True)]
         fields = zip(columns, target, strict=True)
         return pa.table([column.cast(field.type) for column, field in fields], schema=target)
 
@@ -192,17 +187,12 @@ class _Open:
     parts: list[list[pa.Array]]
 
     @classmethod
-    def of_state(
-        cls, table: pa.Table | None, accumulators: list[tuple[GroupCall, Accumulator]]
-    ) -> _Open:
+    def of_state(cls, table: pa.Table | None, accumulators: list[tuple[GroupCall, Accumulator]]) -> _Open:
         """Read them from the state."""
         if table is None:
             nothing = np.empty(0, np.int64)
             return cls(nothing, nothing, nothing, [no_parts(a) for _, a in accumulators])
-        parts = [
-            [plain(table[f"{call.name}.{field.name}"]) for field in a.fields]
-            for call, a in accumulators
-        ]
+        parts = [[plain(table[f"{call.name}.{field.name}"]) for field in a.fields] for call, a in accumulators]
         keys, starts, lasts = (int64s(plain(table[name])) for name in ("key", START, LAST))
         return cls(keys, starts, lasts, parts)
 

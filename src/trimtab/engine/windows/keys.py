@@ -83,9 +83,7 @@ class Keys:
         return Keys({name: c.take(places) for name, c in self.columns.items()}, len(numbers))
 
 
-def encode_keys(
-    known: pa.Table | None, rows: pa.Table, columns: Sequence[str]
-) -> tuple[Int64Array, Keys]:
+def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) -> tuple[Int64Array, Keys]:
     """The key number of every row, and the keys: the `known` ones first, then the new ones.
 
     Without key columns everything has the one key 0.
@@ -96,8 +94,7 @@ def encode_keys(
     arrays = {name: plain(rows[name]) for name in columns}
     if known is not None:
         arrays = {
-            name: pa.concat_arrays([plain(known[name]).cast(array.type), array])
-            for name, array in arrays.items()
+            name: pa.concat_arrays([plain(known[name]).cast(array.type), array]) for name, array in arrays.items()
         }
     codes, count = joint_codes([distinct_codes(array) for array in arrays.values()])
     # Every known key is another one, so their numbers are their rows.

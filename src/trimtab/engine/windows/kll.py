@@ -1,18 +1,19 @@
 """KLL sketches over columns: quantiles of many values from a few hundred of them.
 
 A sketch has levels; a value on level n stands for 2**n values. When the levels are full, the lowest
-one that has no room is sorted and every other value moves up. Which half moves is decided by a coin,
-here a hash of the row count, so that the same rows give the same sketch. The layout is that of
-Apache DataSketches. Reference: Karnin, Lang, Liberty (2016), arXiv:1603.05346.
+one that has no room is sorted and every other value moves up. Which half moves is decided by a
+coin, here a hash of the row count, so that the same rows give the same sketch. The layout is that
+of Apache DataSketches. Reference: Karnin, Lang, Liberty (2016), arXiv:1603.05346.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array
@@ -21,12 +22,8 @@ from trimtab.engine.windows.frozen import frozen_arguments
 LEAST = 8  # the smallest room a level has (the library's M)
 LEVELS = 40  # enough for 2**40 values
 
-NumberArray = TypeVar("NumberArray", FloatArray, Int64Array)
 
-
-def serialised(
-    k: int, count: int, levels: Int64Array, items: FloatArray, least: float, most: float
-) -> bytes:
+def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least: float, most: float) -> bytes:
     """A sketch of two or more values in the serial form that any Apache DataSketches reads.
 
     `items` are those of level 0, then level 1 ...; `levels` says how many each has.
@@ -44,9 +41,7 @@ def serialised(
 
 @frozen_arguments
 @njit(cache=True, nogil=True)
-def exact_quantiles(
-    items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray
-) -> FloatArray:
+def exact_quantiles(items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray) -> FloatArray:
     """The smallest value that at least a share of `rank` of the values don't exceed.
 
     (slots, ranks); zero for sketches that have dropped values.
@@ -124,7 +119,7 @@ def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Ar
 
 
 @njit(cache=True, nogil=True)
-def _roomy(out: NumberArray, used: int, more: int) -> NumberArray:
+def _roomy(out: npt.NDArray[Any], used: int, more: int) -> npt.NDArray[Any]:
     """`out`, or a larger copy of it with room for some more."""
     if used + more <= out.size:
         return out

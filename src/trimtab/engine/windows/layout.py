@@ -33,9 +33,7 @@ class Layout:
     peers: Int64Array
 
 
-def lay_out(
-    kept: Int64Array, new: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int
-) -> Layout:
+def lay_out(kept: Int64Array, new: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int) -> Layout:
     """Lay rows out.
 
     `kept` and `new` are key numbers, `by_time` sorts the new rows, `ranks` are their order columns.
@@ -76,9 +74,7 @@ class Frame:
     preceding: int | float | None = None
 
 
-def bounds(
-    frame: Frame, layout: Layout, order: Int64Array | FloatArray, scale: int
-) -> tuple[Int64Array, Int64Array]:
+def bounds(frame: Frame, layout: Layout, order: Int64Array | FloatArray, scale: int) -> tuple[Int64Array, Int64Array]:
     """The first place of each new row's frame, and one behind its last.
 
     `order` is the order column by place; `scale` of its units are one of the frame's.
@@ -100,9 +96,7 @@ def bounds(
 
 @frozen_arguments
 @njit(cache=True, nogil=True)
-def _range_whole(
-    order: Int64Array, starts: Int64Array, fresh: Int64Array, reach: int
-) -> Int64Array:
+def _range_whole(order: Int64Array, starts: Int64Array, fresh: Int64Array, reach: int) -> Int64Array:
     """The first place within `reach` before each new row."""
     out = np.zeros(order.size, np.int64)
     for key in range(fresh.size):
@@ -117,9 +111,7 @@ def _range_whole(
 
 @frozen_arguments
 @njit(cache=True, nogil=True)
-def _range_floating(
-    order: FloatArray, starts: Int64Array, fresh: Int64Array, reach: float
-) -> Int64Array:
+def _range_floating(order: FloatArray, starts: Int64Array, fresh: Int64Array, reach: float) -> Int64Array:
     """As `_range_whole`; NaN comes last and is within reach of NaN only."""
     out = np.zeros(order.size, np.int64)
     for key in range(fresh.size):

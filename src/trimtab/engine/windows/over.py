@@ -52,10 +52,7 @@ class OverQuery:
             refuse_disorder(plan, batch, memory, keys)
         layout = lay_out(memory.frame_keys, batch.keys, batch.by_time, batch.ranks, keys.count)
         position = _by_place(plan, batch, memory, layout)
-        source = {
-            name: pa.concat_arrays([plain(memory.frame[name]), batch.rows[name]])
-            for name in plan.retained
-        }
+        source = {name: pa.concat_arrays([plain(memory.frame[name]), batch.rows[name]]) for name in plan.retained}
         out, parts = _compute(plan, batch, memory, layout, position, source)
         if moment.closing:
             return out, {}
@@ -137,9 +134,7 @@ def _remember(
     )
 
 
-def _in_reach(
-    plan: Plan, layout: Layout, position: Int64Array | FloatArray, moment: Moment
-) -> Int64Array:
+def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, moment: Moment) -> Int64Array:
     """The places of rows that may be in the frame of a row to come."""
     places = np.arange(len(layout.order))
     if not plan.rows_back and plan.range_back is None:

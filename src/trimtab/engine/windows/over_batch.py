@@ -43,9 +43,7 @@ class Batch:
     waiting_keys: Int64Array
 
 
-def sort_batch(
-    plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, moment: Moment
-) -> Batch:
+def sort_batch(plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, moment: Moment) -> Batch:
     """Sort the rows that have waited and the new `rows`, with their key `numbers`."""
     arrays = {n: pa.concat_arrays([plain(memory.waiting[n]), plain(rows[n])]) for n in plan.columns}
     keys = np.concatenate([memory.waiting_keys, numbers])
@@ -68,9 +66,7 @@ def sort_batch(
         ready = ~_last_peers(keys, by_time, ranks, len(memory.seen))
     table = pa.table(arrays)
     if ready.all():
-        return Batch(
-            arrays, keys, by_time, positions, ranks, last_ranks, table.slice(0, 0), keys[:0]
-        )
+        return Batch(arrays, keys, by_time, positions, ranks, last_ranks, table.slice(0, 0), keys[:0])
     leave = pa.array(ready)
     renumbered = np.cumsum(ready) - 1
     return Batch(
@@ -85,9 +81,7 @@ def sort_batch(
     )
 
 
-def _last_peers(
-    keys: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int
-) -> BoolArray:
+def _last_peers(keys: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int) -> BoolArray:
     """The rows that are last in the order of their key, with all their equals."""
     last = np.full(count, -1, np.int64)
     last[keys[by_time]] = by_time  # of several writes the last one stays

@@ -56,9 +56,7 @@ class OverCall:
     @property
     def bounded(self) -> bool:
         """Whether it needs rows of its frame only, and nothing of all before."""
-        return self.function == "lag" or (
-            self.function not in NUMBERS and self.frame.preceding is not None
-        )
+        return self.function == "lag" or (self.function not in NUMBERS and self.frame.preceding is not None)
 
     @property
     def retained(self) -> tuple[str, ...]:

@@ -49,15 +49,10 @@ class Memory:
             fields = [pa.field(c, plan.type_of(c)) for c in columns]
             return pa.schema(fields).empty_table(), np.empty(0, np.int64)
 
-        parts = [
-            [column(name, field.type) for name, field in _part_columns(plan, i)]
-            for i in range(len(plan.calls))
-        ]
+        parts = [[column(name, field.type) for name, field in _part_columns(plan, i)] for i in range(len(plan.calls))]
         last = [column(f"__last{i}", plan.type_of(k.column)) for i, k in enumerate(plan.order)]
         seen = int64s(column("__seen", pa.int64()))
-        return cls(
-            seen, last, parts, *table("frame", plan.retained), *table("waiting", plan.columns)
-        )
+        return cls(seen, last, parts, *table("frame", plan.retained), *table("waiting", plan.columns))
 
     def to_state(self, plan: Plan, keys: Keys, moment: Moment) -> State:
         """Pack the state; keys that nothing depends on are forgotten."""

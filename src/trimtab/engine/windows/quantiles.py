@@ -69,9 +69,7 @@ class Quantiles:
             pa.field("most", pa.float64()),
         )
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Merge the sketches and take the rows in, in their order."""
         values = self._doubles(rows.args[0])
         valid = valid_mask(rows.args[0]) & ~np.isnan(values)

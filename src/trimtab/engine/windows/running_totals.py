@@ -29,9 +29,7 @@ from trimtab.engine.windows.wide_sum import (
 )
 
 
-def _counts(
-    frames: Frames, valid: BoolArray, before: pa.Array | None
-) -> tuple[Int64Array, Int64Array]:
+def _counts(frames: Frames, valid: BoolArray, before: pa.Array | None) -> tuple[Int64Array, Int64Array]:
     """How many valid rows a frame has, by place, and how many each key has had."""
     total = prefix_sums(valid.astype(np.int64))
     counts = total[frames.behind] - total[frames.first]

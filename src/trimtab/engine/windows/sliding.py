@@ -81,9 +81,7 @@ def slide_sums(
     used = 0
     for key in range(count):
         low, high = load(lists, offsets[key], offsets[key + 1], digits)
-        odd[:] = 0
-        for flag in (NAN, PLUS, MINUS):
-            odd[flag] = flags[key] & flag
+        odd[NAN], odd[PLUS], odd[MINUS] = flags[key] & NAN, flags[key] & PLUS, flags[key] & MINUS
         stop = starts[key + 1]
         left = right = first[fresh[key]] if fresh[key] < stop else stop
         for i in range(fresh[key], stop):
@@ -106,9 +104,7 @@ def slide_sums(
         out = grown(out, used)
         used = store(digits, low, high, out, used, size)
         out_offsets[key + 1] = used
-        for flag in (NAN, PLUS, MINUS):
-            if odd[flag] > 0:
-                out_flags[key] |= flag
+        out_flags[key] = NAN * (odd[NAN] > 0) | PLUS * (odd[PLUS] > 0) | MINUS * (odd[MINUS] > 0)
     return high_out, low_out, out[:used].copy(), out_offsets, out_flags
 
 

@@ -43,9 +43,7 @@ class Count:
     result: pa.DataType = pa.int64()
     fields: tuple[pa.Field, ...] = (COUNT,)
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add the counts up."""
         for arg in rows.args:
             row_slots = row_slots.where(valid_mask(arg))
@@ -78,9 +76,7 @@ class WideSum:
         """How many, and their sum."""
         return (COUNT, pa.field("digits", DIGITS_TYPE))
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add the sums up; a null adds zero."""
         (arg,) = rows.args
         known = row_slots.where(valid_mask(arg))
@@ -114,9 +110,7 @@ class FloatSum:
         """One number."""
         return (self.kind,)
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add the sums up."""
         valid = valid_mask(rows.args[0])
         values, known = float64s(rows.args[0])[valid], row_slots.where(valid)
@@ -154,17 +148,13 @@ class Variance:
         squares = (field.with_name(f"square_{field.name}") for field in FLOAT_FIELDS)
         return (COUNT, *FLOAT_FIELDS, *squares)
 
-    def gather(
-        self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots
-    ) -> list[pa.Array]:
+    def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add both sums up. A square is two doubles: rounded, and its rounding error."""
         valid = valid_mask(rows.args[0])
         values, known = float64s(rows.args[0])[valid], row_slots.where(valid)
         square, error = exact_product(values, values)
         sums = ExactSums.of_arrow(*parts[1:3]).gather(slots, values.view(np.int64), NO_BITS, known)
-        squares = ExactSums.of_arrow(*parts[3:]).gather(
-            slots, square.view(np.int64), error.view(np.int64), known
-        )
+        squares = ExactSums.of_arrow(*parts[3:]).gather(slots, square.view(np.int64), error.view(np.int64), known)
         counts = pa.array(count_by_slot(parts[0], slots, known))
         return [counts, *sums.to_arrow(), *squares.to_arrow()]
 
