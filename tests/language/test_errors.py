@@ -134,6 +134,14 @@ MISTAKES = [
     (define("A.price + venue > 1"), "query.type", "A.price + venue", ""),
     ("SELECT price FROM ticks WHERE price", "query.type", "price", ""),
     (clauses("PATTERN (PERMUTE(A,B,C,D,E,F,G,H,I))"), "query.too-large", None, ""),
+    (
+        "WITH q0 AS (SELECT price AS x FROM ticks)"
+        + "".join(f", q{i + 1} AS (SELECT x + x AS x FROM q{i})" for i in range(30))
+        + " SELECT x FROM q30",
+        "query.too-large",
+        "x + x",
+        "",
+    ),
     ("SELECT " + "(" * 5000 + "1" + ")" * 5000 + " FROM ticks", "query.too-large", None, ""),
 ]
 

@@ -67,6 +67,8 @@ def test_where_a_rule_answers_duckdb_agrees(text: str) -> None:
         ("f DIV 2", [1, -1]),
         ("l % 4", [-3, 2]),
         ("CAST(f AS INT)", [2, -2]),
+        ("floor(f)", [2, -3]),
+        ("ceil(f)", [3, -2]),
         ("sqrt(l) > 100", [True, False]),  # a negative number has no root but NaN, the largest
         ("ln(l) IS NULL", [True, False]),
         ("isnull(i)", [False, True]),

@@ -33,6 +33,8 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         case exp.Cast() if node.to.this in _WHOLE and _has_fraction(node.this, type_of):
             # DuckDB rounds to the nearest, Spark cuts the fraction off.
             return type(node)(this=_call("TRUNC", node.this), to=node.to.copy())
+        case exp.Floor() | exp.Ceil() if len(list(node.iter_expressions())) == 1:
+            return exp.TryCast(this=node.copy(), to=exp.DataType.build("bigint"))
         case exp.Ln():
             positive = exp.GT(this=node.this.copy(), expression=_ZERO.copy())
             return exp.Case(ifs=[exp.If(this=positive, true=node.copy())])

@@ -159,11 +159,6 @@ def retyped(const: Const, type_: pa.DataType) -> Const:
     return Const(value, type_)
 
 
-def is_fixed_unit(unit: str) -> bool:
-    """Whether the unit of time always has the same length."""
-    return unit.upper().removesuffix("S") in UNIT_US
-
-
 UNIT_US = {
     "MICROSECOND": 1,
     "MILLISECOND": 1_000,

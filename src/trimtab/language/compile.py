@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.errors import ParseError, TokenError
 
 from trimtab.errors import QueryError
 from trimtab.language.compiled import Query
@@ -60,16 +60,10 @@ def compile_query(
     except TokenError as error:
         place = (error.start or 0, error.end or 0)
         raise mistake(sql, "query.syntax", "the text can't be read as SQL", place) from error
-    except (
-        SqlglotError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:
-        # sqlglot's parser meets odd text with exceptions of all kinds. It is the text that is
-        # wrong.
+    except ImportError:
+        raise
+    except Exception as error:
+        # sqlglot meets odd text with exceptions of all kinds: whatever it was, the text is at fault.
         message = f"the query can't be read: {type(error).__name__}: {error}"
         raise mistake(sql, "query.syntax", message) from error
 

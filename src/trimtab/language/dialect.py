@@ -109,6 +109,13 @@ class TrimtabParser(SparkParser):
             found.meta["stop"] = self._prev.end + 1
         return found
 
+    def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+        # Right behind GROUP BY sqlglot takes the word for a WINDOW clause; before a parenthesis it is a call.
+        following = self._tokens[self._index + 1 : self._index + 3]
+        if [token.token_type for token in following] == [TokenType.WINDOW, TokenType.L_PAREN]:
+            following[0].token_type = TokenType.VAR
+        return super()._parse_group(skip_group_by_token)
+
     def _parse_column(self) -> exp.Expr | None:
         if not (self._in_match and self._at_frame()):
             return super()._parse_column()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp, parse_one
+from sqlglot import ErrorLevel, exp, parse_one
 
 from trimtab.language.as_spark import as_spark
 from trimtab.language.types import DURATION, plain
@@ -154,7 +154,7 @@ def translate_tree(
 
     # Types are looked at before columns are renamed, hence two passes.
     meant = bottom_up(tree, lambda node: as_spark(node, type_of))
-    return bottom_up(meant, rename).sql("duckdb", comments=False)
+    return bottom_up(meant, rename).sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
 
 
 def bottom_up(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

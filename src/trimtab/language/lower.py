@@ -283,12 +283,12 @@ class _Lowering:
             facts = facts_of(part)
             if facts.constant:
                 return part.copy()
+            check_lambda(context, part)
             if facts.only_place is not None:
                 args.append(self._hoisted(part))
             elif isinstance(part, Computed):
                 args.append(part.args["value"])
             else:
-                check_lambda(context, part)
                 return rebuilt(part, over_args)
             return placed(exp.column(f"arg{len(args)}"), part)
 

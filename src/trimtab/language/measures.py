@@ -80,9 +80,9 @@ def _over_slots(node: exp.Expr, hoister: Hoister, slots: Slots) -> exp.Expr:
     facts = facts_of(node)
     if facts.constant:
         return node.copy()
+    check_lambda(hoister.scope.context, node)
     if facts.only_place is not None:
         return placed(slots.column(hoister.hoist(node, facts.only_place)), node)
     if isinstance(node, Computed):
         return placed(slots.column(node.args["value"]), node)
-    check_lambda(hoister.scope.context, node)
     return rebuilt(node, lambda part: _over_slots(part, hoister, slots))

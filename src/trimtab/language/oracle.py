@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import UnsupportedError
 from sqlglot.parsers.spark import SparkParser
 
 from trimtab.errors import QueryError
@@ -113,6 +114,9 @@ def _asked(sql: str, expression: exp.Expr, question: Callable[[], Answer]) -> An
 
     try:
         return question()
+    except UnsupportedError as error:
+        message = f"this can't be computed here: {error}"
+        raise mistake(sql, "query.function", message, expression) from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise _complaint(sql, expression, str(error)) from error
 

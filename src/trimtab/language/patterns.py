@@ -120,6 +120,7 @@ class _Parser:
     at: int = 0
     depth: int = 0
     labels: dict[str, Name] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
     first: dict[str, Span] = field(default_factory=dict)
 
     def whole(self) -> Pattern:
@@ -246,7 +247,7 @@ class _Parser:
         written = token.text[1:-1].replace("``", "`") if quoted else token.text
         name = Name(identity(written, quoted), written, (token.start, token.stop))
         self.labels.setdefault(name.identity, name)
-        return Label(list(self.labels).index(name.identity))
+        return Label(self.numbers.setdefault(name.identity, len(self.numbers)))
 
     def peek(self) -> str:
         return self.tokens[self.at].text if self.at < len(self.tokens) else ""

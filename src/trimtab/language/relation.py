@@ -18,6 +18,7 @@ from sqlglot.dialects.spark import Spark
 from trimtab.language import duck, oracle
 from trimtab.language.mistakes import did_you_mean, mistake
 
+MAX_NODES = 5_000  # that merging may add to an expression
 _KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)
 
 
@@ -69,8 +70,15 @@ class Relation:
         raise mistake(self.sql, "query.column", f"no column named {name.name}", name, hint)
 
     def rewrite(self, expression: exp.Expr) -> exp.Expr:
-        """A copy of the expression over the base's columns."""
-        return substitute(expression, lambda node: self.resolve(node).expression)
+        """A copy of the expression over the base's columns.
+
+        Raises QueryError `query.too-large` where sub-selects multiply each other out.
+        """
+        rewritten = substitute(expression, lambda node: self.resolve(node).expression)
+        if _size(rewritten) > MAX_NODES + _size(expression):
+            message = "the expression grows too large when its sub-selects are merged"
+            raise mistake(self.sql, "query.too-large", message, expression)
+        return rewritten
 
     def type_of(self, expression: exp.Expr) -> pa.DataType:
         """The Arrow type of a row-local expression over the relation's columns."""
@@ -116,6 +124,10 @@ class Relation:
             raise mistake(self.sql, "query.row-wise", "only * and * EXCEPT (...) are understood", node)
         left_out = {self.find(_identifier(each)).name for each in star.args.get("except_") or ()}
         return [each for each in self.definitions if each.name not in left_out]
+
+
+def _size(expression: exp.Expr) -> int:
+    return sum(1 for _ in expression.walk())
 
 
 def _identifier(node: exp.Expr) -> exp.Expr:

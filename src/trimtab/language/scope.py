@@ -23,6 +23,7 @@ class Scope:
 
     context: Context
     labels: tuple[Name, ...]
+    numbers: dict[str, int]
     subsets: dict[str, frozenset[int]]
 
     @property
@@ -33,8 +34,7 @@ class Scope:
 
     def number(self, name: exp.Expr) -> int | None:
         """The number of a label, or None if the pattern has none of that name."""
-        wanted = _identity(name)
-        return next((i for i, label in enumerate(self.labels) if label.identity == wanted), None)
+        return self.numbers.get(_identity(name))
 
     def find(self, name: exp.Expr) -> frozenset[int] | None:
         """The labels that a name stands for, or None if it is neither label nor subset."""
@@ -65,7 +65,8 @@ def _identity(name: exp.Expr) -> str:
 
 def make_scope(context: Context, labels: Sequence[Name], subsets: Iterable[Subset]) -> Scope:
     """Check the SUBSET clause against the pattern's labels."""
-    scope = Scope(context, tuple(labels), {})
+    numbers = {label.identity: number for number, label in enumerate(labels)}
+    scope = Scope(context, tuple(labels), numbers, {})
     for subset in subsets:
         name = subset.this
         if scope.find(name) is not None:

@@ -18,8 +18,7 @@ TypeOf = Callable[[exp.Column], pa.DataType | None]
 
 DURATION = pa.duration("us")
 _INTEGERS = (pa.int32(), pa.int64())
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-_STRING_FUNCTIONS = (exp.Lower, exp.Upper, exp.Trim, exp.DPipe, exp.Concat, exp.Substring)
+_STRING_FUNCTIONS = (exp.Lower, exp.Upper, exp.Trim, exp.DPipe, exp.Concat)
 _FLOAT_FUNCTIONS = (exp.Sqrt, exp.Exp, exp.Ln, exp.Pow)
 _CAST_TYPES = {
     exp.DataType.Type.BOOLEAN: pa.bool_(),
@@ -158,7 +157,7 @@ def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  #
             return same(parts)
         case exp.Length():
             return pa.int64() if parts == [pa.string()] else None
-        case _ if isinstance(node, _STRING_FUNCTIONS[:5]):
+        case _ if isinstance(node, _STRING_FUNCTIONS):
             return pa.string() if all(part == pa.string() for part in parts) else None
         case _ if isinstance(node, _FLOAT_FUNCTIONS):
             return pa.float64() if all(map(is_number, parts)) else None

@@ -343,8 +343,8 @@ def test_mistakes_are_named() -> None:
     window = ClockWindow(SECOND, SECOND)
     with pytest.raises(InputError, match="sum needs a number, not string"):
         totals(window, ("sum", "s")).advance(table, {}, Moment())
+    nulls = table.set_column(2, "ts", pa.nulls(1, pa.timestamp("ms")))
     with pytest.raises(InputError, match=r"input.null-time"):
-        nulls = table.set_column(2, "ts", pa.nulls(1, pa.timestamp("ms")))
         totals(window, ("count", "s")).advance(nulls, {}, Moment())
     with pytest.raises(InputError, match="needs a timestamp"):
         GroupQuery(("k",), "n", window, ()).advance(table, {}, Moment())

@@ -1,4 +1,6 @@
-"""Sketches: as accurate as they say, deterministic, mergeable, and readable by Apache DataSketches."""
+"""Sketches: as accurate as they say, deterministic, mergeable, readable by Apache DataSketches."""
+
+import itertools
 
 import datasketches
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
 from trimtab.engine.windows.cardinality import Cardinality, p_for
+from trimtab.engine.windows.columns import FloatArray
 from trimtab.engine.windows.kll import serialised
 from trimtab.engine.windows.quantiles import Quantiles, k_for
 from trimtab.engine.windows.slots import Slots
@@ -18,7 +21,7 @@ def take_in(accumulator: Accumulator, values: pa.Array, cuts: tuple[int, ...] = 
     """The partial result of one slot, rows taken in piece by piece."""
     parts = no_parts(accumulator)
     edges = [0, *cuts, len(values)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         piece = values.slice(start, stop - start)
         zeros = np.zeros(len(piece), np.int64)
         slots = Slots(np.zeros(len(parts[0]), np.int64), 1)
@@ -26,7 +29,7 @@ def take_in(accumulator: Accumulator, values: pa.Array, cuts: tuple[int, ...] = 
     return parts
 
 
-def rank_error(values: np.ndarray, answers: list[float]) -> float:  # type: ignore[type-arg]
+def rank_error(values: FloatArray, answers: list[float]) -> float:
     ordered = np.sort(values)
     found = np.searchsorted(ordered, answers, "right") / len(values)
     return float(np.abs(found - np.array(RANKS)).max())
@@ -128,7 +131,8 @@ def test_merged_registers_are_those_of_the_whole() -> None:
     pieces = [take_in(sketch, values.slice(n * 5_000, 5_000)) for n in range(10)]
     parts = [pa.concat_arrays(column) for column in zip(*pieces, strict=True)]
     merged = merge(sketch, parts, Slots(np.zeros(10, np.int64), 1))
-    assert merged == take_in(sketch, values) == take_in(sketch, values.take(pa.array(range(49_999, -1, -1))))
+    backwards = values.take(pa.array(range(49_999, -1, -1)))
+    assert merged == take_in(sketch, values) == take_in(sketch, backwards)
 
 
 def test_zero_has_no_sign_when_counting() -> None:

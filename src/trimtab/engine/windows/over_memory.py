@@ -14,6 +14,7 @@ from trimtab.engine.windows.keys import Keys
 from trimtab.engine.windows.over_plan import Plan
 from trimtab.engine.windows.times import floor_us, ticks
 
+ROW = "row."  # in front of the names of columns that are kept of rows
 NEVER = np.iinfo(np.int64).max
 
 
@@ -45,7 +46,8 @@ class Memory:
 
         def table(name: str, columns: Sequence[str]) -> tuple[pa.Table, Int64Array]:
             if name in state:
-                return state[name].select(list(columns)), int64s(plain(state[name]["key"]))
+                kept = state[name].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
+                return kept, int64s(plain(state[name]["key"]))
             fields = [pa.field(c, plan.type_of(c)) for c in columns]
             return pa.schema(fields).empty_table(), np.empty(0, np.int64)
 
@@ -107,8 +109,9 @@ def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:
 
 
 def _with_key(table: pa.Table, keys: Int64Array) -> pa.Table:
-    """The table with its column of key numbers in front."""
-    return pa.table([pa.array(keys), *table.columns], names=["key", *table.column_names])
+    """The table as state: its column of key numbers in front, and names that can't collide with it."""
+    names = [f"{ROW}{name}" for name in table.column_names]
+    return pa.table([pa.array(keys), *table.columns], names=["key", *names])
 
 
 def _blank(kind: pa.DataType, count: int) -> pa.Array:

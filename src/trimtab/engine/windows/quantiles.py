@@ -114,6 +114,9 @@ class Quantiles:
                 )
             )
             answers[i] = sketch.get_quantiles(list(self.ranks), True)
+            # The ends may have been dropped from the levels, but they are known.
+            answers[i, np.array(self.ranks) <= 0] = least[i]
+            answers[i, np.array(self.ranks) >= 1] = most[i]
         return self._typed(answers, counts == 0)
 
     def _doubles(self, array: pa.Array) -> FloatArray:

@@ -1,0 +1,58 @@
+"""`trimtab explain`: what a query is compiled to, without running it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from trimtab.cli.files import query_file, read_schemas
+from trimtab.errors import InputError
+from trimtab.language.compile import compile_query
+from trimtab.language.explain import explain, kernel_source
+from trimtab.language.schemas import parse_schema
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "explain",
+        help="show what a query is compiled to",
+        description="Show the parts of a compiled query: the work on each row, the pattern as a program, the "
+        "conditions, what a partial match remembers, and how it all runs. Nothing is run.",
+    )
+    parser.add_argument("query", type=Path, help="a file with one SELECT")
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="take the columns of a table from a .parquet or .csv file",
+    )
+    parser.add_argument(
+        "--schema",
+        action="append",
+        default=[],
+        metavar="SCHEMA",
+        help='or write them: "ticks(ts timestamp, symbol string, price double)"',
+    )
+    parser.add_argument("--event-time", metavar="COLUMN", help="check the query as one over a stream with this time")
+    parser.add_argument("--kernel", action="store_true", help="print the generated kernel as well")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile and print."""
+    schemas = read_schemas(options.table) | dict(parse_schema(text) for text in options.schema)
+    if not schemas:
+        raise InputError(
+            "input.schema",
+            "a query can't be checked without the columns of the table that it reads",
+            'add --table ticks=ticks.parquet, or --schema "ticks(ts timestamp, price double)"',
+        )
+    with query_file(options.query) as sql:
+        query = compile_query(sql, schemas, event_time=options.event_time)
+        print(explain(query))
+        if options.kernel and (source := kernel_source(query)) is not None:
+            print(f"\nKERNEL\n{source}", end="")
+    return 0

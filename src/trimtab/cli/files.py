@@ -1,0 +1,99 @@
+"""The files that commands read and write: queries, tables, and errors that name the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from trimtab.errors import InputError, QueryError, TrimtabError
+
+FORMATS = (".parquet", ".csv")
+
+
+class QueryFileError(TrimtabError):
+    """A mistake in a query that was read from a file, told with the file's name."""
+
+    def __init__(self, name: str, error: QueryError) -> None:
+        super().__init__(name, error)
+        self.code = error.code
+        self.text = str(error).replace("\n  query:", f"\n  {name}:", 1)
+
+    def __str__(self) -> str:
+        """The error as printed."""
+        return self.text
+
+
+@contextmanager
+def query_file(path: Path) -> Iterator[str]:
+    """The text of a query; mistakes found in it inside the block name the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("input.file", f"{path} can't be read: {_reason(error)}") from error
+    try:
+        yield text
+    except QueryError as error:
+        raise QueryFileError(str(path), error) from error
+
+
+def read_schemas(pairs: Iterable[str]) -> dict[str, pa.Schema]:
+    """The schemas of tables given as name=file."""
+    return {name: _schema(path) for name, path in _pairs(pairs)}
+
+
+def read_tables(pairs: Iterable[str]) -> dict[str, pa.Table]:
+    """The tables given as name=file."""
+    return {name: _table(path) for name, path in _pairs(pairs)}
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table in the format that the file's name ends in."""
+    _check_format(path)
+    try:
+        if path.suffix == ".csv":
+            pa_csv.write_csv(table, path)
+        else:
+            pa_parquet.write_table(table, path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError("input.file", f"{path} can't be written: {_reason(error)}") from error
+
+
+def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    for pair in pairs:
+        name, _, file = pair.partition("=")
+        if not (name and file):
+            raise InputError("input.file", f"--table {pair} has no file", "write --table ticks=ticks.parquet")
+        yield name, Path(file)
+
+
+def _schema(path: Path) -> pa.Schema:
+    if path.suffix == ".parquet":
+        try:
+            return pa_parquet.read_schema(path)
+        except (OSError, pa.ArrowException) as error:
+            raise InputError("input.file", f"{path} can't be read: {_reason(error)}") from error
+    return _table(path).schema
+
+
+def _table(path: Path) -> pa.Table:
+    _check_format(path)
+    try:
+        return pa_csv.read_csv(path) if path.suffix == ".csv" else pa_parquet.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError("input.file", f"{path} can't be read: {_reason(error)}") from error
+
+
+def _check_format(path: Path) -> None:
+    if path.suffix not in FORMATS:
+        raise InputError("input.file", f"{path} is neither .parquet nor .csv")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).split("\n", 1)[0]

@@ -1,0 +1,44 @@
+"""`trimtab`: the command and its subcommands.
+
+Mistakes of the user's are printed as they are, without a traceback, and end with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import trimtab
+from trimtab.cli import demo, evaluate, explain
+from trimtab.errors import TrimtabError
+
+COMMANDS = (demo, explain, evaluate)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except TrimtabError as error:
+        print(error, file=sys.stderr)
+    except BrokenPipeError:  # `trimtab explain query.sql | head` is no mistake
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="trimtab", description="Patterns in event streams with SQL.")
+    parser.add_argument("--version", action="version", version=f"trimtab {trimtab.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

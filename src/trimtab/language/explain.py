@@ -1,0 +1,220 @@
+"""`explain`: a compiled query as text, part by part, in the order in which rows meet them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from trimtab.engine.codegen import KernelWriter, generate
+from trimtab.engine.emit import NotCompilable
+from trimtab.engine.pattern import Anchor
+from trimtab.engine.plan import Generated, traits_of
+from trimtab.engine.program import Program, compile_pattern
+from trimtab.engine.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.registers import Bank, bank
+from trimtab.engine.windows.assign import ClockWindow
+from trimtab.engine.windows.grouped import GroupQuery
+from trimtab.engine.windows.over import OverQuery
+from trimtab.engine.windows.layout import Unit
+from trimtab.engine.windows.over_call import NUMBERS, OverCall
+from trimtab.language.compiled import Query
+from trimtab.language.local import Columns, Intake
+from trimtab.language.types import is_time
+from trimtab.language.wording import Wording, length_text
+
+
+def explain(query: Query) -> str:
+    """The parts of a query: source, work on rows, operator, output.
+
+    >>> from trimtab.language.compile import compile_query
+    >>> tables = {"ticks": pa.schema([("ts", pa.timestamp("us")), ("price", pa.float64())])}
+    >>> print(explain(compile_query("SELECT price * 2 AS double FROM ticks WHERE price > 1", tables)))
+    SOURCE
+      ticks
+    <BLANKLINE>
+    EACH ROW (Spark SQL: in Spark's JVM on a cluster, in DuckDB here)
+      __c0   double  price * 2
+      where          price > 1
+    <BLANKLINE>
+    OUTPUT
+      double  double  __c0
+    """
+    parts = [_part("SOURCE", [query.source])]
+    title = "EACH ROW (Spark SQL: in Spark's JVM on a cluster, in DuckDB here)"
+    parts.append(_part(title, _columns(query.intake.columns, query.intake.types, query.intake.where)))
+    if isinstance(query.operator, MatchQuery):
+        parts += _match_parts(query.operator, dict(query.intake.columns))
+    elif isinstance(query.operator, GroupQuery):
+        parts.append(_part("WINDOWS", _group_lines(query.operator)))
+    elif isinstance(query.operator, OverQuery):
+        parts.append(_part("WINDOWS", _over_lines(query.operator, query.intake)))
+    elif query.operator is not None:
+        parts.append(_part("OPERATOR", [str(query.operator)]))
+    parts.append(_part("OUTPUT", _columns(query.finish.columns, query.finish.types, query.finish.where)))
+    return "\n\n".join(parts)
+
+
+def kernel_source(query: Query) -> str | None:
+    """The source of the kernel that runs a pattern over columns without nulls; None for other queries."""
+    if not isinstance(query.operator, MatchQuery):
+        return None
+    return generate(query.operator, _program(query.operator), frozenset(), False).source
+
+
+def configurations(generated: Generated) -> int:
+    """How many configurations the automaton of a deterministic kernel has."""
+    return 1 + max(map(int, re.findall(r"^ +state(?:, [\w, ]+)? = (\d+)", generated.source, re.MULTILINE)), default=0)
+
+
+def _match_parts(match: MatchQuery, texts: dict[str, str]) -> list[str]:
+    program = _program(match)
+    generated = generate(match, program, frozenset(), False)
+    words = Wording(match.labels, texts)
+    conditions: list[tuple[str, str]] = []
+    for label, condition in zip(match.labels, match.conditions, strict=True):
+        first, *others = ["always"] if condition is None else words.terms(condition)
+        conditions += [(label, first), *(("", f"and {term}") for term in others)]
+    shown = Wording(match.labels, texts, "last row") if match.rows is Rows.ONE else words
+    slots = [(f"slot{i}", str(slot.type), shown.expression(slot)) for i, slot in enumerate(match.slots)]
+    registers = [(_bank_text(bank(each)), words.register(each)) for each in generated.layout.registers]
+    return [
+        _part("PATTERN (position, label -> what may follow, best first)", program.dump().splitlines(), indent=""),
+        _part("CONDITIONS", _aligned(conditions)),
+        _part("A PARTIAL MATCH REMEMBERS", ["its position, its first and its last row", *_aligned(registers)]),
+        _part("RUNS", _aligned(_runs(match, program, generated))),
+        _part("MEASURES", _aligned(slots) or ["none"]),
+    ]
+
+
+def _program(match: MatchQuery) -> Program:
+    return compile_pattern(match.pattern, match.labels)
+
+
+def _runs(match: MatchQuery, program: Program, generated: Generated) -> list[tuple[str, str]]:
+    """How the operator runs, a line per decision."""
+    traits = traits_of(match)
+    order = ", ".join(key.column + (" desc" if key.descending else "") for key in match.order)
+    lines = [
+        ("keys", ", ".join(match.partition) or "one for all rows"),
+        ("order", order or "as rows come"),
+        ("rows", match.rows.value.lower()),
+        ("then", _skip_text(match)),
+    ]
+    if match.within_us is not None:
+        lines.append(("within", f"{length_text(match.within_us)}, by {match.time_column}"))
+    if generated.deterministic:
+        count = configurations(generated)
+        threads = f"deterministic automaton with {count} configuration{'' if count == 1 else 's'}"
+    else:
+        threads = f"a list of threads: {_why_threads(match, program)}"
+    lines.append(("threads", threads))
+    if generated.compiled:
+        lines.append(("kernel", "compiled to machine code, from enough rows on"))
+    else:
+        lines.append(("kernel", f"interpreted: {_why_interpreted(match, program)} has no machine form"))
+    lines.append(("measures", "from paths: every row of a match is kept" if generated.paths else "from registers"))
+    reach = [(traits.lookback, "back"), (traits.lookahead, "ahead")]
+    found = [f"{rows} row{'' if rows == 1 else 's'} {side}" for rows, side in reach if rows]
+    lines.append(("looks", ", ".join(found) or "at the match only"))
+    return lines
+
+
+def _why_threads(match: MatchQuery, program: Program) -> str:
+    """The first reason why a deterministic automaton won't do."""
+    traits = traits_of(match)
+    reasons = (
+        (match.within_us is not None, "WITHIN ends attempts one by one"),
+        (traits.paths, "the output needs every row of a match"),
+        (traits.sequential, "a condition asks for the number of the match"),
+        (not isinstance(match.skip, SkipPastLast), "matches may overlap"),
+        (bool(program.uses & {Anchor.END, Anchor.TIMEOUT}), "the pattern has an anchor at its end"),
+    )
+    for holds, reason in reasons:
+        if holds:
+            return reason
+    return "conditions tell attempts at the same position apart, or there are too many arrangements"
+
+
+def _why_interpreted(match: MatchQuery, program: Program) -> str:
+    try:
+        KernelWriter(match, program, frozenset(), False, objects=False).generate(deterministic=False)
+    except NotCompilable as reason:
+        return str(reason)
+    raise AssertionError("the query compiles")
+
+
+def _skip_text(match: MatchQuery) -> str:
+    match match.skip:
+        case SkipPastLast():
+            return "skip past last row"
+        case SkipToNext():
+            return "skip to next row"
+        case SkipTo(side, _, name):
+            return f"skip to {side.value.lower()} {name.removeprefix(side.value).strip()}"
+
+
+def _group_lines(group: GroupQuery) -> list[str]:
+    window = group.window
+    if isinstance(window, ClockWindow):
+        what = f"of {length_text(window.size_us)}"
+        if window.slide_us != window.size_us:
+            what += f", one every {length_text(window.slide_us)}"
+        if window.offset_us:
+            what += f", {length_text(window.offset_us)} past the epoch"
+    else:
+        what = f"until a pause of {length_text(window.gap_us)}"
+    head = [
+        ("keys", ", ".join(group.partition) or "one for all rows"),
+        ("windows", f"{what}, by {group.time_column}"),
+        ("leave", "once the watermark has passed their end, as " + f"{group.start_name}, {group.end_name} and"),
+    ]
+    calls = [(call.name, f"{call.function}({', '.join([*call.args, *map(str, call.parameters)])})") for call in group.calls]
+    return _aligned(head + calls)
+
+
+def _over_lines(over: OverQuery, intake: Intake) -> list[str]:
+    types = {name: type_ for (name, _), type_ in zip(intake.columns, intake.types, strict=True)}
+    timed = bool(over.order) and is_time(types[over.order[0].column])
+    head = [
+        ("keys", ", ".join(over.partition) or "one for all rows"),
+        ("order", ", ".join(key.column + (" desc" if key.descending else "") for key in over.order) or "as rows come"),
+        ("leave", "a row out per row in, with"),
+    ]
+    calls = [(call.name, f"{call.function}({', '.join(call.args)}) over {_frame_text(call, timed)}") for call in over.calls]
+    return _aligned(head + calls)
+
+
+def _frame_text(call: OverCall, timed: bool) -> str:
+    if call.function == "lag":
+        return f"the row {call.offset} back"
+    unit, preceding = call.frame.unit, call.frame.preceding
+    if call.function in NUMBERS or preceding is None:
+        return "all rows so far"
+    if unit is Unit.ROWS:
+        return f"the row and {preceding} before it"
+    return f"the rows within {length_text(int(preceding)) if timed else preceding}"
+
+
+def _bank_text(where: Bank) -> str:
+    return {Bank.INT: "integer", Bank.FLOAT: "float", Bank.OBJECT: "object"}[where]
+
+
+def _columns(columns: Columns, types: Sequence[pa.DataType], where: str | None) -> list[str]:
+    kinds = [str(type_) for type_ in types] or [""] * len(columns)
+    rows = [(name, kind, text) for (name, text), kind in zip(columns, kinds, strict=True)]
+    if where is not None:
+        rows.append(("where", "", where))
+    return _aligned(rows)
+
+
+def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """The rows as lines, every column but the last as wide as its widest."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
+
+
+def _part(title: str, lines: Iterable[str], *, indent: str = "  ") -> str:
+    return "\n".join([title, *(f"{indent}{line}".rstrip() for line in lines)])

@@ -1,0 +1,65 @@
+"""The columns of a table written by hand, as in CREATE TABLE: `ticks(ts timestamp, price double)`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from trimtab.errors import InputError
+
+_Type = exp.DataType.Type
+TYPES = {
+    _Type.BOOLEAN: pa.bool_(),
+    _Type.TINYINT: pa.int8(),
+    _Type.SMALLINT: pa.int16(),
+    _Type.INT: pa.int32(),
+    _Type.BIGINT: pa.int64(),
+    _Type.FLOAT: pa.float32(),
+    _Type.DOUBLE: pa.float64(),
+    _Type.TEXT: pa.string(),
+    _Type.VARCHAR: pa.string(),
+    _Type.CHAR: pa.string(),
+    _Type.BINARY: pa.binary(),
+    _Type.DATE: pa.date32(),
+    _Type.TIMESTAMP: pa.timestamp("us"),
+    _Type.TIMESTAMPTZ: pa.timestamp("us"),
+    _Type.TIMESTAMPNTZ: pa.timestamp("us"),
+}
+
+
+def parse_schema(text: str) -> tuple[str, pa.Schema]:
+    """The name of the table and its columns.
+
+    >>> name, schema = parse_schema("ticks(ts timestamp, price decimal(10, 2))")
+    >>> name, schema.names, schema.types
+    ('ticks', ['ts', 'price'], [TimestampType(timestamp[us]), Decimal128Type(decimal128(10, 2))])
+
+    Raises InputError `input.schema`.
+    """
+    try:
+        tree = parse_one(f"CREATE TABLE {text}", read="spark")
+    except SqlglotError as error:
+        raise _wrong(f"{text!r} can't be read as a table") from error
+    schema = tree.this if isinstance(tree, exp.Create) else None
+    if not isinstance(schema, exp.Schema) or not isinstance(schema.this, exp.Table):
+        raise _wrong(f"{text!r} has no columns")
+    fields = [_field(column) for column in schema.expressions]
+    return ".".join(part.name for part in schema.this.parts), pa.schema(fields)
+
+
+def _field(column: exp.Expr) -> pa.Field:
+    kind = column.args.get("kind") if isinstance(column, exp.ColumnDef) else None
+    if kind is None:
+        raise _wrong(f"column {column.sql('spark')} has no type")
+    type_ = TYPES.get(kind.this)
+    if kind.this is _Type.DECIMAL:
+        sizes = [int(size.name) for size in kind.expressions]
+        type_ = pa.decimal128(*(sizes or [10, 0]))
+    if type_ is None:
+        raise _wrong(f"column {column.name} is {kind.sql('spark')}, which can't be written here", "give --table a file")
+    return pa.field(column.name, type_)
+
+
+def _wrong(message: str, hint: str = "write ticks(ts timestamp, symbol string, price double)") -> InputError:
+    return InputError("input.schema", message, hint)

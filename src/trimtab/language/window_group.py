@@ -1,0 +1,233 @@
+"""SELECT with GROUP BY a window: keys, the window, aggregates, and what is made of them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from trimtab.engine.windows.aggregates import FUNCTIONS
+from trimtab.engine.windows.assign import ClockWindow, SessionWindow
+from trimtab.engine.windows.grouped import GroupCall, GroupQuery
+from trimtab.language.context import Context
+from trimtab.language.intervals import amount, interval_length
+from trimtab.language.mistakes import placed
+from trimtab.language.oracle import type_of
+from trimtab.language.relation import Definition, Relation, column
+from trimtab.language.types import is_time
+from trimtab.language.window_calls import add_arguments, is_aggregate, read_call
+from trimtab.language.window_frames import check_time, key_column
+from trimtab.language.window_over import intake_schema, projected_name, without_aliases
+
+START, END = "__start", "__end"
+_WORDS = ("window", "session_window")
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_SIZE_HINT = "as in window(ts, '10 minutes') or window(ts, INTERVAL '10' MINUTE)"
+
+
+@dataclass(slots=True)
+class GroupReader:
+    """Reads the SELECT list and HAVING over the groups.
+
+    `keys` pairs each grouping expression with its column. `word` is the name of the window's
+    function, by which its columns are called too; `call` is it as it was written.
+    """
+
+    context: Context
+    keys: list[tuple[exp.Expr, str]]
+    call: exp.Anonymous
+    aliases: dict[str, exp.Expr]
+    calls: list[GroupCall] = field(default_factory=list)
+
+    def output(self, tree: exp.Expr) -> exp.Expr:
+        """An expression over the operator's output."""
+        return tree.transform(self._change)
+
+    def _change(self, node: exp.Expr) -> exp.Expr:
+        if self._is_window(node):
+            # A struct by its fields, which every engine behind us understands.
+            fields = [
+                exp.PropertyEQ(this=exp.to_identifier(n), expression=column(c))
+                for n, c in (("start", START), ("end", END))
+            ]
+            return placed(exp.Struct(expressions=fields), node)
+        if (part := self._window_part(node)) is not None:
+            return placed(column(part), node)
+        for key, name in self.keys:
+            if node == key:
+                return placed(column(name), node)
+        if is_aggregate(node):
+            return placed(column(self._aggregate(node)), node)
+        if isinstance(node, exp.Column):
+            return self._loose(node)
+        return node
+
+    def _is_window(self, node: exp.Expr) -> bool:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _WORDS:
+            if node != self.call:
+                message = f"this is another {node.name.lower()} than the one in GROUP BY"
+                raise self.context.error("query.window-mixed", message, node, "write the same one")
+            return True
+        return isinstance(node, exp.Column) and not node.table and self._names_window(node.name)
+
+    def _names_window(self, name: str) -> bool:
+        return name.lower() == self.call.name.lower() or self.aliases.get(name.lower()) == self.call
+
+    def _window_part(self, node: exp.Expr) -> str | None:
+        """`window.start` and `window.end`, also of the call itself or an alias for it."""
+        if isinstance(node, exp.Dot) and self._is_window(node.this):
+            part = node.expression
+        elif isinstance(node, exp.Column) and node.table and self._names_window(node.table):
+            part = node.this
+        else:
+            return None
+        found = {"start": START, "end": END}.get(part.name.lower())
+        if found is None:
+            message = f"a window has a start and an end, but no {part.name}"
+            raise self.context.error("query.column", message, part)
+        return found
+
+    def _aggregate(self, node: exp.Expr) -> str:
+        called = read_call(self.context, node, FUNCTIONS, "with GROUP BY")
+        args, _ = add_arguments(self.context, called)
+        call = GroupCall(called.function, args, "", called.parameters)
+        for known in self.calls:
+            if replace(known, name="") == call:
+                return known.name
+        self.calls.append(replace(call, name=f"__w{len(self.calls)}"))
+        return self.calls[-1].name
+
+    def _loose(self, node: exp.Column) -> exp.Expr:
+        """A column that is no key: an error, if it isn't another spelling of one."""
+        found = self.context.relation.resolve(node)
+        for key, name in self.keys:
+            if isinstance(key, exp.Column) and self.context.relation.resolve(key) == found:
+                return placed(column(name), node)
+        message = f"{node.name} is neither grouped nor aggregated"
+        hint = f"add it to GROUP BY, or use any_value({node.name})"
+        raise self.context.error("query.not-grouped", message, node, hint)
+
+
+def compile_group(select: exp.Select, context: Context) -> tuple[GroupQuery, Relation]:
+    """The operator of a SELECT with GROUP BY, and its output.
+
+    Raises QueryError.
+    """
+    aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+    keys, call = _grouping(select, context, aliases)
+    window, time = _window(context, call)
+    named = [(key, key_column(context, key)) for key in keys]
+    reader = GroupReader(context, named, call, aliases)
+    trees = []
+    for node in select.expressions:
+        if node.is_star:
+            message = "with GROUP BY the columns of the result are named one by one"
+            raise context.error("query.not-grouped", message, node)
+        inner = node.this if isinstance(node, exp.Alias) else node
+        trees.append((_name(node, inner), reader.output(inner)))
+    having = select.args.get("having")
+    condition = None if having is None else reader.output(without_aliases(having.this, select, context))
+    partition = tuple(dict.fromkeys(name for _, name in named))
+    operator = GroupQuery(partition, context.add(time), window, tuple(reader.calls), START, END)
+    base = operator.output_schema(intake_schema(context))
+    definitions = tuple(Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in trees)
+    if condition is not None and type_of(context.sql, condition, base) not in (pa.bool_(), pa.null()):
+        message = f"HAVING needs a condition, this is {type_of(context.sql, condition, base)}"
+        raise context.error("query.type", message, having.this)
+    return operator, Relation(context.sql, base, definitions, condition)
+
+
+def _name(node: exp.Expr, inner: exp.Expr) -> str:
+    if isinstance(inner, exp.Anonymous) and inner is node and inner.name.lower() in _WORDS:
+        return inner.name.lower()  # as Spark calls it
+    return projected_name(node)
+
+
+def _grouping(
+    select: exp.Select, context: Context, aliases: dict[str, exp.Expr]
+) -> tuple[list[exp.Expr], exp.Anonymous]:
+    """The keys and the window of GROUP BY."""
+    group = select.args["group"]
+    for clause, value in group.args.items():
+        if value and clause != "expressions":
+            message = f"GROUP BY {clause.strip('_').replace('_', ' ').upper()} is not known here"
+            raise context.error("query.window-group", message, group, "name the keys one by one")
+    keys: list[exp.Expr] = []
+    windows: list[exp.Anonymous] = []
+    known = {name.lower() for name in context.schema.names}
+    for node in group.expressions:
+        meant = _meant(node, select, context, aliases, known)
+        if isinstance(meant, exp.Anonymous) and meant.name.lower() in _WORDS:
+            windows.append(meant)
+        else:
+            keys.append(meant)
+    if len(windows) == 1:
+        return keys, windows[0]
+    if windows:
+        raise context.error("query.window-mixed", "there can be one window only", windows[1])
+    time = context.event_time or "ts"
+    message = "an aggregation on a stream needs a window, or it would never be complete"
+    raise context.error("query.window-missing", message, group, f"add window({time}, '10 minutes') to GROUP BY")
+
+
+def _meant(
+    node: exp.Expr, select: exp.Select, context: Context, aliases: dict[str, exp.Expr], known: set[str]
+) -> exp.Expr:
+    """What a grouping expression stands for: itself, or a place or alias in the SELECT list."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        place = int(node.name)
+        if not 1 <= place <= len(select.expressions):
+            message = f"the SELECT list has no column {place}"
+            raise context.error("query.window-group", message, node)
+        found = select.expressions[place - 1]
+        return found.this if isinstance(found, exp.Alias) else found
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
+        return aliases.get(node.name.lower(), node)
+    return node
+
+
+def _window(context: Context, call: exp.Anonymous) -> tuple[ClockWindow | SessionWindow, exp.Expr]:
+    """The window that a call means, and its time."""
+    word, args = call.name.lower(), call.expressions
+    most = 4 if word == "window" else 2
+    if not 2 <= len(args) <= most:
+        message = f"{word} takes a time and {'a size, a slide and an offset' if most == 4 else 'a gap'}"
+        raise context.error("query.window-size", message, call, _SIZE_HINT)
+    type_ = context.type_of(args[0])
+    if not is_time(type_):
+        message = f"{word} goes by a timestamp or a date, this is {type_}"
+        raise context.error("query.window-time", message, args[0], "cast it to TIMESTAMP")
+    check_time(context, args[0])
+    lengths = [_length_us(context, arg, word) for arg in args[1:]]
+    for arg, length in zip(args[1:3], lengths[:2], strict=False):
+        if length <= 0:
+            raise context.error("query.window-size", f"{word} needs a length above zero", arg, _SIZE_HINT)
+    if word == "session_window":
+        return SessionWindow(lengths[0]), args[0]
+    size, slide = lengths[0], lengths[1] if len(lengths) > 1 else lengths[0]
+    offset = lengths[2] if len(lengths) > 2 else 0
+    if slide > size:
+        message = "the slide is longer than the window, so some rows would be in none"
+        raise context.error("query.window-size", message, args[2], "make it at most the size")
+    if abs(offset) >= slide:
+        message = "the offset must be shorter than the slide"
+        raise context.error("query.window-size", message, args[3], "windows repeat every slide")
+    return ClockWindow(size, slide, offset), args[0]
+
+
+def _length_us(context: Context, node: exp.Expr, word: str) -> int:
+    """A length of time: an interval, or Spark's text such as '1 hour 30 minutes'."""
+    length = interval_length(node)
+    if isinstance(node, exp.Literal) and node.is_string:
+        pairs = re.findall(r"([+-]?\d+(?:\.\d+)?)\s*([a-z]+)", node.name.lower())
+        parts = [amount(number, unit) for number, unit in pairs]
+        rest = re.sub(r"([+-]?\d+(?:\.\d+)?)\s*([a-z]+)|interval", "", node.name.lower()).strip()
+        if parts and not rest and None not in parts:
+            length = sum((part for part in parts if part is not None), datetime.timedelta())
+    if length is None:
+        message = f"{word} needs a length of time that is always the same"
+        raise context.error("query.window-size", message, node, _SIZE_HINT)
+    return length // _MICROSECOND

@@ -1,0 +1,21 @@
+"""Hypothesis for the whole suite: one profile, whose number of examples an environment variable scales.
+
+`TRIMTAB_EXAMPLES=20000 pytest tests/engine/test_laws.py` looks harder than a normal run does.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+settings.register_profile(
+    "trimtab",
+    deadline=None,  # the first example of a test pays for imports
+    derandomize=False,
+    # A case is hundreds of decisions, and shrinking one takes minutes; `testing.simplest_case` is quicker by hand.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "60")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("trimtab")
