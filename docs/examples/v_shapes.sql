@@ -1,6 +1,7 @@
 SELECT * FROM ticks MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY ts
   MEASURES TOP.ts AS began, TOP.price AS top, LAST(DOWN.price) AS low, LAST(UP.price) AS back
+  AFTER MATCH SKIP TO LAST UP
   PATTERN (TOP DOWN+ UP+) WITHIN INTERVAL '1' MINUTE
   DEFINE DOWN AS DOWN.price < PREV(DOWN.price), UP AS UP.price > PREV(UP.price)
 )

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from trimtab.engine.analysis import FixedLabel, Nothing, RowsBack
 from trimtab.engine.emit import Thread, Writer
+from trimtab.engine.kernel_writer import KernelWriter
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import END, ERROR_STATE, FIXED, PARAMETERS, POSITION, RESULTS, START
 from trimtab.engine.program import DONE, Program, Step
 from trimtab.engine.registers import Bank, Register, bank, initial
 
-if TYPE_CHECKING:
-    from trimtab.engine.codegen import KernelWriter
 
 MAX_CONFIGURATIONS = 24
 MAX_LEAVES = 160
@@ -359,10 +357,9 @@ def _is_simple(code: str) -> bool:
     return code.count("(") == code.count(")") and code.count("[") == code.count("]")
 
 
-def write_automaton(kernel: KernelWriter) -> None:
-    """Write the kernel of a query whose configurations are few; raises `TooLarge` otherwise."""
-    kernel.compared  # noqa: B018 - found before anything is written, since finding it writes too
-    head, automaton = kernel.write, _Automaton(kernel)
+def write_automaton(kernel: KernelWriter) -> str:
+    """The source for a query whose configurations are few; raises `TooLarge` otherwise."""
+    automaton = _Automaton(kernel)
     automaton.number(())
     rows: list[Writer] = []
     while len(rows) < len(automaton.order):
@@ -383,9 +380,7 @@ def write_automaton(kernel: KernelWriter) -> None:
         automaton.save()
     body("soff[nk] = sn")
     body(f"return ({RESULTS})")
-    kernel.write = head
-    head(f"def kernel({PARAMETERS}{kernel.column_parameters}):")
-    head.lines += body.lines
+    return "\n".join([f"def kernel({PARAMETERS}{kernel.column_parameters}):", *body.lines]) + "\n"
 
 
 def _dispatch(body: Writer, rows: list[Writer]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from trimtab.engine import kernels
 from trimtab.engine.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
-from trimtab.engine.codegen import generate
+from trimtab.engine.codegen import KernelPlan, generate
 from trimtab.engine.emit import walk
 from trimtab.engine.emit_numeric import is_string
 from trimtab.engine.expression import MatchNumber, RowValue
@@ -77,7 +77,7 @@ class Matcher:
         self.query, self.scalar, self.max_threads = query, scalar, max_threads
         self.traits = traits_of(query)
         self.deterministic = deterministic
-        self._generated: dict[tuple[tuple[frozenset[str], bool], bool], Generated] = {}
+        self._generated: dict[tuple[tuple[frozenset[str], bool], bool], KernelPlan] = {}
 
     @cached_property
     def program(self) -> Program:
@@ -89,7 +89,8 @@ class Matcher:
         keys, rowset, key_table = self._gather(rows, state, moment)
         count = len(rowset.lo)
         generated_for = self._data_traits(rowset)
-        generated = self._kernel(generated_for)
+        plan = self._kernel(generated_for)
+        generated = plan.generated
         columns, constants = self._bind(generated, rowset)
         times = self._times(rowset)
         threads = _Threads.load(state, generated, rowset, count)
@@ -110,12 +111,13 @@ class Matcher:
             NO_WATERMARK if moment.watermark_us is None else moment.watermark_us, times,
         )  # fmt: skip
         rows_to_do = int(np.sum(stop - rowset.first))
-        result = self._run(generated, columns, constants, threads, where, numbers_, fronts, rows_to_do)
+        result = self._run(plan, columns, constants, threads, where, numbers_, fronts, rows_to_do)
         if result[-3] == ERROR_STATE:
             # The state was left by the general kernel, in a configuration that the automaton has no name for.
-            generated = self._kernel(generated_for, deterministic=False)
+            plan = self._kernel(generated_for, deterministic=False)
+            generated = plan.generated
             columns, constants = self._numbers(generated, rowset)
-            result = self._run(generated, columns, constants, threads, where, numbers_, fronts, rows_to_do)
+            result = self._run(plan, columns, constants, threads, where, numbers_, fronts, rows_to_do)
         (oi, of, on, pathrow, pathpos, soff, si, sf, so, sn,
          snoff, snrow, snpos, snpar, snn, resume, error, errors, error_key) = result  # fmt: skip
         if error:
@@ -230,7 +232,7 @@ class Matcher:
         )
         return nullable, nan
 
-    def _kernel(self, data: tuple[frozenset[str], bool], *, deterministic: bool = True) -> Generated:
+    def _kernel(self, data: tuple[frozenset[str], bool], *, deterministic: bool = True) -> KernelPlan:
         deterministic &= self.deterministic
         if (data, deterministic) not in self._generated:
             self._generated[data, deterministic] = generate(
@@ -279,9 +281,10 @@ class Matcher:
         return columns, constants
 
     def _run(
-        self, generated: Generated, columns: list[tuple[Any, Any]], constants: Any, threads: _Threads,
+        self, plan: KernelPlan, columns: list[tuple[Any, Any]], constants: Any, threads: _Threads,
         where: tuple[Any, ...], numbers_: Int64Array, fronts: Int64Array, rows: int,
     ) -> tuple[Any, ...]:  # fmt: skip
+        generated = plan.generated
         kernel, machine = (
             kernels.load(generated.source, rows) if generated.compiled else (kernels.interpret(generated.source), False)
         )
@@ -294,7 +297,7 @@ class Matcher:
             pairs = [np.ascontiguousarray(a) for pair in columns for a in pair]
             return kernel(  # type: ignore[no-any-return]
                 count, *arrays, *flat, empty, *nodes, numbers_, fronts, limit,
-                np.asarray(constants, np.int64), empty, 0, *pairs,
+                np.asarray(constants, np.int64), empty, 0, *plan.tables, *pairs,
             )  # fmt: skip
 
         def plain(a: Any) -> Any:
@@ -304,7 +307,7 @@ class Matcher:
         result = kernel(
             count, *(plain(a) for a in arrays), *(plain(a) for a in flat), threads.objects,
             *(plain(a) for a in nodes), number_list, front_list, limit, plain(constants), generated.values,
-            self.scalar, *(plain(a) for pair in columns for a in pair),
+            self.scalar, *(plain(a) for a in plan.tables), *(plain(a) for pair in columns for a in pair),
         )  # fmt: skip
         numbers_[:], fronts[:] = number_list, front_list
         return result  # type: ignore[no-any-return]

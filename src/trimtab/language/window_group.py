@@ -6,21 +6,21 @@ import datetime
 import re
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
 from sqlglot import exp
 
 from trimtab.engine.windows.aggregates import FUNCTIONS
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
 from trimtab.engine.windows.grouped import GroupCall, GroupQuery
+from trimtab.errors import QueryError
 from trimtab.language.context import Context
 from trimtab.language.intervals import amount, interval_length
 from trimtab.language.mistakes import placed
 from trimtab.language.oracle import type_of
-from trimtab.language.relation import Definition, Relation, column
+from trimtab.language.relation import Definition, Relation, column, spark_text
 from trimtab.language.types import is_time
 from trimtab.language.window_calls import add_arguments, is_aggregate, read_call
 from trimtab.language.window_frames import check_time, key_column
-from trimtab.language.window_over import intake_schema, projected_name, without_aliases
+from trimtab.language.window_over import check_condition, intake_schema, projected_name, without_aliases
 
 START, END = "__start", "__end"
 _WORDS = ("window", "session_window")
@@ -57,7 +57,7 @@ class GroupReader:
         if (part := self._window_part(node)) is not None:
             return placed(column(part), node)
         for key, name in self.keys:
-            if node == key:
+            if self._same(node, key):
                 return placed(column(name), node)
         if is_aggregate(node):
             return placed(column(self._aggregate(node)), node)
@@ -67,7 +67,7 @@ class GroupReader:
 
     def _is_window(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.Anonymous) and node.name.lower() in _WORDS:
-            if node != self.call:
+            if not self._same(node, self.call):
                 message = f"this is another {node.name.lower()} than the one in GROUP BY"
                 raise self.context.error("query.window-mixed", message, node, "write the same one")
             return True
@@ -100,12 +100,21 @@ class GroupReader:
         self.calls.append(replace(call, name=f"__w{len(self.calls)}"))
         return self.calls[-1].name
 
+    def _same(self, node: exp.Expr, other: exp.Expr) -> bool:
+        """Whether two expressions are the same, however their columns are spelled."""
+        if type(node) is not type(other):
+            return False
+        if node == other:
+            return True
+        try:
+            mine, yours = (spark_text(self.context.relation.rewrite(each)).lower() for each in (node, other))
+        except QueryError:  # a part of the window, or an alias: no key has one
+            return False
+        return mine == yours
+
     def _loose(self, node: exp.Column) -> exp.Expr:
-        """A column that is no key: an error, if it isn't another spelling of one."""
-        found = self.context.relation.resolve(node)
-        for key, name in self.keys:
-            if isinstance(key, exp.Column) and self.context.relation.resolve(key) == found:
-                return placed(column(name), node)
+        """A column that is no key: an error, and perhaps another one if there is no such column."""
+        self.context.relation.resolve(node)
         message = f"{node.name} is neither grouped nor aggregated"
         hint = f"add it to GROUP BY, or use any_value({node.name})"
         raise self.context.error("query.not-grouped", message, node, hint)
@@ -134,9 +143,8 @@ def compile_group(select: exp.Select, context: Context) -> tuple[GroupQuery, Rel
     operator = GroupQuery(partition, context.add(time), window, tuple(reader.calls), START, END)
     base = operator.output_schema(intake_schema(context))
     definitions = tuple(Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in trees)
-    if condition is not None and type_of(context.sql, condition, base) not in (pa.bool_(), pa.null()):
-        message = f"HAVING needs a condition, this is {type_of(context.sql, condition, base)}"
-        raise context.error("query.type", message, having.this)
+    if condition is not None:
+        check_condition(context, "HAVING", condition, base)
     return operator, Relation(context.sql, base, definitions, condition)
 
 
@@ -182,8 +190,8 @@ def _meant(
         if not 1 <= place <= len(select.expressions):
             message = f"the SELECT list has no column {place}"
             raise context.error("query.window-group", message, node)
-        found = select.expressions[place - 1]
-        return found.this if isinstance(found, exp.Alias) else found
+        found: exp.Expr = select.expressions[place - 1]
+        return found.unalias()
     if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
         return aliases.get(node.name.lower(), node)
     return node

@@ -34,7 +34,7 @@ class OverReader:
 
     def _change(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Window):
-            return column(self._call(node))
+            return placed(column(self._call(node)), node)
         if is_aggregate(node):
             message = "an aggregate beside window functions needs its own OVER"
             hint = "add OVER (...), or GROUP BY a window"
@@ -42,7 +42,7 @@ class OverReader:
         if isinstance(node, exp.Column):
             name = self.context.add(node)
             self.keep[name] = None
-            return column(name)
+            return placed(column(name), node)
         return node
 
     def _call(self, node: exp.Window) -> str:
@@ -99,8 +99,8 @@ def compile_over(select: exp.Select, context: Context) -> tuple[OverQuery, Relat
     operator = OverQuery(partition, order, tuple(reader.calls), tuple(reader.keep))
     base = operator.output_schema(intake_schema(context))
     definitions = tuple(Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in trees)
-    if qualify is not None and type_of(context.sql, where, base) != pa.bool_():
-        raise context.error("query.type", "QUALIFY needs a condition", qualify.this)
+    if where is not None:
+        check_condition(context, "QUALIFY", where, base)
     return operator, Relation(context.sql, base, definitions, where)
 
 
@@ -121,6 +121,15 @@ def without_aliases(tree: exp.Expr, select: exp.Select, context: Context) -> exp
         return node if meant is None else placed(exp.Paren(this=meant.copy()), node)
 
     return tree.transform(change)
+
+
+def check_condition(context: Context, clause: str, tree: exp.Expr, base: pa.Schema) -> None:
+    """Raise if the expression over the operator's output isn't a condition."""
+    type_ = type_of(context.sql, tree, base)
+    if type_ not in (pa.bool_(), pa.null()):
+        raise context.error(
+            "query.type", f"{clause} needs a condition, this is {type_}", tree, "compare it with something"
+        )
 
 
 def intake_schema(context: Context) -> pa.Schema:

@@ -59,6 +59,10 @@ class GroupQuery:
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take rows into their windows, and give the windows that are complete."""
+        arrivals = int64s(plain(rows[ARRIVAL]))
+        if not bool((arrivals[1:] > arrivals[:-1]).all()):
+            rows = rows.take(pa.array(np.argsort(arrivals)))  # sketches take rows in that order
+            arrivals = np.sort(arrivals)
         numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
         kind = plain(rows[self.time_column]).type
         scale = ticks_per_us(kind)
@@ -66,7 +70,6 @@ class GroupQuery:
         before = _Open.of_state(state.get("windows"), accumulators)
         times = ticks(plain(rows[self.time_column]), self.time_column)
         row, after, slots, row_slots = self._place(before, numbers, times, scale)
-        arrivals = int64s(plain(rows[ARRIVAL]))
         if len(row) == rows.num_rows and bool((row[1:] > row[:-1]).all()):
             chosen = rows  # every row is in one window: nothing to repeat
         else:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import datasketches
 import numpy as np
 import pyarrow as pa
 
@@ -97,6 +96,8 @@ class Quantiles:
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """Ask the library, sketch by sketch; null of no values."""
+        import datasketches  # only where quantiles are asked for
+
         items, starts = parts[0].values.to_numpy(), parts[0].offsets.to_numpy()
         levels, level_starts = parts[1].values.to_numpy(), parts[1].offsets.to_numpy()
         counts, least, most = int64s(parts[2]), float64s(parts[3]), float64s(parts[4])
