@@ -22,7 +22,7 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 quick: .venv/.ready  ## Run the tests that take seconds, stopping at the first failure
 	$(BIN)/pytest -x -m "not slow"
 
-demo: .venv/.ready  ## Run the demonstration
+demo: .venv/.ready  ## Find V-shaped falls in synthetic trades; draws demo/v_shapes.png
 	$(BIN)/python -m trimtab.cli.main demo
 
 bench: .venv/.bench-ready  ## Measure the kernels beside their plain twins and other engines
@@ -33,7 +33,7 @@ format: .venv/.ready  ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff format .
 
 clean:  ## Remove .venv, caches and everything built
-	rm -rf .venv build dist demo-output src/*.egg-info
+	rm -rf .venv build dist demo src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

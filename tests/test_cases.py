@@ -169,7 +169,8 @@ def parse_case(file: str, shared: dict[str, pa.Table], text: str) -> Case:
     head, sql, tail = lines[:first], "\n".join(lines[first + 1 : second]), lines[second + 1 :]
     options = dict(found.groups() for line in head if (found := re.fullmatch(rf"({'|'.join(OPTIONS)}): (.+)", line)))
     own = [line for line in head if line.partition(":")[0] not in OPTIONS]
-    tables = {**shared, **parse_tables(place, own)}
+    known = {**shared, **parse_tables(place, own)}
+    tables = {name: table for name, table in known.items() if re.search(rf"\b{name}\b", sql)} or known
     if tail[0] == "error:":
         return Case(place, title, options, tables, sql, error="\n".join(tail[1:]))
     return Case(place, title, options, tables, sql, cells(tail[0]), [cells(line) for line in tail[1:] if line.strip()])

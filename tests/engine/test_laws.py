@@ -43,11 +43,11 @@ def bag(table: pa.Table) -> list[str]:
 
 
 def answer(run: Callable[[], pa.Table]) -> list[str] | str:
-    """The bag of rows, or the code of the error that the standard wants."""
+    """The bag of rows, or that the standard wants an error; where keys have different ones either may come first."""
     try:
         return bag(run())
-    except MatchError as error:
-        return error.code
+    except MatchError:
+        return "an error"
     except QueryError as error:
         assert error.code == "query.unsupported"  # the columnar matcher says what it can't know in time
         assume(False)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.cli.files import query_file, read_schemas
+from trimtab.engine.query import MatchQuery
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
-from trimtab.language.explain import explain, kernel_source
+from trimtab.language.explain import explain, kernel_of
 from trimtab.language.schemas import parse_schema
 
 
@@ -53,6 +54,6 @@ def run(options: argparse.Namespace) -> int:
     with query_file(options.query) as sql:
         query = compile_query(sql, schemas, event_time=options.event_time)
         print(explain(query))
-        if options.kernel and (source := kernel_source(query)) is not None:
-            print(f"\nKERNEL\n{source}", end="")
+        if options.kernel and isinstance(query.operator, MatchQuery):
+            print(f"\nKERNEL\n{kernel_of(query.operator).source}", end="")
     return 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import io
 from pathlib import Path
 from typing import Any
 
 import matplotlib.dates as mdates
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ MARKS = {  # per mark of a match: its legend, colour and shape
     "back": ("recovered to within 1 %", "#5b8e7d", "^"),
 }
 CLOSE_UPS = 3
-COLOURS = 128
+COLOURS = 256
 
 
 def draw_v_shapes(ticks: pa.Table, found: pa.Table, path: Path) -> None:
@@ -34,7 +34,7 @@ def draw_v_shapes(ticks: pa.Table, found: pa.Table, path: Path) -> None:
     close = matches[:CLOSE_UPS]
 
     figure = Figure(figsize=(16, 9), dpi=100, facecolor="white")
-    canvas = FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)  # the figure draws on it, without a screen
     grid = figure.add_gridspec(
         2, len(close), height_ratios=[1.15, 1], hspace=0.30, wspace=0.14, left=0.055, right=0.98, top=0.86, bottom=0.07
     )
@@ -52,8 +52,9 @@ def draw_v_shapes(ticks: pa.Table, found: pa.Table, path: Path) -> None:
     for match in matches:
         _mark(session, match, size=60)
     handles, labels = session.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper right", bbox_to_anchor=(0.985, 0.985), fontsize=13, ncols=4, frameon=False)
-    session.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))
+    corner = (0.985, 0.985)
+    figure.legend(handles, labels, loc="upper right", bbox_to_anchor=corner, fontsize=13, ncols=4, frameon=False)
+    _clock(session)
     session.margins(x=0.005, y=0.12)
     session.set_ylabel("price", fontsize=13)
 
@@ -66,20 +67,27 @@ def draw_v_shapes(ticks: pa.Table, found: pa.Table, path: Path) -> None:
         _mark(axes, match, size=110)
         lasted_s = (match["back_at"] - match["top_at"]) / datetime.timedelta(seconds=1)
         axes.set_title(
-            f"−{match['fall_percent']} % and back in {int(lasted_s) // 60} min {int(lasted_s) % 60} s",
+            f"{match['fall_percent']} % down and back in {int(lasted_s) // 60} min {int(lasted_s) % 60} s",
             fontsize=14,
             loc="left",
             color="#222222",
         )
-        axes.xaxis.set_major_locator(mdates.MinuteLocator(interval=1 if lasted_s < 420 else 2))
-        axes.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))
+        _clock(axes, minutes=1 if lasted_s < 420 else 2)
         axes.margins(x=0, y=0.15)
         if place == 0:
             axes.set_ylabel("price", fontsize=13)
-    canvas.draw()
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
     # A drawing has few colours: with a palette the file is half the size.
-    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    image = Image.open(drawn).convert("RGB")
+    image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def _clock(axes: Axes, minutes: int | None = None) -> None:
+    """Hours and minutes below an axis, at every so many minutes; matplotlib has no types for these."""
+    axes.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))  # type: ignore[no-untyped-call]
+    if minutes is not None:
+        axes.xaxis.set_major_locator(mdates.MinuteLocator(interval=minutes))  # type: ignore[no-untyped-call]
 
 
 def _price_line(axes: Axes, rows: pa.Table, width: float) -> None:

@@ -24,7 +24,9 @@ def text_table(table: pa.Table, limit: int = 40) -> str:
     for name, column in zip(shown.column_names, shown.columns, strict=True):
         cells = [name, *_cells(column)]
         width = max(map(len, cells))
-        right = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
+        right = (
+            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
+        )
         cells.insert(1, "-" * width)
         columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in cells])
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]

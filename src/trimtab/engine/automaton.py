@@ -25,6 +25,8 @@ from trimtab.engine.registers import Bank, Register, bank, initial
 
 MAX_CONFIGURATIONS = 24
 MAX_LEAVES = 160
+MAX_THREADS = 8
+"""Compiling takes time with the square of the code; a list of this length is still quicker as names than as rows."""
 
 
 class TooLarge(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
@@ -58,7 +60,7 @@ class _Automaton:
 
     def number(self, configuration: Configuration) -> int:
         if configuration not in self.numbers:
-            if len(self.order) == MAX_CONFIGURATIONS:
+            if len(self.order) == MAX_CONFIGURATIONS or len(configuration) > MAX_THREADS:
                 raise TooLarge
             self.numbers[configuration] = len(self.order)
             self.order.append(configuration)

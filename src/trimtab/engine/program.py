@@ -8,6 +8,7 @@ position and its registers.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -192,16 +193,34 @@ class _Builder:
     ) -> _Node:
         # What follows depends on the set of items used and not on their order, so orders share their ends: a
         # PERMUTE of n labels has n * 2^(n-1) positions instead of n * n!. Lexicographic preference is kept because
-        # the split at each prefix tries the items as written.
+        # the split at each prefix tries the items as written. An item that matches in several ways is different: all
+        # its ways with one order behind it come before any with the next order, so there each order is a branch.
         if not left:
             return then
         if left not in made:
             made[left] = _Node("split")
-            made[left].next = [
-                self.build(items[i], self._permute(items, left - {i}, then, excluded, made), excluded)
-                for i in sorted(left)
-            ]
+            tails: dict[tuple[int, ...], _Node] = {(): then}
+            for i in sorted(left):
+                if has_one_way(items[i]):
+                    rest = self._permute(items, left - {i}, then, excluded, made)
+                    made[left].next.append(self.build(items[i], rest, excluded))
+                else:
+                    orders = itertools.permutations(sorted(left - {i}))
+                    made[left].next += [self._in_order(items, (i, *order), excluded, tails) for order in orders]
         return made[left]
+
+    def _in_order(
+        self,
+        items: tuple[Pattern, ...],
+        order: tuple[int, ...],
+        excluded: bool,
+        tails: dict[tuple[int, ...], _Node],
+    ) -> _Node:
+        """The items in one order; orders that end alike share that end."""
+        if order not in tails:
+            rest = self._in_order(items, order[1:], excluded, tails)
+            tails[order] = self.build(items[order[0]], rest, excluded)
+        return tails[order]
 
     def _loop(self, item: Pattern, greedy: bool, then: _Node, excluded: bool) -> _Node:
         """Any number of iterations; one that consumes no row is the last."""
@@ -224,6 +243,21 @@ class _Builder:
         leave = _Node("leave", [onward, then], loop=loop)
         enter = _Node("enter", [self.build(item, leave, excluded)], loop=loop)
         split.next = [enter, then] if greedy else [then, enter]
+
+
+def has_one_way(pattern: Pattern) -> bool:
+    """Whether a pattern matches in at most one way, wherever it starts: there is nothing to prefer in it."""
+    match pattern:
+        case Label() | At():
+            return True
+        case Concat(items):
+            return all(map(has_one_way, items))
+        case Exclude(item):
+            return has_one_way(item)
+        case Quantify(item, low, high, _):
+            return low == high and has_one_way(item)
+        case Alternate() | Permute():
+            return False
 
 
 def compile_pattern(pattern: Pattern, labels: tuple[str, ...]) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from trimtab.engine.binding import BoolArray, Int64Array, decimals
 from trimtab.engine.emit_numeric import fold_kind
-from trimtab.engine.expression import Aggregate, MatchNumber, RowValue, Side
+from trimtab.engine.expression import Aggregate, Const, MatchNumber, RowValue, Side
 from trimtab.engine.query import Slot
 from trimtab.engine.reading import RowReader
 from trimtab.engine.registers import Bank, Register, RowLabel, RowRef, bank, folds, label_place
@@ -117,6 +117,8 @@ def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array
         case _:
             value = slot.args[0]
             assert isinstance(value, RowValue)
+            # Of no row at all an aggregate is null, whatever its argument is there.
+            value = replace(value, default=Const(None, value.type))
             found = reader.values(value, parts[0].astype(np.int64, copy=False), None)
             return found if found.type == slot.type else found.cast(slot.type)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from trimtab.engine.codegen import KernelWriter, generate
+from trimtab.engine.codegen import generate
 from trimtab.engine.emit import NotCompilable
+from trimtab.engine.kernel_writer import KernelWriter
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import Generated, traits_of
 from trimtab.engine.program import Program, compile_pattern
@@ -16,8 +17,8 @@ from trimtab.engine.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToN
 from trimtab.engine.registers import Bank, bank
 from trimtab.engine.windows.assign import ClockWindow
 from trimtab.engine.windows.grouped import GroupQuery
-from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.layout import Unit
+from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import NUMBERS, OverCall
 from trimtab.language.compiled import Query
 from trimtab.language.local import Columns, Intake
@@ -56,11 +57,9 @@ def explain(query: Query) -> str:
     return "\n\n".join(parts)
 
 
-def kernel_source(query: Query) -> str | None:
-    """The source of the kernel that runs a pattern over columns without nulls; None for other queries."""
-    if not isinstance(query.operator, MatchQuery):
-        return None
-    return generate(query.operator, _program(query.operator), frozenset(), False).source
+def kernel_of(match: MatchQuery) -> Generated:
+    """The kernel that runs a pattern over columns without nulls and NaN."""
+    return generate(match, _program(match), frozenset(), False).generated
 
 
 def configurations(generated: Generated) -> int:
@@ -70,7 +69,7 @@ def configurations(generated: Generated) -> int:
 
 def _match_parts(match: MatchQuery, texts: dict[str, str]) -> list[str]:
     program = _program(match)
-    generated = generate(match, program, frozenset(), False)
+    generated = kernel_of(match)
     words = Wording(match.labels, texts)
     conditions: list[tuple[str, str]] = []
     for label, condition in zip(match.labels, match.conditions, strict=True):
@@ -139,7 +138,7 @@ def _why_threads(match: MatchQuery, program: Program) -> str:
 
 def _why_interpreted(match: MatchQuery, program: Program) -> str:
     try:
-        KernelWriter(match, program, frozenset(), False, objects=False).generate(deterministic=False)
+        KernelWriter(match, program, frozenset(), False, objects=False)
     except NotCompilable as reason:
         return str(reason)
     raise AssertionError("the query compiles")
@@ -168,9 +167,12 @@ def _group_lines(group: GroupQuery) -> list[str]:
     head = [
         ("keys", ", ".join(group.partition) or "one for all rows"),
         ("windows", f"{what}, by {group.time_column}"),
-        ("leave", "once the watermark has passed their end, as " + f"{group.start_name}, {group.end_name} and"),
+        ("leave", f"once the watermark has passed their end, as {group.start_name}, {group.end_name} and"),
     ]
-    calls = [(call.name, f"{call.function}({', '.join([*call.args, *map(str, call.parameters)])})") for call in group.calls]
+    calls = []
+    for call in group.calls:
+        inside = ", ".join([*call.args, *map(str, call.parameters)])
+        calls.append((call.name, f"{call.function}({inside})"))
     return _aligned(head + calls)
 
 
@@ -182,7 +184,8 @@ def _over_lines(over: OverQuery, intake: Intake) -> list[str]:
         ("order", ", ".join(key.column + (" desc" if key.descending else "") for key in over.order) or "as rows come"),
         ("leave", "a row out per row in, with"),
     ]
-    calls = [(call.name, f"{call.function}({', '.join(call.args)}) over {_frame_text(call, timed)}") for call in over.calls]
+    texts = [f"{call.function}({', '.join(call.args)}) over {_frame_text(call, timed)}" for call in over.calls]
+    calls = [(call.name, text) for call, text in zip(over.calls, texts, strict=True)]
     return _aligned(head + calls)
 
 

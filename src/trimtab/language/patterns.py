@@ -6,6 +6,7 @@ Labels get their numbers in the order in which they are first written.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from trimtab.engine.pattern import (
     Permute,
     Quantify,
 )
+from trimtab.engine.program import has_one_way
 from trimtab.errors import QueryError
 from trimtab.language.mistakes import Span, mistake
 
@@ -298,7 +300,11 @@ def _size(pattern: Pattern) -> int:
         case Quantify(item, low, high, _):
             return max(_size(item), 1) * (low + 1 if high is None else high)
         case Permute(items):
-            # Orders with the same items behind them share those.
-            return sum(map(_size, items)) << (len(items) - 1)
+            # Orders share what they can: see how `engine.program` builds them.
+            others = len(items) - 1
+            copies = 1 << others
+            if not all(map(has_one_way, items)):
+                copies = sum(math.perm(others, behind) for behind in range(len(items)))
+            return sum(map(_size, items)) * copies
         case Exclude(item):
             return _size(item)

@@ -179,7 +179,7 @@ def _value(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return "'" + value.replace("'", "''") + "'"
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case datetime.timedelta():
             return f"interval {length_text(value // datetime.timedelta(microseconds=1))}"
         case datetime.date():  # a datetime is one too

@@ -26,8 +26,8 @@ def market_ticks(rows: int, symbols: int = 20, *, seed: int = 7) -> pa.Table:
     rounded to cents, in which a few falls of 3 to 9 % recover within minutes. The same arguments give
     the same table.
 
-    >>> market_ticks(3, 2).to_pydict()["symbol"]
-    ['KEEL', 'KEEL', 'KEEL']
+    >>> market_ticks(3, 2)["symbol"].to_pylist()
+    ['KEEL', 'HELM', 'HELM']
     >>> market_ticks(1000) == market_ticks(1000)
     True
     """

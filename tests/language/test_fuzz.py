@@ -1,0 +1,30 @@
+"""Whatever the text, the compiler answers with a query or with one of our own errors."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from trimtab.testing.fuzz import CORPUS, fuzz, main, statements, statements_in
+
+CASES = pathlib.Path(__file__).parent.parent / "cases"
+
+
+def test_no_statement_raises_anything_but_our_own_errors() -> None:
+    from_cases = [sql for path in sorted(CASES.glob("*.case")) for sql in statements_in(path.read_text())]
+    assert len(from_cases) > 100
+    tally = fuzz(3000, seed=7, corpus=[*CORPUS, *from_cases])
+    assert tally.escaped == []
+    assert tally.statements == 3000
+    assert tally.compiled > 100
+    assert len(tally.refused) > 10
+
+
+def test_a_seed_always_gives_the_same_statements() -> None:
+    assert list(statements(50, seed=3)) == list(statements(50, seed=3))
+
+
+def test_the_command_prints_what_became_of_the_statements(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--count", "20", "--seed", "2"]) == 0
+    assert "20 statements" in capsys.readouterr().out

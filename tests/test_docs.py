@@ -1,0 +1,58 @@
+"""Documents that have to stay true: the error codes, the example of the README, the picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.csv as pa_csv
+
+import trimtab
+from trimtab.cli.tables import text_table
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = re.compile(r'"((?:query|input|match|window)\.[a-z][a-z-]*)"')
+LISTED = re.compile(r"^\| `((?:query|input|match|window)\.[a-z-]+)` \|", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def raised_codes() -> set[str]:
+    files = (ROOT / "src" / "trimtab").rglob("*.py")
+    return {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+
+
+def test_every_error_code_is_documented_and_every_documented_one_exists() -> None:
+    listed = LISTED.findall((ROOT / "docs" / "language.md").read_text(encoding="utf-8"))
+    assert len(listed) == len(set(listed))
+    assert raised_codes() - set(listed) == set()
+    assert set(listed) - raised_codes() == set()
+
+
+def test_the_first_query_of_the_readme_answers_what_it_shows() -> None:
+    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    query = next(text for language, text in blocks if language == "sql")
+    shown = next(text for language, text in blocks if language == "text")
+    example = ROOT / "docs" / "examples" / "v_shapes.sql"
+    assert query == example.read_text(encoding="utf-8")
+    ticks = pa_csv.read_csv(ROOT / "docs" / "examples" / "ticks.csv")
+    command, _, answer = shown.partition("\n")
+    assert command == "$ trimtab evaluate docs/examples/v_shapes.sql --table ticks=docs/examples/ticks.csv"
+    assert text_table(trimtab.evaluate(query, {"ticks": ticks})) == answer.rstrip("\n")
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    links = [(document, target) for document in documents for target in LINK.findall(document.read_text("utf-8"))]
+    missing = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document, target in links
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+    assert missing == []
+
+
+def test_pictures_are_small() -> None:
+    pictures = list((ROOT / "docs" / "images").glob("*.png"))
+    assert pictures
+    assert [picture.name for picture in pictures if picture.stat().st_size > 150_000] == []
