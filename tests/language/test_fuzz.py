@@ -6,15 +6,15 @@ import pathlib
 
 import pytest
 
-from trimtab.testing.fuzz import CORPUS, fuzz, main, statements, statements_in
+from trimtab.testing.fuzz import fuzz, in_files, main, statements
 
 CASES = pathlib.Path(__file__).parent.parent / "cases"
 
 
 def test_no_statement_raises_anything_but_our_own_errors() -> None:
-    from_cases = [sql for path in sorted(CASES.glob("*.case")) for sql in statements_in(path.read_text())]
-    assert len(from_cases) > 100
-    tally = fuzz(3000, seed=7, corpus=[*CORPUS, *from_cases])
+    corpus, tables = in_files(sorted(CASES.glob("*.case")))
+    assert len(corpus) > 200
+    tally = fuzz(3000, seed=7, corpus=corpus, tables=tables)
     assert tally.escaped == []
     assert tally.statements == 3000
     assert tally.compiled > 100

@@ -64,6 +64,8 @@ def analyse(program: Program, layout: Layout) -> list[Facts]:
 
 def _behind(register: Register, label: int, before: Facts) -> Known:
     """What is known of a register behind a row mapped to the label."""
+    if isinstance(register, RowLabel) and register.shift > 0:
+        return Anything()  # it changes when the row ahead comes, whatever that is mapped to
     counts = register.labels is None or label in register.labels
     own = _aged(before[register])
     if not counts:

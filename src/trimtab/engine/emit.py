@@ -36,7 +36,6 @@ from trimtab.engine.registers import (
     initial,
     label_place,
 )
-from trimtab.errors import QueryError
 
 
 class NotCompilable(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
@@ -179,7 +178,8 @@ class Emitter:
     def updated(self, register: Register) -> str:
         """The register's value once this row is mapped to the label."""
         labels = register.labels
-        if labels is not None and self.label not in labels:
+        ahead = isinstance(register, RowLabel) and register.shift > 0
+        if labels is not None and self.label not in labels and not ahead:
             return self.read(register)
         key = ("updated", register)
         if key in self._temps:
@@ -189,13 +189,9 @@ class Emitter:
                 code = self.here(shift) if index == 0 else self.read(RowRef(labels, Side.LAST, index - 1, shift))
             case RowRef(_, Side.FIRST, index, shift):
                 code = self._first(register, self.here(shift), index)
+            case RowLabel(_, _, _, shift) if shift > 0:
+                code = self._label_ahead(register)
             case RowLabel(_, side, index, shift):
-                if shift > 0:
-                    raise QueryError(
-                        "query.unsupported",
-                        "the label of a row behind a variable's row is not known in time",
-                        hint="NEXT(CLASSIFIER()) is null in DEFINE; use it without a variable",
-                    )
                 now = str(self.label) if shift == 0 else self.read(RowLabel(None, Side.LAST, -shift - 1, 0))
                 if side is Side.LAST:
                     code = now if index == 0 else self.read(RowLabel(labels, side, index - 1, shift))
@@ -205,9 +201,27 @@ class Emitter:
                 code = self.fold(register)
         return self.temp(key, code)
 
-    def _first(self, ref: RowRef, now: str, index: int, value: Register | None = None) -> str:
+    def _label_ahead(self, register: RowLabel) -> str:
+        """The label of a row behind a variable's row: known once that row has come, which may be now."""
+        labels, side, index, shift = register.labels, register.side, register.index, register.shift
+
+        def so_far(at: int) -> str:
+            ref = self.read(RowRef(labels, side, at, shift))
+            before = self.read(RowLabel(labels, side, at, shift))
+            return f"({self.label} if {ref} == i else {before})"
+
+        if labels is not None and self.label not in labels:
+            return so_far(index)
+        if side is Side.LAST:
+            return "-1" if index == 0 else so_far(index - 1)
+        # The place may be taken by this row: its label ahead is not known then.
+        return self._first(RowRef(labels, side, index, shift), "-1", index, register, so_far(index))
+
+    def _first(
+        self, ref: RowRef, now: str, index: int, value: Register | None = None, kept: str | None = None
+    ) -> str:
         """Take `now` if this is the row that the place waits for, else keep what is there."""
-        before, own = self.read(value or ref), self.read(ref)
+        before, own = kept or self.read(value or ref), self.read(ref)
         if own == PREVIOUS_ROW:
             return before
         conditions = [] if own == str(NO_ROW) else [f"{own} == {NO_ROW}"]
@@ -254,6 +268,8 @@ class Emitter:
         found = label_place(place)
         if found is None:
             return "-1"
+        if found.shift > 0:
+            return self.updated(RowLabel(found.labels, found.side, found.offset, found.shift))
         counts = found.labels is None or self.label in found.labels
         if found.side is Side.LAST and counts:
             if found.offset == 0 and found.shift == 0:

@@ -58,7 +58,8 @@ class RowValue:
     """A row-local value, read at a place.
 
     `sources` has one entry, or, where the value depends on the label that the row is mapped to (CLASSIFIER), one per
-    label and a last one for a row that is outside the match so far. `default` is the value where there is no row.
+    label and a last one for a row that is outside the match: in a condition the match so far, in a measure the whole
+    one, so NEXT(CLASSIFIER()) tells the next row's label. `default` is the value where there is no row.
     """
 
     place: Place

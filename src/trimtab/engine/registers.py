@@ -125,7 +125,8 @@ class Layout:
             case RowLabel(labels, side, index, shift):
                 if index > 0:
                     self.need(RowLabel(labels, side, index - 1, shift))
-                if side is Side.FIRST:  # whether a place is taken shows in the row number
+                # Whether a place is taken, and which row is ahead of it, shows in the row number.
+                if side is Side.FIRST or shift > 0:
                     self.need(RowRef(labels, side, index, shift))
                 if shift < 0:
                     self.need(RowLabel(None, Side.LAST, -shift - 1, 0))

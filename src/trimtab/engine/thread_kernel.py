@@ -278,10 +278,11 @@ unmatched             |                front = max(front, (ci[g + START] if ci[g
                       |                h += 1
 skip_to               |                if ci[g + END] >= 0:
 skip_to               |                    target = ci[g + TARGET]
-skip_to               |                    if target < 0:
-skip_to               |                        error = ERROR_SKIP_MISSING; error_key = k; broken = True
-skip_to               |                    elif target == ci[g + START]:
-skip_to               |                        error = ERROR_SKIP_FIRST; error_key = k; broken = True
+skip_to               |                    if target < 0 or target == ci[g + START]:
+skip_to               |                        if error == 0:
+skip_to               |                            error = ERROR_SKIP_MISSING if target < 0 else ERROR_SKIP_FIRST
+skip_to               |                            error_key = k
+skip_to               |                        broken = True
 skip_to               |                    while h < n and ci[h * W + START] < target:
 skip_to               |                        h += 1
 sequential            |                i = s0 + 1

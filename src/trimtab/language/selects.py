@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -22,6 +23,10 @@ from trimtab.language.local import Finish
 from trimtab.language.match import Matched, compile_match
 from trimtab.language.mistakes import did_you_mean, mistake
 from trimtab.language.relation import Relation, listing, spark_text, table_relation
+
+if TYPE_CHECKING:
+    from trimtab.engine.windows.grouped import GroupQuery
+    from trimtab.engine.windows.over import OverQuery
 
 _PLAIN = {"expressions", "from_", "where", "with_", "match", "kind", "hint"}
 _CLAUSES = {
@@ -52,6 +57,7 @@ class Layer:
     relation: Relation
     context: Context | None = None
     matched: Matched | None = None
+    windowed: OverQuery | GroupQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +82,9 @@ class Reader:
         """The whole statement, compiled."""
         select = self._as_select(tree)
         known = self._with(select, {})
-        if _is_windowed(select) and select.args.get("match") is None:
-            return self._windows(select, known)
         layer = self._select(select, known)
+        if layer.windowed is not None and layer.context is not None:
+            return Query(self.sql, layer.source, layer.context.intake(), layer.windowed, finish(layer.relation))
         if layer.matched is not None and layer.context is not None:
             operator, output = layer.matched.keeping(layer.context, layer.relation)
             return Query(self.sql, layer.source, layer.context.intake(), operator, finish(output))
@@ -96,12 +102,12 @@ class Reader:
         output = Relation(self.sql, relation.base, definitions)
         return Query(self.sql, layer.source, context.intake(), None, finish(output))
 
-    def _windows(self, select: exp.Select, known: dict[str, WithQuery]) -> Query:
-        from trimtab.language.windows import compile_windows
+    def _windows(self, select: exp.Select, known: dict[str, WithQuery]) -> Layer:
+        from trimtab.language.windows import window_relation
 
         layer = self._from(select, known)
-        if layer.matched is not None:
-            raise self._refused("windows over the output of MATCH_RECOGNIZE", select.expressions[0])
+        if layer.matched is not None or layer.windowed is not None:
+            raise self._refused("a window over the output of another operator", select.expressions[0])
         relation = layer.relation
         if where := select.args.get("where"):
             relation = relation.filtered(where.this)
@@ -109,8 +115,8 @@ class Reader:
             if found := select.args.get(key):
                 raise self._refused(_CLAUSES[key], found[0] if isinstance(found, list) else found)
         context = self._context(layer.source, relation)
-        operator, end = compile_windows(select, context)
-        return Query(self.sql, layer.source, context.intake(), operator, end)
+        operator, output = window_relation(select, context)
+        return Layer(layer.source, output, context, windowed=operator)
 
     def _context(self, source: str, relation: Relation) -> Context:
         return Context(self.sql, source, relation, self.event_time, self.fold_labels)
@@ -137,6 +143,8 @@ class Reader:
         return known
 
     def _select(self, select: exp.Select, known: dict[str, WithQuery]) -> Layer:
+        if _is_windowed(select) and select.args.get("match") is None:
+            return self._windows(select, known)
         self._check_clauses(select)
         layer = self._from(select, known)
         if (match := select.args.get("match")) is not None:
@@ -154,8 +162,8 @@ class Reader:
                 raise self._refused(what, at if isinstance(at, exp.Expr) else select)
 
     def _match(self, layer: Layer, node: MatchRecognize) -> Layer:
-        if layer.matched is not None:
-            raise self._refused("a second MATCH_RECOGNIZE", (node.meta["start"], node.meta["end"] + 1))
+        if layer.matched is not None or layer.windowed is not None:
+            raise self._refused("a second operator under MATCH_RECOGNIZE", (node.meta["start"], node.meta["end"] + 1))
         context = self._context(layer.source, layer.relation)
         matched = compile_match(context, node, self.patterns)
         return Layer(layer.source, matched.output, context, matched)

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from trimtab.errors import TrimtabError
 from trimtab.language.compile import compile_query
+from trimtab.testing.cases import parse_file
 from trimtab.testing.query_cases import SCHEMA, random_case
 
 CORPUS = (
@@ -34,20 +35,21 @@ CORPUS = (
 )
 """Valid statements to start from, over the table `t` of `query_cases.SCHEMA`."""
 
-_WORDS = """
+_WORD_TEXT = """
     SELECT FROM WHERE GROUP BY ORDER PARTITION MEASURES PATTERN DEFINE SUBSET WITHIN AFTER MATCH SKIP TO NEXT PAST LAST
     FIRST ROW ROWS PER ONE ALL SHOW OMIT EMPTY MATCHES UNMATCHED WITH AS AND OR NOT NULL IS IN BETWEEN CASE WHEN THEN
     ELSE END CAST INTERVAL SECOND MINUTE MONTH RUNNING FINAL PREV CLASSIFIER MATCH_NUMBER MATCH_RECOGNIZE PERMUTE
     TIMEOUT OVER RANGE PRECEDING FOLLOWING UNBOUNDED CURRENT window session_window count sum avg min max array_agg
     stddev max_by coalesce concat abs DISTINCT FILTER LATERAL VIEW EXPLODE UNION JOIN ON USING LIMIT HAVING VALUES
     EXISTS ANY SOME TRUE FALSE LIKE RLIKE ESCAPE date timestamp decimal struct map array lambda t k ts x y s d b A B C U
-""".split()
-_MARKS = """
+"""
+_MARK_TEXT = """
     ( ) [ ] { } {- -} { } , . ; : :: + - * / % = <> != < <= > >= <=> -> => | || & ^ ~ ? ?? *? +? $ $$ @ # ! \\ ' " ` ''
-    "" `` -- /* */ /*+ {2} {,} {2,1} {0} {99999999999} 0 1 -1 1.5 1e400 0x1F 1e-400 .5 5. 1L 1BD X'0g' 'a' 'é' r'x' 'it''s'
-    99999999999999999999999999999999999999999 1.00000000000000000000000000000000000000000001 :name ?1 ${x} a.b.c.d
-    é ß ١ 名 🙂 \u00a0 \u200b \u2028 \ufeff \x00 \x07 \ud7ff i̇ ﬁ
-""".split(" ")
+    "" `` -- /* */ /*+ {2} {,} {2,1} {0} {99999999999} 0 1 -1 1.5 1e400 0x1F 1e-400 .5 5. 1L 1BD X'0g' 'a' 'é' r'x'
+    'it''s'     99999999999999999999999999999999999999999 1.00000000000000000000000000000000000000000001 :name ?1 ${x} a.b.c.d
+    é ß \u0661 名 🙂 \u00a0 \u200b \u2028 \ufeff \x00 \x07 \ud7ff i̇ ﬁ
+"""
+_WORDS, _MARKS = _WORD_TEXT.split(), _MARK_TEXT.split(" ")
 
 
 @dataclass(slots=True)
@@ -90,7 +92,8 @@ def statements(count: int, seed: int, corpus: Sequence[str] = CORPUS) -> Iterato
     """That many odd statements; the same seed and corpus give the same ones."""
     dice = random.Random(seed)
     makers: tuple[Callable[[random.Random, Sequence[str]], str], ...] = (
-        *(_mutated,) * 6,
+        *(_mutated,) * 4,
+        *(_with_another_token,) * 6,
         *(_with_odd_characters,) * 3,
         *(_with_odd_pattern,) * 3,
         _soup,
@@ -108,7 +111,9 @@ def _piece(dice: random.Random) -> str:
 
 def _soup(dice: random.Random, _: Sequence[str]) -> str:
     """Tokens in any order, often behind a beginning that makes sense."""
-    begin = dice.choice(["", "SELECT ", "SELECT * FROM t ", "SELECT * FROM t MATCH_RECOGNIZE (", "SELECT * FROM t WHERE "])
+    begin = dice.choice(
+        ["", "SELECT ", "SELECT * FROM t ", "SELECT * FROM t MATCH_RECOGNIZE (", "SELECT * FROM t WHERE "]
+    )
     return begin + " ".join(_piece(dice) for _ in range(dice.randrange(25)))
 
 
@@ -138,6 +143,22 @@ def _mutated(dice: random.Random, corpus: Sequence[str]) -> str:
     return "".join(tokens)
 
 
+def _with_another_token(dice: random.Random, corpus: Sequence[str]) -> str:
+    """A statement with a token or two of another statement, in places of their kind: it often still compiles."""
+    tokens, others = _tokens(dice.choice(corpus)), _tokens(dice.choice(corpus))
+    for _ in range(dice.choice((1, 1, 2))):
+        at = dice.randrange(len(tokens))
+        alike = [token for token in others if _kind(token) == _kind(tokens[at])]
+        tokens[at] = dice.choice(alike or tokens)
+    return "".join(tokens)
+
+
+def _kind(token: str) -> str:
+    if token.isspace() or token.isdigit() or token in "()[]{}.,":
+        return token[:1]
+    return "word" if token.isidentifier() else "other"
+
+
 def _with_odd_characters(dice: random.Random, corpus: Sequence[str]) -> str:
     """A statement with some characters changed."""
     characters = list(dice.choice(corpus))
@@ -151,8 +172,45 @@ def _with_odd_characters(dice: random.Random, corpus: Sequence[str]) -> str:
 
 def _with_odd_pattern(dice: random.Random, corpus: Sequence[str]) -> str:
     """A statement whose pattern is garbage."""
-    pieces = ["A", "B", "c", "(", ")", "|", "*", "+", "?", "??", "{2}", "{2,}", "{,3}", "{1,2}?", "{-", "-}", "^", "$", "()"]
-    pieces += ["PERMUTE(", ",", "TIMEOUT", "`a b`", "{0}", "{9,1}", "{99999}", "/*", "--", "'", '"', "\n", "é", "7", ";", "::"]
+    pieces = [
+        "A",
+        "B",
+        "c",
+        "(",
+        ")",
+        "|",
+        "*",
+        "+",
+        "?",
+        "??",
+        "{2}",
+        "{2,}",
+        "{,3}",
+        "{1,2}?",
+        "{-",
+        "-}",
+        "^",
+        "$",
+        "()",
+    ]
+    pieces += [
+        "PERMUTE(",
+        ",",
+        "TIMEOUT",
+        "`a b`",
+        "{0}",
+        "{9,1}",
+        "{99999}",
+        "/*",
+        "--",
+        "'",
+        '"',
+        "\n",
+        "é",
+        "7",
+        ";",
+        "::",
+    ]
     garbage = " ".join(dice.choice(pieces) for _ in range(dice.randrange(14)))
     sql = dice.choice(corpus)
     return re.sub(r"PATTERN \([^\n]*", lambda _: f"PATTERN ({garbage})", sql, count=1)
@@ -197,16 +255,19 @@ def _nested(dice: random.Random, corpus: Sequence[str]) -> str:
         case 2:
             return "SELECT * FROM (" * depth + "SELECT * FROM t" + ")" * depth
         case 3:
-            opening, closing = dice.choice([("(", ")"), ("(A ", ")*"), ("{-", "-}"), ("PERMUTE(A, ", ")"), ("(A|", ")")])
+            opening, closing = dice.choice(
+                [("(", ")"), ("(A ", ")*"), ("{-", "-}"), ("PERMUTE(A, ", ")"), ("(A|", ")")]
+            )
             return f"SELECT * FROM t MATCH_RECOGNIZE (PATTERN ({opening * depth}B{closing * depth}))"
         case _:
             return dice.choice(corpus).replace("DEFINE", f"DEFINE Z AS {expression},", 1)
 
 
-def statements_in(text: str) -> list[str]:
-    """The statements of a file in which lines of three dashes stand between them and other things."""
-    parts = re.split(r"^---$", text, flags=re.MULTILINE)
-    return [part.strip() for part in parts if re.match(r"\s*(SELECT|WITH)\b", part)]
+def in_files(paths: Sequence[pathlib.Path]) -> tuple[list[str], dict[str, pa.Schema]]:
+    """The statements of case files, with those of `CORPUS`, and the tables that they read."""
+    cases = [case for path in paths for case in parse_file(path)]
+    schemas = {name: table.schema for case in cases for name, table in case.tables.items()}
+    return [*CORPUS, *(case.sql for case in cases)], {**schemas, "t": SCHEMA}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -216,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=pathlib.Path, nargs="*", default=[], help="case files to take statements from")
     options = parser.parse_args(arguments)
-    corpus = [*CORPUS, *(sql for path in options.corpus for sql in statements_in(path.read_text()))]
+    corpus, tables = in_files(options.corpus)
     began = time.monotonic()
 
     def progress(tally: Tally) -> None:
@@ -224,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{tally.statements:,} statements, {tally.compiled:,} compiled, {spent_s:.0f} s\n")
         sys.stdout.flush()
 
-    tally = fuzz(options.count, options.seed, corpus=corpus, progress=progress)
+    tally = fuzz(options.count, options.seed, corpus=corpus, tables=tables, progress=progress)
     progress(tally)
     for code, number in tally.refused.most_common():
         sys.stdout.write(f"  {number:8,} {code}\n")
