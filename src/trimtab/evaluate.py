@@ -6,6 +6,7 @@ For notebooks, tests and anything that fits one machine. The input may be cut in
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -84,7 +85,7 @@ def _batches(query: Query, operator: Operator, rows: pa.Table, edges: list[int],
     state: State = {}
     outputs: list[pa.Table] = []
     newest: int | None = None  # the largest event time of all batches so far
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         inside = np.flatnonzero((arrival >= start) & (arrival < end)) if len(edges) > 2 else None
         batch = rows if inside is None else rows.take(pa.array(inside))
         closing = end == edges[-1]

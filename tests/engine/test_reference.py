@@ -350,14 +350,14 @@ def test_a_shift_may_leave_the_match_but_not_the_partition() -> None:
     ]
 
 
-def test_a_row_outside_the_match_so_far_has_no_label() -> None:
+def test_a_row_outside_the_match_has_no_label() -> None:
     def label_at(place: Place) -> list[Any]:
         slot = RowValue(place, (*LABEL.sources[:-1], Const("-", STRING)), Const("?", STRING), STRING)
         return [x[1] for x in lines(seq(A, B), "CABC", slot, rows=Rows.ALL_SHOW_EMPTY)]
 
     assert label_at(Place(shift=-1)) == ["-", "A"]
-    assert label_at(Place(shift=1)) == ["-", "-"]
-    assert label_at(Place(side=Side.FIRST, shift=1)) == ["-", "B"]
+    assert label_at(Place(shift=1)) == ["B", "-"]
+    assert label_at(Place(side=Side.FIRST, shift=1)) == ["B", "B"]
     assert label_at(Place(side=Side.FIRST, shift=1, final=True)) == ["B", "B"]
     assert label_at(Place(shift=3)) == ["?", "?"]
 

@@ -1,0 +1,1 @@
+"""The engine: what a query means over columns, without SQL and without Spark."""

@@ -75,7 +75,7 @@ def _behind(register: Register, label: int, before: Facts) -> Known:
             if index == 0:
                 return RowsBack(0, shift)
             return _aged(before[RowRef(labels, Side.LAST, index - 1, shift)])
-        case RowRef(_, Side.FIRST, _, shift):
+        case RowRef(_, _, _, shift):
             return _taken_first(register, before, RowsBack(0, shift), own)
         case RowLabel(labels, side, index, shift):
             now: Known = (
@@ -84,10 +84,8 @@ def _behind(register: Register, label: int, before: Facts) -> Known:
             if side is Side.FIRST:
                 return _taken_first(RowRef(labels, side, index, shift), before, now, own)
             return now if index == 0 else before[RowLabel(labels, side, index - 1, shift)]
-        case Fold("last"):
-            return RowsBack(0, 0)
-        case Fold():
-            return Anything()
+        case Fold(part):
+            return RowsBack(0, 0) if part == "last" else Anything()
 
 
 def _taken_first(ref: RowRef, before: Facts, now: Known, own: Known) -> Known:

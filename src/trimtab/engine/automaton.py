@@ -11,7 +11,7 @@ raises `TooLarge` and is left to the general kernel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from trimtab.engine.analysis import FixedLabel, Nothing, RowsBack
@@ -21,7 +21,6 @@ from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import END, ERROR_STATE, FIXED, PARAMETERS, POSITION, RESULTS, START
 from trimtab.engine.program import DONE, Program, Step
 from trimtab.engine.registers import Bank, Register, bank, initial
-
 
 MAX_CONFIGURATIONS = 24
 MAX_LEAVES = 160
@@ -146,7 +145,7 @@ class _Automaton:
                 return False
             empty = _Next(DONE, "i", "-1", {r: repr(initial(r)) for r in self.kept(DONE)})
             taken = self._branch(first_row, outcomes)
-            return self._both(taken, first_row, configuration, at, step, nexts, outcomes, [empty], ends=True)
+            return self._both(taken, first_row, configuration, at, step, nexts, outcomes, lambda: [empty], ends=True)
         target = kernel.program.positions[onward.target]
         if target.waits and any(n.position == onward.target for n in nexts):
             return False
@@ -180,14 +179,14 @@ class _Automaton:
 
     def _both(
         self, taken: bool | None, code: str, configuration: Configuration, at: int, step: int,
-        nexts: list[_Next], outcomes: dict[str, bool], pushed, *, ends: bool,  # type: ignore[no-untyped-def]
+        nexts: list[_Next], outcomes: dict[str, bool], pushed: Callable[[], list[_Next]], *, ends: bool,
     ) -> bool:  # fmt: skip
         """Write the branch where the step is taken and the one where it isn't, each with all that follows."""
         if taken is False:
             return False
 
         def on_taken(known: dict[str, bool]) -> None:
-            more = pushed() if callable(pushed) else pushed
+            more = pushed()
             if ends:
                 self._leaf([*nexts, *more])
             else:

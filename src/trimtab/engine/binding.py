@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.emit_numeric import is_string
+from trimtab.engine.lowered import is_string
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -25,7 +26,7 @@ DAY_US = 86_400_000_000
 class Bound:
     """A column's numbers, and where it is null (None: nowhere)."""
 
-    values: npt.NDArray[np.generic]
+    values: npt.NDArray[Any]
     nulls: BoolArray | None
 
 

@@ -7,7 +7,6 @@ them, make output columns of the matches it reports, and keep what the live thre
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,14 +17,12 @@ from trimtab.engine import kernels
 from trimtab.engine.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
 from trimtab.engine.codegen import KernelPlan, generate
 from trimtab.engine.emit import walk
-from trimtab.engine.emit_numeric import is_string
 from trimtab.engine.expression import MatchNumber, RowValue
-from trimtab.engine.grouping import by_key, in_order, key_codes
+from trimtab.engine.lowered import is_string
 from trimtab.engine.operator import ARRIVAL, Moment, State
 from trimtab.engine.paths import Paths, PathSlots, Points
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import (
-    END,
     ERROR_SKIP_FIRST,
     ERROR_SKIP_MISSING,
     ERROR_STATE,
@@ -39,28 +36,15 @@ from trimtab.engine.plan import (
 from trimtab.engine.program import Program, compile_pattern
 from trimtab.engine.query import MatchQuery, Rows, SkipTo
 from trimtab.engine.reading import RowReader
-from trimtab.engine.registers import holds_row
+from trimtab.engine.rowset import Rowset, gather
 from trimtab.engine.slots import Records, slot_column
+from trimtab.engine.threads import Threads, row_fields
 from trimtab.errors import InputError, MatchError, ThreadLimitError
 
 MAX_THREADS = 100_000
 """How many partial matches a key may have under way at once, unless the caller says otherwise."""
 
 Scalar = Callable[[str, tuple[object, ...]], object]
-
-
-@dataclass(frozen=True)
-class Rowset:
-    """The rows at hand in the kernel's order, and where each key's rows lie in it."""
-
-    table: pa.Table
-    order: Int64Array  # row of the table at each position
-    arrival_rank: Int64Array  # where each row of the table stands in time order, over all keys
-    lo: Int64Array  # per key: its first row (kept ones included)
-    first: Int64Array  # its first row that was not processed
-    ready: Int64Array  # behind its last row whose place in time order is certain
-    hi: Int64Array  # behind its last row
-    codes: Int64Array  # the key of each position
 
 
 class Matcher:
@@ -86,14 +70,14 @@ class Matcher:
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take a batch in; give the matches that are decided and the state to carry."""
-        keys, rowset, key_table = self._gather(rows, state, moment)
+        rowset, keys = gather(self.query, self.row_columns, rows, state, moment), state.get("keys")
         count = len(rowset.lo)
         generated_for = self._data_traits(rowset)
         plan = self._kernel(generated_for)
         generated = plan.generated
         columns, constants = self._bind(generated, rowset)
         times = self._times(rowset)
-        threads = _Threads.load(state, generated, rowset, count)
+        threads = Threads.load(state, generated, rowset, count)
         numbers_ = np.zeros(count, np.int64)
         begun = np.zeros(count, np.int64)
         tail = rowset.first.copy()
@@ -121,7 +105,7 @@ class Matcher:
         (oi, of, on, pathrow, pathpos, soff, si, sf, so, sn,
          snoff, snrow, snpos, snpar, snn, resume, error, errors, error_key) = result  # fmt: skip
         if error:
-            self._fail(error, errors, error_key, key_table)
+            self._fail(error, errors, error_key, rowset.keys)
         width, fwidth = FIXED + len(generated.layout.ints), len(generated.layout.floats)
         fields, float_fields = len(generated.fields), len(generated.float_fields)
         records = Records(
@@ -133,7 +117,7 @@ class Matcher:
         output = self._output(generated, records, pathrow, pathpos, rowset, tail, ends)
         if moment.closing:
             return output, {}
-        saved = _Threads(
+        saved = Threads(
             np.asarray(soff, np.int64),
             np.asarray(si[: sn * width], np.int64).reshape(sn, width),
             np.asarray(sf[: sn * fwidth], np.float64).reshape(sn, fwidth),
@@ -143,7 +127,7 @@ class Matcher:
         )
         kept = self._keep(
             generated, rowset, saved, np.asarray(resume, np.int64), tail, np.asarray(fronts, np.int64),
-            np.asarray(numbers_, np.int64), begun, times, key_table,
+            np.asarray(numbers_, np.int64), begun, times,
         )  # fmt: skip
         return output, kept
 
@@ -163,51 +147,6 @@ class Matcher:
             names[query.time_column] = None
         names[ARRIVAL] = None
         return tuple(names)
-
-    def _gather(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table | None, Rowset, pa.Table]:
-        query = self.query
-        keys, old = state.get("keys"), state.get("rows")
-        fresh = rows.select(self.row_columns)
-        new_keys = fresh.select(query.partition)
-        old_count = 0 if keys is None else keys.num_rows
-        if keys is not None:
-            new_keys = pa.concat_tables([keys.select(query.partition), new_keys], promote_options="default")
-        codes, count = key_codes([new_keys.column(c) for c in query.partition], old_count + fresh.num_rows)
-        if not query.partition:
-            count = 1 if old_count + fresh.num_rows else 0
-        if old is not None:
-            table = pa.concat_tables([old.select(self.row_columns), fresh])
-            key = np.concatenate([old.column("key").to_numpy(), codes[old_count:]])
-            pending = old.column("pending").to_numpy(zero_copy_only=False).astype(np.bool_)
-            waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
-            context = np.flatnonzero(~pending)
-        else:
-            table, key = fresh, codes
-            waiting, context = np.arange(table.num_rows), np.zeros(0, np.int64)
-        # Rows processed before come first and stand in order; what waits is put in order behind them.
-        unsorted = table if old is None else table.take(pa.array(waiting))
-        order = in_order([unsorted.column(k.column) for k in query.order], query.order)
-        if order is not None:
-            waiting = waiting[order]
-        sequence = np.concatenate([context, waiting]) if len(context) else waiting
-        grouped = by_key(key[sequence], count) if count > 1 else None
-        positions = sequence if grouped is None else sequence[grouped]
-        arrival_rank = np.empty(table.num_rows, np.int64)
-        arrival_rank[sequence] = np.arange(table.num_rows)
-        sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
-        hi = np.cumsum(sizes)
-        lo = hi - sizes
-        first = lo + (np.bincount(key[context], minlength=count) if len(context) else 0)
-        ready = hi
-        if moment.watermark_us is not None and not moment.closing:
-            assert query.time_column is not None
-            times, _ = times_us(table.column(query.time_column))
-            certain = np.ones(table.num_rows, np.bool_)
-            certain[waiting] = times[waiting] < moment.watermark_us
-            ready = lo + (np.bincount(key[certain], minlength=count) if count else 0)
-        key_table = _first_of_each(new_keys, codes, count)
-        rowset = Rowset(table, positions, arrival_rank, lo, first, ready, hi, key[positions])
-        return keys, rowset, key_table
 
     def _times(self, rowset: Rowset) -> Int64Array:
         if self.query.within_us is None or self.query.time_column is None:
@@ -281,7 +220,7 @@ class Matcher:
         return columns, constants
 
     def _run(
-        self, plan: KernelPlan, columns: list[tuple[Any, Any]], constants: Any, threads: _Threads,
+        self, plan: KernelPlan, columns: list[tuple[Any, Any]], constants: Any, threads: Threads,
         where: tuple[Any, ...], numbers_: Int64Array, fronts: Int64Array, rows: int,
     ) -> tuple[Any, ...]:  # fmt: skip
         generated = plan.generated
@@ -410,8 +349,8 @@ class Matcher:
     # State -------------------------------------------------------------------------------------
 
     def _keep(
-        self, generated: Generated, rowset: Rowset, saved: _Threads, resume: Int64Array, tail: Int64Array,
-        fronts: Int64Array, numbers_: Int64Array, begun: Int64Array, times: Int64Array, key_table: pa.Table,
+        self, generated: Generated, rowset: Rowset, saved: Threads, resume: Int64Array, tail: Int64Array,
+        fronts: Int64Array, numbers_: Int64Array, begun: Int64Array, times: Int64Array,
     ) -> State:  # fmt: skip
         """What the next batch needs: threads, the rows they refer to, and the rows still to be processed."""
         total = len(rowset.order)
@@ -428,11 +367,7 @@ class Matcher:
         keep = np.zeros(total, np.bool_)
         position_low = low[rowset.codes] if total else np.zeros(0, np.int64)
         keep |= np.arange(total) >= position_low
-        references = [
-            START,
-            END,
-            *(FIXED + j for j, r in enumerate(generated.layout.ints) if holds_row(r)),
-        ]
+        references = row_fields(generated)
         for column in references:
             rows = saved.ints[:, column]
             keep[rows[rows >= 0]] = True
@@ -454,7 +389,7 @@ class Matcher:
             alive |= begun > 0
         renumber = np.cumsum(alive) - 1
         deadline = self._deadlines(rowset, saved, thread_key, times, pending)
-        keys = key_table.filter(pa.array(alive))
+        keys = rowset.keys.filter(pa.array(alive))
         for name, values in (
             ("number", numbers_), ("begun", begun), ("tail", resume - low), ("front", resume - fronts),
         ):  # fmt: skip
@@ -476,7 +411,7 @@ class Matcher:
     def _deadlines(
         self,
         rowset: Rowset,
-        saved: _Threads,
+        saved: Threads,
         thread_key: Int64Array,
         times: Int64Array,
         pending: BoolArray,
@@ -490,114 +425,6 @@ class Matcher:
             waiting, _ = times_us(rowset.table.column(self.query.time_column))
             np.minimum.at(deadline, rowset.codes[pending], waiting[rowset.order[pending]] + 1)
         return pa.array(deadline, pa.int64(), mask=deadline == never)
-
-
-@dataclass(frozen=True)
-class _Threads:
-    """Live threads as arrays, keys in order; path nodes beside them."""
-
-    offsets: Int64Array
-    ints: Int64Array
-    floats: Any
-    objects: list[object]
-    node_offsets: Int64Array
-    nodes: Int64Array  # row, position, parent
-
-    @classmethod
-    def load(cls, state: State, generated: Generated, rowset: Rowset, count: int) -> _Threads:
-        layout = generated.layout
-        width, fwidth = FIXED + len(layout.ints), len(layout.floats)
-        table = state.get("threads")
-        if table is None or not table.num_rows:
-            zero = np.zeros(count + 1, np.int64)
-            return cls(
-                zero,
-                np.zeros((0, width), np.int64),
-                np.zeros((0, fwidth)),
-                [],
-                zero,
-                np.zeros((0, 3), np.int64),
-            )
-        place = np.empty(len(rowset.order), np.int64)
-        place[rowset.order] = np.arange(len(rowset.order))
-        ints = np.stack([table.column(f"i{j}").to_numpy() for j in range(width)], axis=1)
-        references = [START, END, *(FIXED + j for j, r in enumerate(layout.ints) if holds_row(r))]
-        for column in references:
-            rows = ints[:, column]
-            ints[:, column] = np.where(rows >= 0, place[np.clip(rows, 0, None)], rows)
-        floats = (
-            np.stack([table.column(f"f{j}").to_numpy() for j in range(fwidth)], axis=1)
-            if fwidth
-            else np.zeros((len(ints), 0))
-        )
-        objects: list[object] = []
-        if layout.objects:
-            columns = [
-                [tuple(tuple(row.values()) for row in value) for value in table.column(f"o{j}").to_pylist()]
-                for j in range(len(layout.objects))
-            ]
-            objects = [value for row in zip(*columns, strict=True) for value in row]
-        nodes = np.zeros((0, 3), np.int64)
-        node_offsets = np.zeros(count + 1, np.int64)
-        if "nodes" in state:
-            stored = state["nodes"]
-            nodes = np.stack([stored.column(c).to_numpy() for c in ("row", "position", "parent")], axis=1)
-            nodes[:, 0] = place[nodes[:, 0]]
-            node_offsets = _offsets(stored.column("key").to_numpy(), count)
-        return cls(
-            _offsets(table.column("key").to_numpy(), count),
-            ints,
-            floats,
-            objects,
-            node_offsets,
-            nodes,
-        )
-
-    def tables(
-        self, ints: Int64Array, nodes: Int64Array, renumber: Int64Array, thread_key: Int64Array,
-        generated: Generated,
-    ) -> dict[str, pa.Table]:  # fmt: skip
-        """The threads as tables of the state."""
-        layout = generated.layout
-        threads: dict[str, pa.Array] = {"key": pa.array(renumber[thread_key], pa.int64())}
-        for j in range(ints.shape[1]):
-            threads[f"i{j}"] = pa.array(ints[:, j])
-        for j in range(self.floats.shape[1]):
-            threads[f"f{j}"] = pa.array(self.floats[:, j])
-        for j, register in enumerate(layout.objects):
-            args = getattr(register, "args", ())
-            fields = pa.struct([pa.field(f"a{n}", a.type) for n, a in enumerate(args)])
-            values = self.objects[j :: len(layout.objects)]
-            rows = [[{f"a{n}": v for n, v in enumerate(row)} for row in value] for value in values]  # type: ignore[attr-defined]
-            threads[f"o{j}"] = pa.array(rows, pa.list_(fields))
-        tables = {"threads": pa.table(threads)}
-        if generated.paths:
-            counts = np.diff(self.node_offsets)
-            node_key = np.repeat(np.arange(len(counts)), counts)
-            tables["nodes"] = pa.table(
-                {
-                    "key": pa.array(renumber[node_key], pa.int64()),
-                    "row": pa.array(nodes[:, 0]),
-                    "position": pa.array(nodes[:, 1]),
-                    "parent": pa.array(nodes[:, 2]),
-                }
-            )
-        return tables
-
-
-def _offsets(keys: Int64Array, count: int) -> Int64Array:
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
-    return offsets
-
-
-def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:
-    """The row where each key appears first."""
-    if not table.column_names:
-        return pa.table({"__none": pa.nulls(count)}).select([])
-    first = np.zeros(count, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return table.take(pa.array(first))
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:

@@ -2,7 +2,7 @@
 
 An `Emitter` writes the code that looks at one row `i` for one label: reads of registers, the values that they take if
 the row is mapped to the label, and (in the subclasses) the condition itself. Names that the kernel provides:
-`i` the row, `s` the first row of the match (`start`), `t0` and `hi` the bounds of the partition's rows at hand, `number` the
+`i` the row, `s` the first row of the match, `t0` and `hi` the bounds of the partition's rows at hand, `number` the
 matches so far, and the banks `ci`, `cf`, `co` with the thread's offsets `b`, `bf`, `bo`.
 """
 
@@ -217,9 +217,7 @@ class Emitter:
         # The place may be taken by this row: its label ahead is not known then.
         return self._first(RowRef(labels, side, index, shift), "-1", index, register, so_far(index))
 
-    def _first(
-        self, ref: RowRef, now: str, index: int, value: Register | None = None, kept: str | None = None
-    ) -> str:
+    def _first(self, ref: RowRef, now: str, index: int, value: Register | None = None, kept: str | None = None) -> str:
         """Take `now` if this is the row that the place waits for, else keep what is there."""
         before, own = kept or self.read(value or ref), self.read(ref)
         if own == PREVIOUS_ROW:

@@ -8,14 +8,13 @@ For booleans the code is "is true": false where the value is null, so a conditio
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
 
 from trimtab.engine.emit import CERTAIN_ROWS, Columns, Emitter, NotCompilable, Thread, Writer
+from trimtab.engine.emit_calls import CALLS
 from trimtab.engine.expression import (
     HERE,
     Aggregate,
@@ -27,49 +26,8 @@ from trimtab.engine.expression import (
     RowValue,
     Source,
 )
+from trimtab.engine.lowered import DAY_US, Value, any_of, form_of, if_known, int_of
 from trimtab.engine.registers import ROW_PARTS, Fold, Layout, folds
-
-EPOCH = datetime.datetime(1970, 1, 1)
-DAY_US = 86_400_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """Code for a value and for whether it is null; `form` is b, i, f, s (string rank), date, or d (scaled decimal)."""
-
-    code: str
-    null: str
-    form: str
-    scale: int = 0
-
-
-def form_of(type_: pa.DataType) -> tuple[str, int]:
-    """How values of a type are held in a kernel: the form, and the scale of a decimal."""
-    types = pa.types
-    if types.is_boolean(type_):
-        return "b", 0
-    if types.is_uint64(type_):
-        raise NotCompilable("unsigned numbers of 64 bits")
-    if types.is_integer(type_) or types.is_timestamp(type_) or types.is_duration(type_):
-        return "i", 0
-    if types.is_date(type_):
-        return "date", 0
-    if types.is_floating(type_):
-        return "f", 0
-    if types.is_decimal(type_) and type_.precision <= 18:
-        return "d", type_.scale
-    if is_string(type_):
-        return "s", 0
-    if types.is_null(type_):
-        return "i", 0
-    raise NotCompilable(f"type {type_}")
-
-
-def is_string(type_: pa.DataType) -> bool:
-    """Whether the type is text, in any of Arrow's layouts."""
-    if pa.types.is_dictionary(type_):
-        return is_string(type_.value_type)
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def fold_kind(aggregate: Aggregate) -> str:
@@ -146,6 +104,7 @@ class NumericEmitter(Emitter):
     # Values ------------------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Value:
+        """Code for an expression."""
         match expr:
             case Const():
                 return self.const(expr)
@@ -189,10 +148,10 @@ class NumericEmitter(Emitter):
                 values.append(value)
         if not values:
             return neutral
-        combine = _all if function == "and" else _any
-        return self.named(combine(self, tuple(values), pa.bool_()))
+        return self.named(CALLS[function](self, tuple(values), pa.bool_()))
 
     def const(self, const: Const) -> Value:
+        """A literal as a machine number."""
         value = const.value
         if value is None:
             return Value("0", "True", form_of(const.type)[0], form_of(const.type)[1])
@@ -212,6 +171,7 @@ class NumericEmitter(Emitter):
         return Value(str(int_of(value)), "False", form)
 
     def row_value(self, expr: RowValue) -> Value:
+        """The value of one row, or its default where there is no such row."""
         row = self.row(expr.place)
         form, scale = form_of(expr.type)
         certain = row in CERTAIN_ROWS or row == self.thread.start
@@ -229,19 +189,14 @@ class NumericEmitter(Emitter):
             return self.named(found)
         default = self.const(expr.default)
         if default.null == "True":
-            if found.form == "b":
-                code = f"({row} >= 0 and {found.code})"
-            else:
-                code = found.code
-            return self.named(Value(code, _or(f"{row} < 0", found.null), form, scale))
-        if found.form == "b":
-            code = f"({found.code} if {row} >= 0 else {default.code})"
-        else:
-            code = f"({found.code} if {row} >= 0 else {default.code})"
+            code = f"({row} >= 0 and {found.code})" if found.form == "b" else found.code
+            return self.named(Value(code, any_of(f"{row} < 0", found.null), form, scale))
+        code = f"({found.code} if {row} >= 0 else {default.code})"
         null = "False" if found.null == "False" else f"({row} >= 0 and {found.null})"
         return self.named(Value(code, null, form, scale))
 
     def source(self, source: Source, row: str, form: str, scale: int, type_: pa.DataType) -> Value:
+        """A column's value at a row, or the constant."""
         if isinstance(source, Const):
             found = self.const(Const(source.value, type_))
             return Value(found.code, found.null, form, scale)
@@ -255,6 +210,7 @@ class NumericEmitter(Emitter):
         return Value(f"({code})" if form == "b" else code, null, form, scale)
 
     def by_label(self, expr: RowValue, label: str, row: str, form: str, scale: int) -> Value:
+        """A value whose source depends on a label that is only known at run time."""
         values = [self.source(s, row, form, scale, expr.type) for s in expr.sources]
         code, null = values[-1].code, values[-1].null
         for number, value in reversed(list(enumerate(values[:-1]))):
@@ -265,11 +221,13 @@ class NumericEmitter(Emitter):
     # Aggregates --------------------------------------------------------------------------------
 
     def aggregate(self, expr: Aggregate) -> Value:
+        """An aggregate, this row counted."""
         check_foldable(expr)
         parts = [self.updated(f) for f in folds(expr, fold_kind(expr))]
         return self.named(self.finished(expr, parts))
 
     def finished(self, expr: Aggregate, parts: list[str]) -> Value:
+        """An aggregate's value from its accumulators."""
         match expr.function:
             case "count":
                 return Value(parts[0], "False", "i")
@@ -295,9 +253,10 @@ class NumericEmitter(Emitter):
                 form, scale = form_of(arg.type)
                 found = self.source(arg.sources[0], parts[0], form, scale, arg.type)
                 code = f"({parts[0]} >= 0 and {found.code})" if form == "b" else found.code
-                return Value(code, _or(f"{parts[0]} < 0", found.null), form, scale)
+                return Value(code, any_of(f"{parts[0]} < 0", found.null), form, scale)
 
     def fold(self, fold: Fold) -> str:
+        """The accumulator's new value; the label is one that counts."""
         before = self.read(fold)
         if fold.part == "rows":
             return f"{before} + 1"
@@ -308,22 +267,22 @@ class NumericEmitter(Emitter):
             return self._welford(fold, before, arg)
         match fold.part:
             case "count":
-                return _if_known(arg, f"{before} + 1", before)
+                return if_known(arg, f"{before} + 1", before)
             case "sum" | "fsum":
-                return _if_known(arg, f"{before} + {arg.code}", before)
+                return if_known(arg, f"{before} + {arg.code}", before)
             case "and":
-                return _if_known(arg, f"(0 if {before} == 0 or not {arg.code} else 1)", before)
+                return if_known(arg, f"(0 if {before} == 0 or not {arg.code} else 1)", before)
             case _:
-                return _if_known(arg, f"(1 if {before} == 1 or {arg.code} else 0)", before)
+                return if_known(arg, f"(1 if {before} == 1 or {arg.code} else 0)", before)
 
     def _welford(self, fold: Fold, before: str, arg: Value) -> str:
         count = self.updated(Fold("count", fold.labels, fold.args))
         mean = self.temp(("mean", fold.labels, fold.args), self.read(Fold("mean", fold.labels, fold.args)))
         value = self.as_float(arg).code
         if fold.part == "mean":
-            return _if_known(arg, f"{mean} + ({value} - {mean}) / {count}", before)
+            return if_known(arg, f"{mean} + ({value} - {mean}) / {count}", before)
         new_mean = self.updated(Fold("mean", fold.labels, fold.args))
-        return _if_known(arg, f"{before} + ({value} - {mean}) * ({value} - {new_mean})", before)
+        return if_known(arg, f"{before} + ({value} - {mean}) * ({value} - {new_mean})", before)
 
     def _row_fold(self, fold: Fold, before: str, arg: Value) -> str:
         old = self.temp(("read", fold), before)
@@ -333,7 +292,7 @@ class NumericEmitter(Emitter):
             case "first":
                 return f"(i if {old} < 0 else {old})"
             case "any":
-                return _if_known(arg, f"(i if {old} < 0 else {old})", old)
+                return if_known(arg, f"(i if {old} < 0 else {old})", old)
         key = fold.args[-1]
         assert isinstance(key, RowValue)
         form, scale = form_of(key.type)
@@ -341,11 +300,12 @@ class NumericEmitter(Emitter):
         best = self.source(key.sources[0], old, form, scale, key.type)
         sign = "<" if fold.part.startswith("min") else ">"
         better = self.compare(sign, mine, best)
-        return _if_known(mine, f"(i if {old} < 0 or {better} else {old})", old)
+        return if_known(mine, f"(i if {old} < 0 or {better} else {old})", old)
 
     # Arithmetic --------------------------------------------------------------------------------
 
     def as_float(self, value: Value) -> Value:
+        """A number as a float."""
         if value.form == "f":
             return value
         if value.form == "d":
@@ -356,7 +316,7 @@ class NumericEmitter(Emitter):
 
     def alike(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """The values brought to one form, so that they can be compared or chosen between."""
-        typed = [v for v in values if not (v.null == "True")]
+        typed = [v for v in values if v.null != "True"]
         forms = {v.form for v in typed}
         if len(forms) <= 1 and "d" not in forms:
             form = next(iter(forms)) if forms else values[0].form
@@ -398,278 +358,3 @@ class NumericEmitter(Emitter):
                 case _:
                     return f"(not less_f({right}, {left}))"
         return f"({a.code} {dict(zip(('=', '<>'), ('==', '!='), strict=True)).get(sign, sign)} {b.code})"
-
-
-def int_of(value: object) -> int:
-    """A constant of an integer form as its number."""
-    match value:
-        case bool() | int():
-            return int(value)
-        case datetime.timedelta():
-            return value // datetime.timedelta(microseconds=1)
-        case datetime.datetime():
-            if value.tzinfo is not None:
-                value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-            return (value - EPOCH) // datetime.timedelta(microseconds=1)
-        case datetime.date():
-            return (value - EPOCH.date()).days
-        case Decimal():
-            return int(value)
-        case _:
-            raise NotCompilable(f"a constant {value!r}")
-
-
-def _or(*conditions: str) -> str:
-    live = [c for c in conditions if c != "False"]
-    if not live:
-        return "False"
-    if "True" in live:
-        return "True"
-    return live[0] if len(live) == 1 else "(" + " or ".join(live) + ")"
-
-
-def _not(condition: str) -> str:
-    return {"False": "True", "True": "False"}.get(condition, f"(not {condition})")
-
-
-def _and(*conditions: str) -> str:
-    if "False" in conditions:
-        return "False"
-    live = [c for c in conditions if c != "True"]
-    if not live:
-        return "True"
-    return live[0] if len(live) == 1 else "(" + " and ".join(live) + ")"
-
-
-def _if_known(value: Value, then: str, otherwise: str) -> str:
-    if value.null == "False":
-        return then
-    if value.null == "True":
-        return otherwise
-    return f"({otherwise} if {value.null} else {then})"
-
-
-# The functions, one by one: (emitter, args, result type) -> value -------------------------------
-
-Arguments = tuple[Value, ...]
-
-
-def _arithmetic(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        null = _or(*(a.null for a in args))
-        form, scale = form_of(type_)
-        a, b = args
-        if form == "f":
-            a, b = emitter.as_float(a), emitter.as_float(b)
-            return Value(f"({a.code} {sign} {b.code})", null, "f")
-        if {a.form, b.form} & {"s", "b"}:
-            raise NotCompilable("arithmetic of something else than numbers")
-        if a.form == b.form == "date":
-            return Value(f"({a.code} {sign} {b.code})", null, form)
-        if sign == "*" and "d" in (a.form, b.form):
-            if a.scale + b.scale != scale:
-                raise NotCompilable("a product that is rounded")
-            return Value(f"({a.code} * {b.code})", null, "d", scale)
-        a, b = emitter.alike((a, b))
-        if form == "date":
-            raise NotCompilable("arithmetic of dates")
-        return Value(f"({a.code} {sign} {b.code})", null, form, max(a.scale, b.scale))
-
-    return emit
-
-
-def _divide(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    if form_of(type_)[0] != "f":
-        raise NotCompilable("a division of decimals")
-    a, b = (emitter.named(emitter.as_float(v)) for v in args)
-    zero = f"{b.code} == 0.0"
-    return Value(f"(0.0 if {zero} else {a.code} / {b.code})", _or(a.null, b.null, zero), "f")
-
-
-def _whole(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        a, b = (emitter.named(v) for v in emitter.alike(args))
-        if a.form not in ("i", "f") or (a.form == "f" and name == "div"):
-            raise NotCompilable(f"{name} of {a.form}")
-        zero = f"{b.code} == 0"
-        helper = f"{name}_{a.form}"
-        fallback = "0.0" if a.form == "f" else "0"
-        return Value(
-            f"({fallback} if {zero} else {helper}({a.code}, {b.code}))",
-            _or(a.null, b.null, zero),
-            a.form,
-        )
-
-    return emit
-
-
-def _unary(code: str, forms: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        (a,) = args
-        if a.form not in forms:
-            raise NotCompilable(f"a function of {a.form}")
-        return Value(code.format(a.code), a.null, a.form, a.scale)
-
-    return emit
-
-
-def _float_function(name: str, null: str = "") -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        values = [emitter.named(emitter.as_float(a)) for a in args]
-        missing = _or(*(v.null for v in values), *([null.format(values[0].code)] if null else []))
-        guard = f"0.0 if {null.format(values[0].code)} else " if null else ""
-        return Value(f"({guard}{name}({', '.join(v.code for v in values)}))", missing, "f")
-
-    return emit
-
-
-def _rounding(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        (a,) = args
-        if a.form == "i":
-            return a
-        if a.form != "f":
-            raise NotCompilable(f"{name} of {a.form}")
-        a = emitter.named(a)
-        return Value(f"{name}({a.code})", _or(a.null, f"({a.code} - {a.code} != 0.0)"), "i")
-
-    return emit
-
-
-def _compare(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        a, b = args
-        null = _or(a.null, b.null)
-        return Value(_and(_not(null), emitter.compare(sign, a, b)), null, "b")
-
-    return emit
-
-
-def _same(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    a, b = args
-    both = _and(a.null, b.null)
-    neither = _and(_not(a.null), _not(b.null), emitter.compare("=", a, b))
-    return Value(_or(both, neither), "False", "b")
-
-
-def _all(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    code = _and(*(a.code for a in args))
-    unknown = _or(*(a.null for a in args))
-    if unknown == "False":
-        return Value(code, "False", "b")
-    refuted = _or(*(_and(_not(a.code), _not(a.null)) for a in args))
-    return Value(code, _and(unknown, _not(refuted)), "b")
-
-
-def _any(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    code = _or(*(a.code for a in args))
-    unknown = _or(*(a.null for a in args))
-    if unknown == "False":
-        return Value(code, "False", "b")
-    return Value(code, _and(unknown, _not(code)), "b")
-
-
-def _negation(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    (a,) = args
-    return Value(_and(_not(a.code), _not(a.null)), a.null, "b")
-
-
-def _is_null(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    return Value(args[0].null, "False", "b")
-
-
-def _choose(values: Arguments, conditions: list[str]) -> Value:
-    """The first value whose condition holds; the last value needs none."""
-    code, null = values[-1].code, values[-1].null
-    for value, condition in reversed(list(zip(values[:-1], conditions, strict=True))):
-        code = f"({value.code} if {condition} else {code})"
-        null = null if null == value.null else f"({value.null} if {condition} else {null})"
-    first = values[0]
-    if first.form == "b" and null != "False":
-        code = _and(code, _not(null))  # a boolean's code must be false where it is null
-    return Value(code, null, first.form, first.scale)
-
-
-def _coalesce(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    values = emitter.alike(args)
-    return _choose(values, [_not(v.null) for v in values[:-1]])
-
-
-def _case(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    conditions = [emitter.named(c).code for c in args[0:-1:2]]
-    return _choose(emitter.alike((*args[1::2], args[-1])), conditions)
-
-
-def _nullif(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    a, b = args
-    equal = _and(_not(a.null), _not(b.null), emitter.compare("=", a, b))
-    code = _and(a.code, _not(equal)) if a.form == "b" else a.code
-    return Value(code, _or(a.null, equal), a.form, a.scale)
-
-
-def _in(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    a, others = args[0], args[1:]
-    equal = [_and(_not(_or(a.null, o.null)), emitter.compare("=", a, o)) for o in others]
-    found = emitter.named(Value(_or(*equal), "False", "b")).code
-    unknown = _or(a.null, *(o.null for o in others))
-    return Value(found, _and(unknown, _not(found)), "b")
-
-
-def _extreme(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        values = [emitter.named(v) for v in emitter.alike(args)]
-        best = values[0]
-        for value in values[1:]:
-            better = _and(_not(value.null), _or(best.null, emitter.compare(sign, value, best)))
-            best = emitter.named(
-                Value(
-                    f"({value.code} if {better} else {best.code})",
-                    _and(best.null, value.null),
-                    best.form,
-                    best.scale,
-                )
-            )
-        return best
-
-    return emit
-
-
-def _to_float(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    return emitter.as_float(args[0])
-
-
-CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
-    "+": _arithmetic("+"),
-    "-": _arithmetic("-"),
-    "*": _arithmetic("*"),
-    "/": _divide,
-    "div": _whole("div"),
-    "%": _whole("mod"),
-    "neg": _unary("(-{})", "ifd"),
-    "abs": _unary("abs({})", "ifd"),
-    "=": _compare("="),
-    "<>": _compare("<>"),
-    "<": _compare("<"),
-    "<=": _compare("<="),
-    ">": _compare(">"),
-    ">=": _compare(">="),
-    "<=>": _same,
-    "and": _all,
-    "or": _any,
-    "not": _negation,
-    "is_null": _is_null,
-    "coalesce": _coalesce,
-    "nullif": _nullif,
-    "case": _case,
-    "in": _in,
-    "greatest": _extreme(">"),
-    "least": _extreme("<"),
-    "sqrt": _float_function("sqrt_f"),
-    "exp": _float_function("exp_f"),
-    "ln": _float_function("ln_f", null="({} <= 0.0)"),
-    "power": _float_function("power_f"),
-    "floor": _rounding("floor_i"),
-    "ceil": _rounding("ceil_i"),
-    "to_float": _to_float,
-    "to_int": _rounding("trunc_i"),
-}

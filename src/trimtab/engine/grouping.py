@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.binding import Int64Array, numbers, ranks, single
-from trimtab.engine.emit_numeric import is_string
+from trimtab.engine.lowered import is_string
 from trimtab.engine.query import OrderKey
 
 LARGE = 50_000
@@ -50,7 +51,7 @@ def by_key(codes: Int64Array, count: int) -> Int64Array:
 
 def in_order(columns: Sequence[pa.ChunkedArray | pa.Array], keys: Sequence[OrderKey]) -> Int64Array | None:
     """The rows sorted by the keys, stable; None if they are sorted already."""
-    levels: list[npt.NDArray[np.generic]] = []  # most significant first
+    levels: list[npt.NDArray[Any]] = []  # most significant first
     for column, key in zip(columns, keys, strict=True):
         levels.extend(_levels(single(column), key))
     if not levels or len(levels[0]) < 2:
@@ -63,7 +64,7 @@ def in_order(columns: Sequence[pa.ChunkedArray | pa.Array], keys: Sequence[Order
     return np.lexsort(levels[::-1])
 
 
-def _levels(array: pa.Array, key: OrderKey) -> list[npt.NDArray[np.generic]]:
+def _levels(array: pa.Array, key: OrderKey) -> list[npt.NDArray[Any]]:
     """Arrays to sort by, ascending, for one key: where nulls go first, then the values."""
     if is_string(array.type):
         found, _ = ranks({"x": array}, ())
@@ -77,7 +78,7 @@ def _levels(array: pa.Array, key: OrderKey) -> list[npt.NDArray[np.generic]]:
     values = bound.values
     if values.dtype.kind == "f" and (key.descending or np.isnan(values).any()):
         _, values = np.unique(values, return_inverse=True)  # NaN last, that is largest
-    levels: list[npt.NDArray[np.generic]] = []
+    levels: list[npt.NDArray[Any]] = []
     if bound.nulls is not None:
         levels.append(bound.nulls != key.nulls_first)
     if key.descending:

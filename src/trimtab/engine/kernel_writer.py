@@ -6,32 +6,20 @@ from collections.abc import Callable
 from functools import cached_property
 
 from trimtab.engine.analysis import Anything, Facts, analyse, live_registers
-from trimtab.engine.emit import Columns, NotCompilable, Thread, Writer
+from trimtab.engine.emit import Columns, Thread, Writer
 from trimtab.engine.emit_numeric import Constants, NumericEmitter
 from trimtab.engine.emit_object import ObjectEmitter
-from trimtab.engine.expression import Expr
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import (
-    END,
-    ERROR_SKIP_FIRST,
-    ERROR_SKIP_MISSING,
-    ERROR_THREADS,
     FIXED,
-    KIND_MATCH,
-    KIND_UNMATCHED,
-    NO_WATERMARK,
-    NODE,
-    PARAMETERS,
-    RESULTS,
-    START,
     Generated,
     report_fields,
     slot_registers,
     traits_of,
 )
-from trimtab.engine.program import DONE, Position, Program
+from trimtab.engine.program import Program
 from trimtab.engine.query import MatchQuery, Rows, SkipPastLast, SkipTo
-from trimtab.engine.registers import Bank, Layout, Register, RowRef, bank
+from trimtab.engine.registers import Layout, Register, RowRef
 
 FRESH = Thread(fresh=True)
 
@@ -211,4 +199,3 @@ class KernelWriter:
     def owidth(self) -> int:
         """The Python values of a thread."""
         return len(self.layout.objects)
-

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ import pyarrow as pa
 
 from trimtab.engine.aggregates import aggregate
 from trimtab.engine.binding import BoolArray, Int64Array, numbers
-from trimtab.engine.emit_numeric import form_of
 from trimtab.engine.expression import (
     HERE,
     Aggregate,
@@ -223,9 +223,7 @@ class PathSlots:
         return pa.array(values, type_)
 
 
-def running(
-    function: str, values: npt.NDArray[np.generic], known: BoolArray, owner: Int64Array
-) -> npt.NDArray[np.generic]:
+def running(function: str, values: npt.NDArray[Any], known: BoolArray, owner: Int64Array) -> npt.NDArray[Any]:
     """Running sum, minimum or maximum over the steps of each owner, unknown values left out.
 
     Floats are added one after another from the first step of the owner, so that cutting a stream differently can't
@@ -234,7 +232,7 @@ def running(
     if len(values) >= LARGE:
         from trimtab.engine.scanning import scan
 
-        found: npt.NDArray[np.generic] = scan(FUNCTIONS.index(function), values, known, owner)
+        found: npt.NDArray[Any] = scan(FUNCTIONS.index(function), values, known, owner)
         return found
     out = np.zeros_like(values)
     state: int | float = 0
@@ -257,5 +255,3 @@ def running(
 LARGE = 5_000
 """From here the compiled scan is worth loading."""
 FUNCTIONS = ("sum", "avg", "min", "max")
-
-__all__ = ["PathSlots", "Paths", "Points", "Scalar", "form_of", "running"]

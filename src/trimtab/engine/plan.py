@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.engine.emit import NotCompilable, walk
-from trimtab.engine.emit_numeric import check_foldable, fold_kind, form_of
+from trimtab.engine.emit_numeric import check_foldable, fold_kind
 from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue
+from trimtab.engine.lowered import form_of
 from trimtab.engine.query import MatchQuery, Rows
 from trimtab.engine.registers import (
     Bank,

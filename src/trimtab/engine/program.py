@@ -9,7 +9,7 @@ position and its registers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -149,7 +149,7 @@ class _Builder:
         self.matches = 0
         self.loops = 0
 
-    def build(self, tree: Pattern, then: _Node, excluded: bool) -> _Node:
+    def build(self, tree: Pattern, then: _Node, excluded: bool) -> _Node:  # noqa: C901 - one case per kind of tree
         match tree:
             case Label(index):
                 self.matches += 1
@@ -312,7 +312,9 @@ def _without_dead_ends(program: Program) -> Program:
     )
 
 
-def _closure(entry: _Node, number, *, before_first_row: bool) -> tuple[Step, ...]:  # type: ignore[no-untyped-def]
+def _closure(  # noqa: C901 - one case per kind of node
+    entry: _Node, number: Callable[[_Node], int], *, before_first_row: bool
+) -> tuple[Step, ...]:
     """All steps from a place between two rows, best first.
 
     Walks depth first in order of preference. `fresh` holds the loops whose current iteration has consumed no row

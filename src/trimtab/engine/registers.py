@@ -164,7 +164,7 @@ def label_place(place: Place) -> Place | None:
     return place
 
 
-def folds(aggregate: Aggregate, kind: str) -> tuple[Fold, ...]:
+def folds(aggregate: Aggregate, kind: str) -> tuple[Fold, ...]:  # noqa: C901 - one case per function
     """The accumulators that an aggregate needs; `kind` is that of its (first) argument, `i` or `f`."""
     labels, args = aggregate.labels, aggregate.args
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ class Records:
         """An integer of every match by its name."""
         return self.ints[:, self.fields.index(name)]
 
-    def register(self, register: Register) -> npt.NDArray[np.generic]:
+    def register(self, register: Register) -> npt.NDArray[Any]:
         """A register's value in every match."""
         if bank(register) is Bank.FLOAT:
             return self.floats[:, self.float_fields.index(register)]
@@ -109,7 +110,7 @@ def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array
             fewer = 1 if slot.function.endswith("samp") else 0
             few = parts[0] <= fewer
             with np.errstate(divide="ignore", invalid="ignore"):
-                spread = parts[2] / (parts[0] - fewer)  # type: ignore[operator]
+                spread = parts[2] / (parts[0] - fewer)
                 found = np.sqrt(spread) if slot.function.startswith("stddev") else spread
             return pa.array(found, pa.float64(), mask=few)
         case "bool_and" | "bool_or":
@@ -123,13 +124,13 @@ def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array
             return found if found.type == slot.type else found.cast(slot.type)
 
 
-def _sum(sums: npt.NDArray[np.generic], none: BoolArray, type_: pa.DataType) -> pa.Array:
+def _sum(sums: npt.NDArray[Any], none: BoolArray, type_: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(type_):
         return decimals(sums.astype(np.int64), none if none.any() else None, type_)
     return pa.array(sums, mask=none).cast(type_)
 
 
-def average(sums: npt.NDArray[np.generic], counts: npt.NDArray[np.generic], slot: Aggregate) -> pa.Array:
+def average(sums: npt.NDArray[Any], counts: npt.NDArray[Any], slot: Aggregate) -> pa.Array:
     """Sums over counts: floats, or decimals rounded half up to the type's scale."""
     none = np.asarray(counts == 0)
     if not pa.types.is_decimal(slot.type):

@@ -12,7 +12,12 @@ from trimtab.engine.pattern import Anchor
 from trimtab.engine.program import Step
 from trimtab.engine.registers import Bank, bank
 
-WHEN = {frozenset[Anchor](): 0, frozenset({Anchor.START}): 1, frozenset({Anchor.END}): 2, frozenset({Anchor.TIMEOUT}): 3}
+WHEN = {
+    frozenset[Anchor](): 0,
+    frozenset({Anchor.START}): 1,
+    frozenset({Anchor.END}): 2,
+    frozenset({Anchor.TIMEOUT}): 3,
+}
 """Numbers for the anchors of a step. Both END and TIMEOUT: END says it all, since the end closes everything."""
 WAITS, MAY_END, STAMPED = 1, 2, 4
 

@@ -82,7 +82,7 @@ paths                 |            krow[j] = nrow[base + j]; kpos[j] = npos[base
                       |        broken = False; s0 = i
 unmatched             |        front = fronts[k]
                       |        while True:
-                      |            over = i >= last  # whether the rows at hand are used up, so that only time can decide
+                      |            over = i >= last  # the rows at hand are used up: only time can decide now
                       |            if over:
                       |                if broken or error != 0 or n == 0 or (closing == 0 and NOT_TIMED):
                       |                    break
@@ -107,7 +107,7 @@ paths                 |                kpar = grow_ints(kpar, kcap, nn)
 sequential            |                if n == 0:
 sequential            |                    s0 = i
 timed                 |                now = times[i]
-                      |                # An attempt starts on the row, last in preference: a thread before all positions.
+                      |                # An attempt starts on the row, last in preference: before any position.
 !sequential           |                total = n + 1
 sequential            |                total = n + 1 if n == 0 else n
                       |                b = n * W; bf = n * F; bo = n * O
@@ -134,7 +134,7 @@ timed                 |                    late = closing != 0 or watermark >= t
                       |                        for e in range(step_from[p], step_from[p + 1]):
                       |                            if step_to[e] == DONE:
                       |                                if step_when[e] == 2 and closing == 0:
-                      |                                    waits = True  # too late for a row, but the input may end here
+                      |                                    waits = True  # too late for a row; the input may end
                       |                                else:
                       |                                    ended = True
                       |                                    break
@@ -195,7 +195,7 @@ timed                 |                        continue
                       |                    if flag & STAMPED:
                       |                        seen[q] = stamp
                       |                    elif flag & WAITS:
-                      |                        # A preferred thread that looks the same to what may come makes this one needless.
+                      |                        # Needless if a preferred thread looks the same to what may come.
                       |                        h = q
                       |                        for c in range(icmp_from[q], icmp_from[q + 1]):
                       |                            h = (h * 31 + ni[w + icmp[c]]) & (hcap - 1)
@@ -265,10 +265,12 @@ paths                 |                while node >= 0:
 paths                 |                    length += 1; node = kpar[node]
 paths                 |                if pn + length > pcap:
 paths                 |                    pcap = 2 * (pn + length)
-paths                 |                    pathrow = grow_ints(pathrow, pcap, pn); pathpos = grow_ints(pathpos, pcap, pn)
+paths                 |                    pathrow = grow_ints(pathrow, pcap, pn)
+paths                 |                    pathpos = grow_ints(pathpos, pcap, pn)
 paths                 |                node = ci[g + NODE]; at = pn + length
 paths                 |                while node >= 0:
-paths                 |                    at -= 1; pathrow[at] = krow[node]; pathpos[at] = kpos[node]; node = kpar[node]
+paths                 |                    at -= 1; pathrow[at] = krow[node]; pathpos[at] = kpos[node]
+paths                 |                    node = kpar[node]
 paths                 |                pn += length
                       |                RESERVE
                       |                o = on * N

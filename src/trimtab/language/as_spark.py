@@ -21,12 +21,16 @@ _CASTS = frozenset({"TINYINT", "SMALLINT", "BIGINT", "FLOAT", "BOOLEAN"})
 _ZERO = exp.Literal.number(0)
 
 
-def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one case per difference
     """The node itself, or a new one that means in DuckDB what the node means in Spark.
 
     Operands are done already; `type_of` knows the columns.
     """
     match node:
+        case exp.Mod() if not (isinstance(node.expression, exp.Literal) and node.expression.name.strip("0.")):
+            # DuckDB makes NaN of a float's remainder by zero.
+            divisor = exp.Nullif(this=exp.Paren(this=node.expression.copy()), expression=_ZERO.copy())
+            return exp.Mod(this=node.this.copy(), expression=divisor)
         case exp.IntDiv():
             # DuckDB's // keeps the fraction of anything but integers.
             return exp.cast(_call("TRUNC", node), "bigint")

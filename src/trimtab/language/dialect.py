@@ -102,7 +102,12 @@ class TrimtabParser(SparkParser):
         first = self._curr
         if self._in_match and first.text.upper() in PLAIN_CALLS:
             anonymous = True
-        found = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        try:
+            found = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            # sqlglot's builders count on the number of arguments that they are made for.
+            self.raise_error(f"These are not the arguments of {first.text.upper()}", first)
+            return None
         if found is not None:
             # sqlglot marks the name only; errors underline the whole call.
             found.update_positions(first)

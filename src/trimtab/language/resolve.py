@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 from sqlglot import exp
 
 from trimtab.engine.expression import HERE, Aggregate, MatchNumber, Place, Side
+from trimtab.errors import QueryError
 from trimtab.language.context import Context
 from trimtab.language.dialect import Framed
 from trimtab.language.mistakes import did_you_mean, placed
@@ -135,9 +136,12 @@ class Resolver:
         inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
         name = call_name(inner)
         if name not in LOGICAL and name not in AGGREGATE_NAMES:
-            message = f"{node.args['kind']} goes with FIRST, LAST or an aggregate"
-            raise self.context.error("query.nested", message, node, "as in FINAL LAST(A.price)")
+            raise self._misplaced_frame(node)
         return self._resolve(node.this, node)
+
+    def _misplaced_frame(self, node: Framed) -> QueryError:
+        message = f"{node.args['kind']} goes with FIRST, LAST or an aggregate"
+        return self.context.error("query.nested", message, node, "as in FINAL LAST(A.price)")
 
     def _navigation(self, node: exp.Expr, name: str, final: bool) -> exp.Expr:
         self._count_args(node, 1, 2)
@@ -273,6 +277,8 @@ class Resolver:
         return self.scope.variable(argument.this)
 
     def _check(self, node: exp.Expr) -> None:
+        if isinstance(node, Framed):
+            raise self._misplaced_frame(node)
         if isinstance(node, exp.AggFunc):
             known = sorted({name.lower() for name in AGGREGATE_NAMES})
             message = f"{node.sql_name().lower()} is not an aggregate that a pattern can compute"

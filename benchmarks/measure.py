@@ -1,0 +1,65 @@
+"""Taking times: repeated, and interleaved with what they are compared to, so that a busy machine slows both."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+Task = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The times of one thing, a round each, and the rows that it went through in each."""
+
+    seconds: tuple[float, ...]
+    rows: int
+
+    @property
+    def median_s(self) -> float:
+        """The time in the middle."""
+        return statistics.median(self.seconds)
+
+
+def interleaved(tasks: Mapping[str, Task], *, rows: int, rounds: int) -> dict[str, Timing]:
+    """Run the tasks one after another, `rounds` times over, and give the times of each."""
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            seconds[name].append(seconds_of(task))
+    return {name: Timing(tuple(times), rows) for name, times in seconds.items()}
+
+
+def repeated(task: Task, *, rows: int, rounds: int) -> Timing:
+    """The times of one task."""
+    return interleaved({"": task}, rows=rows, rounds=rounds)[""]
+
+
+def seconds_of(task: Task) -> float:
+    """How long the task takes once."""
+    gc.collect()
+    began = time.perf_counter()
+    kept = task()
+    ended = time.perf_counter()
+    del kept  # only now: freeing the answer is not part of making it
+    return ended - began
+
+
+def use_one_core() -> str:
+    """Keep this process on one core, with its libraries at one thread; says how that was done."""
+    from trimtab.language.duck import connection
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    connection().execute("SET threads=1")
+    how = "pyarrow and DuckDB at one thread; trimtab, NumPy's part in it and one bytewax worker have one by nature"
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        how = f"the process is pinned to one core; {how}"
+    return how

@@ -1,0 +1,278 @@
+"""One plain pattern, the V-shape: the generated kernel beside a loop written by hand, and evaluate beside bytewax.
+
+Everything that is timed finds the same matches, and that is checked before any time is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import trimtab
+from benchmarks import measure
+from benchmarks.results import Bar, Result, Side, Table, milliseconds, rate, ratio, seconds
+from benchmarks.workloads import ticks
+from trimtab.engine import kernels, reference
+from trimtab.engine.operator import Moment
+from trimtab.engine.plan import PARAMETERS
+from trimtab.language.compile import compile_query
+from trimtab.language.running import operator_of
+
+SQL = """\
+SELECT * FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY key ORDER BY ts
+  MEASURES S.price AS top, LAST(D.price) AS bottom, U.price AS back, U.ts AS ts
+  ONE ROW PER MATCH
+  PATTERN (S D+ U)
+  DEFINE D AS D.price < LAST(D.price, 1) OR (LAST(D.price, 1) IS NULL AND D.price < S.price),
+         U AS U.price > LAST(D.price)
+)"""
+
+KERNEL_LIMIT = 2.0
+BYTEWAX_LIMIT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much to do."""
+
+    rows: int
+    keys: int
+    bytewax_rows: int
+    reference_rows: int
+    kernel_rounds: int
+    rounds: int
+    first_use_rounds: int
+
+
+FULL = Sizes(4_000_000, 10_000, 300_000, 20_000, 25, 7, 3)
+QUICK = Sizes(400_000, 10_000, 50_000, 5_000, 10, 3, 1)
+TINY = Sizes(3_000, 20, 2_000, 1_000, 1, 1, 0)
+
+
+def run(sizes: Sizes) -> Result:
+    """Measure all of it."""
+    table = ticks(sizes.rows, sizes.keys)
+    kernel = _against_hand_written(table, sizes)
+    peers = _against_bytewax(table.slice(0, sizes.bytewax_rows), sizes)
+    whole = measure.repeated(lambda: _evaluate(table), rows=sizes.rows, rounds=sizes.rounds)
+    slow = _reference(table.slice(0, sizes.reference_rows), sizes)
+    quickest = min((peers["bytewax, by row"], peers["bytewax, by batch"]), key=lambda timing: timing.median_s)
+    ours = peers["evaluate"]
+    kernel_ratio = ratio(kernel["generated"], kernel["hand"])
+    bytewax_ratio = ratio(quickest, ours)
+    few = f"{sizes.bytewax_rows:,} rows"
+    engines = Table(
+        ("engine", "rows", "rows/s", "time of evaluate"),
+        (
+            ("`trimtab.evaluate`, all rows", f"{sizes.rows:,}", rate(whole), ""),
+            ("`trimtab.evaluate`", few, rate(ours), "1"),
+            *(
+                (name, few, rate(timing), ratio(timing, ours))
+                for name, timing in peers.items()
+                if name != "evaluate"
+            ),
+            ("the reference engine", f"{sizes.reference_rows:,} rows", rate(slow), ""),
+        ),
+        "End to end: SQL text and an Arrow table in, an Arrow table out, on one core",
+    )
+    loops = Table(
+        ("loop", "time", "rows/s"),
+        (
+            ("the generated kernel", milliseconds(kernel["generated"]), rate(kernel["generated"])),
+            ("written by hand", milliseconds(kernel["hand"]), rate(kernel["hand"])),
+            ("generated / by hand", kernel_ratio, ""),
+        ),
+        f"The loop alone, over {sizes.rows:,} rows that are in order already",
+    )
+    return Result(
+        "A V-shape",
+        f"{sizes.rows:,} ticks of {sizes.keys:,} keys with Zipf(1.0) shares:\n\n```sql\n{SQL}\n```",
+        (loops, engines, *_first_use(sizes)),
+        (
+            Bar("the generated kernel takes at most 2x the loop by hand", kernel_ratio, Side.AT_MOST, KERNEL_LIMIT),
+            Bar(
+                "evaluate does at least 10x the rows of bytewax (its faster form), a core each",
+                bytewax_ratio,
+                Side.AT_LEAST,
+                BYTEWAX_LIMIT,
+            ),
+        ),
+        (
+            "The loop by hand makes its own output arrays, as the kernel does, and finds the same matches.",
+            "bytewax runs one worker in this process, without recovery, from a list of Python values that is made"
+            " beforehand, into a list. It keeps its state between batches and could run on many workers; evaluate"
+            " reads a whole table. The numbers compare the work per row, and not the two systems.",
+            "The reference engine is the specification: plain Python, backtracking, never meant to be fast.",
+        ),
+    )
+
+
+def _evaluate(table: pa.Table) -> pa.Table:
+    return trimtab.evaluate(SQL, {"ticks": table})
+
+
+# The loop alone ----------------------------------------------------------------------------------
+
+
+def _against_hand_written(table: pa.Table, sizes: Sizes) -> dict[str, measure.Timing]:
+    from benchmarks.hand_written import find_v_shapes
+
+    kernel, arguments, found = kernel_call(table)
+    named = dict(zip(PARAMETERS.split(", "), arguments, strict=False))
+    begins, ends, prices = named["first"], named["stop"], arguments[-2]
+    order = by_first_appearance(table["key"].to_numpy())
+    assert np.array_equal(prices, table["price"].to_numpy()[order])
+    tops, bottoms, backs = find_v_shapes(begins, ends, prices)
+    expected = pa.table(
+        {
+            "top": prices[tops],
+            "bottom": prices[bottoms],
+            "back": prices[backs],
+            "ts": table["ts"].take(pa.array(order[backs])),
+        }
+    )
+    assert expected.num_rows > 0
+    assert expected.sort_by("ts").equals(found.sort_by("ts"))
+    return measure.interleaved(
+        {"generated": lambda: kernel(*arguments), "hand": lambda: find_v_shapes(begins, ends, prices)},
+        rows=sizes.rows,
+        rounds=sizes.kernel_rounds,
+    )
+
+
+def kernel_call(table: pa.Table) -> tuple[Any, tuple[Any, ...], pa.Table]:
+    """The kernel as machine code, the arguments that the query calls it with, and the matches found by it."""
+    query = compile_query(SQL, {"ticks": table.schema})
+    calls: list[tuple[Any, tuple[Any, ...]]] = []
+    load = kernels.load
+
+    def listening(source: str, _rows: int) -> tuple[Any, bool]:
+        kernel = kernels.compiled(source)
+
+        def noted(*arguments: Any) -> Any:
+            calls.append((kernel, arguments))
+            return kernel(*arguments)
+
+        return noted, True
+
+    kernels.load = listening
+    try:
+        output, _ = operator_of(query).advance(query.intake.run(table), {}, Moment(closing=True))
+    finally:
+        kernels.load = load
+    ((kernel, arguments),) = calls
+    return kernel, arguments, query.finish.run(output).select(["top", "bottom", "back", "ts"])
+
+
+def by_first_appearance(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The rows key by key, keys in the order in which they come.
+
+    >>> by_first_appearance(np.array([7, 3, 7, 3])).tolist()
+    [0, 2, 1, 3]
+    """
+    _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+    return np.argsort(first[codes], kind="stable")
+
+
+# Other engines -----------------------------------------------------------------------------------
+
+
+def _against_bytewax(table: pa.Table, sizes: Sizes) -> dict[str, measure.Timing]:
+    from benchmarks import bytewax_peer
+
+    rows = bytewax_peer.rows_of(table)
+    ours = _as_found(_evaluate(table))
+    assert ours
+    assert sorted(bytewax_peer.by_row(rows)) == ours
+    assert sorted(bytewax_peer.by_batch(rows)) == ours
+    _evaluate(table)  # the kernel is machine code in this process from here on, whatever the number of rows
+    return measure.interleaved(
+        {
+            "evaluate": lambda: _evaluate(table),
+            "bytewax, by row": lambda: bytewax_peer.by_row(rows),
+            "bytewax, by batch": lambda: bytewax_peer.by_batch(rows),
+        },
+        rows=table.num_rows,
+        rounds=sizes.rounds,
+    )
+
+
+def _as_found(matches: pa.Table) -> list[tuple[str, tuple[Any, ...]]]:
+    """Matches as bytewax gives them, sorted."""
+    keys = [str(key) for key in matches["key"].to_pylist()]
+    plain = matches.set_column(matches.column_names.index("ts"), "ts", matches["ts"].cast(pa.int64()))
+    values = (plain[name].to_pylist() for name in ("top", "bottom", "back", "ts"))
+    return sorted(zip(keys, zip(*values, strict=True), strict=True))
+
+
+def _reference(table: pa.Table, sizes: Sizes) -> measure.Timing:
+    query = compile_query(SQL, {"ticks": table.schema})
+    rows = query.intake.run(table)
+
+    def matched() -> pa.Table:
+        assert query.operator is not None
+        return query.finish.run(reference.match_rows(query.operator, rows))
+
+    assert matched().sort_by("ts").equals(_evaluate(table).sort_by("ts"))
+    return measure.repeated(matched, rows=table.num_rows, rounds=min(3, sizes.rounds))
+
+
+# First use ---------------------------------------------------------------------------------------
+
+_SCRIPT = """
+import json, sys, time
+began = time.perf_counter()
+import trimtab
+imported = time.perf_counter()
+from benchmarks.measure import use_one_core
+from benchmarks.vshape import SQL
+from benchmarks.workloads import ticks
+use_one_core()
+table = ticks(int(sys.argv[1]), int(sys.argv[2]))
+times = [imported - began]
+for _ in range(2):
+    began = time.perf_counter()
+    trimtab.evaluate(SQL, {"ticks": table})
+    times.append(time.perf_counter() - began)
+print(json.dumps(times))
+"""
+_FIRST_ROWS = 100_000
+
+
+def _first_use(sizes: Sizes) -> tuple[Table, ...]:
+    """How long a process waits for its first answer, with nothing compiled and with kernels on disk."""
+    times: dict[str, list[float]] = {}
+    for _ in range(sizes.first_use_rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            for cache in ("nothing on disk", "kernel on disk"):
+                imported, first, second = _in_new_process(folder, sizes.keys)
+                times.setdefault("import trimtab", []).append(imported)
+                times.setdefault(f"first evaluate, {cache}", []).append(first)
+                times.setdefault("second evaluate", []).append(second)
+    if not times:
+        return ()
+    return (
+        Table(
+            ("step", "time"),
+            tuple((name, seconds(measure.Timing(tuple(values), _FIRST_ROWS))) for name, values in times.items()),
+            f"First use: a new process, {_FIRST_ROWS:,} rows",
+        ),
+    )
+
+
+def _in_new_process(folder: str, keys: int) -> list[float]:
+    environment = {**os.environ, "TRIMTAB_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
+    command = [sys.executable, "-c", _SCRIPT, str(_FIRST_ROWS), str(keys)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    times: list[float] = json.loads(done.stdout)
+    return times

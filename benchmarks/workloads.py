@@ -1,0 +1,45 @@
+"""Seeded inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+VENUES = ("ARCX", "BATS", "EDGX", "IEXG", "XNAS", "XNYS")
+KINDS = ("order", "change", "cancel", "payment")
+
+
+def ticks(rows: int, keys: int, *, seed: int = 1) -> pa.Table:
+    """`key`, `ts` and `price`, in order of time; keys have Zipf(1.0) shares, prices have cents.
+
+    >>> ticks(2, 10).schema.names
+    ['key', 'ts', 'price']
+    """
+    dice = np.random.default_rng(seed)
+    walk = np.cumsum(dice.standard_normal(rows)) * 0.01
+    return pa.table(
+        {
+            "key": _zipf(rows, keys, dice),
+            "ts": pa.array(np.arange(rows) * 1000, pa.timestamp("us")),
+            "price": np.round(100 + walk + dice.standard_normal(rows), 2),
+        }
+    )
+
+
+def trades(rows: int, keys: int, *, seed: int = 1) -> pa.Table:
+    """Ticks a millisecond apart, with a `size`, a `venue` and the `kind` of event beside the price."""
+    dice = np.random.default_rng(seed + 1)
+    venues = pa.DictionaryArray.from_arrays(dice.integers(0, len(VENUES), rows), pa.array(VENUES))
+    kinds = pa.DictionaryArray.from_arrays(dice.choice(len(KINDS), rows, p=(0.3, 0.3, 0.1, 0.3)), pa.array(KINDS))
+    return (
+        ticks(rows, keys, seed=seed)
+        .append_column("size", pa.array(100 * dice.geometric(0.4, rows)))
+        .append_column("venue", venues.dictionary_decode())
+        .append_column("kind", kinds.dictionary_decode())
+    )
+
+
+def _zipf(rows: int, keys: int, dice: np.random.Generator) -> npt.NDArray[np.int64]:
+    shares = 1 / np.arange(1, keys + 1)
+    return dice.choice(keys, rows, p=shares / shares.sum())
