@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columnar import MAX_THREADS
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
@@ -29,6 +30,7 @@ def evaluate(
     event_time: str | None = None,
     delay: str | datetime.timedelta | None = None,
     fold_labels: bool = True,
+    max_threads: int = MAX_THREADS,
 ) -> pa.Table:
     """Run a query over tables and return its rows.
 
@@ -40,6 +42,7 @@ def evaluate(
             come, and rows older than the watermark when their batch starts are late and dropped.
         delay: How late rows may be, such as "2 seconds"; by default not at all.
         fold_labels: Whether CLASSIFIER() gives unquoted labels in upper case, as the standard has it.
+        max_threads: How many partial matches a key may have under way at once; more is a `ThreadLimitError`.
 
     The end of the input closes what is open.
 
@@ -73,7 +76,7 @@ def evaluate(
     if query.operator is None:
         return query.finish.run(rows)
     times = None if event_time is None else _event_times(table, event_time)
-    outputs = _batches(query, operator_of(query), rows, edges, times, delay_us)
+    outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, delay_us)
     return query.finish.run(outputs)
 
 

@@ -1,0 +1,106 @@
+"""Patterns on which backtracking takes exponential or quadratic time: ours has to grow with the rows and no faster.
+
+One key, where every row may be every label. In half of the cases the last label never holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import trimtab
+from benchmarks import measure
+from benchmarks.results import Cell, Result, Table, milliseconds, ratio
+
+PATTERNS = (
+    "(A | B)* C",
+    "(A+)+ B",
+    " ".join(["A?"] * 20) + " B",
+    "(A* B*)* C",
+    "PERMUTE(A, B, C, D, E, F)",
+)
+_LABELS = "ABCDEF"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much to do; the last number of rows is compared with `compared`."""
+
+    rows: tuple[int, ...]
+    compared: int
+    rounds: int
+
+
+FULL = Sizes((25_000, 50_000, 100_000, 200_000), 50_000, 5)
+QUICK = Sizes((50_000, 200_000), 50_000, 2)
+TINY = Sizes((50, 200), 50, 1)
+
+
+def run(sizes: Sizes) -> Result:
+    """Measure each pattern on each number of rows."""
+    tables = tuple(
+        Table(
+            (
+                "pattern", *(f"{rows:,} rows" for rows in sizes.rows),
+                f"time({sizes.rows[-1]:,}) / time({sizes.compared:,})",
+            ),
+            tuple(_row(pattern, shown, never, sizes) for never in (False, True) for pattern in PATTERNS),
+            shown,
+        )
+        for shown in ("ONE ROW PER MATCH", "ALL ROWS PER MATCH")
+    )  # fmt: skip
+    growth = sizes.rows[-1] // sizes.compared
+    return Result(
+        "Patterns that blow up elsewhere",
+        "One key, and every row may be every label. `Z` in place of the last label is one that never holds. Times are"
+        " of `trimtab.evaluate`, all of it; its fixed part is not taken off.",
+        tables,
+        notes=(
+            f"{growth} is linear; less is the fixed part of a call.",
+            "Where `Z` never holds no match is found, and every start stays open as long as the pattern allows.",
+        ),
+    )
+
+
+def query(pattern: str, shown: str, *, never: bool) -> str:
+    """The query; `never` puts a label that never holds in place of the last one.
+
+    >>> query("(A+)+ B", "ONE ROW PER MATCH", never=True).split("PATTERN ")[1]
+    '((A+)+ Z) DEFINE A AS x > 0, Z AS x > 1)'
+    """
+    used = [label for label in _LABELS if label in pattern.replace("PERMUTE", "")]
+    conditions = dict.fromkeys(used, "x > 0")
+    if never:
+        pattern = f"{'Z'.join(pattern.rsplit(used[-1], 1))}"
+        del conditions[used[-1]]
+        conditions["Z"] = "x > 1"
+    define = ", ".join(f"{label} AS {condition}" for label, condition in conditions.items())
+    return (
+        f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES COUNT(*) AS n, LAST(ts) AS last {shown}"
+        f" PATTERN ({pattern}) DEFINE {define})"
+    )
+
+
+def rows_of(count: int) -> pa.Table:
+    """As many rows, all alike."""
+    return pa.table({"ts": np.arange(count), "x": np.ones(count, np.int64)})
+
+
+def _row(pattern: str, shown: str, never: bool, sizes: Sizes) -> tuple[Cell, ...]:
+    sql = query(pattern, shown, never=never)
+    inputs = {rows: rows_of(rows) for rows in sizes.rows}
+    # The most rows first: from then on the kernel is machine code for the fewest too.
+    trimtab.evaluate(sql, {"t": inputs[sizes.rows[-1]]})
+    # By the number of rows, whose times are then not compared over minutes but over seconds.
+    timings = {
+        rows: measure.repeated(lambda table=table: trimtab.evaluate(sql, {"t": table}), rows=rows, rounds=sizes.rounds)  # type: ignore[misc]
+        for rows, table in inputs.items()
+    }
+    written = sql.partition("PATTERN (")[2].partition(") DEFINE")[0].replace(" ".join(["A?"] * 20), "A? A? ... (20)")
+    return (
+        f"`{written}`",
+        *(milliseconds(timing) for timing in timings.values()),
+        ratio(timings[sizes.rows[-1]], timings[sizes.compared]),
+    )
