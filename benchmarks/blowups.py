@@ -6,6 +6,7 @@ One key, where every row may be every label. In half of the cases the last label
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +74,7 @@ def query(pattern: str, shown: str, *, never: bool) -> str:
     used = [label for label in _LABELS if label in pattern.replace("PERMUTE", "")]
     conditions = dict.fromkeys(used, "x > 0")
     if never:
-        pattern = f"{'Z'.join(pattern.rsplit(used[-1], 1))}"
+        pattern = "Z".join(pattern.rsplit(used[-1], 1))
         del conditions[used[-1]]
         conditions["Z"] = "x > 1"
     define = ", ".join(f"{label} AS {condition}" for label, condition in conditions.items())
@@ -93,14 +94,14 @@ def _row(pattern: str, shown: str, never: bool, sizes: Sizes) -> tuple[Cell, ...
     inputs = {rows: rows_of(rows) for rows in sizes.rows}
     # The most rows first: from then on the kernel is machine code for the fewest too.
     trimtab.evaluate(sql, {"t": inputs[sizes.rows[-1]]})
-    # By the number of rows, whose times are then not compared over minutes but over seconds.
-    timings = {
-        rows: measure.repeated(lambda table=table: trimtab.evaluate(sql, {"t": table}), rows=rows, rounds=sizes.rounds)  # type: ignore[misc]
-        for rows, table in inputs.items()
-    }
+    timings = measure.interleaved(
+        {f"{rows}": partial(trimtab.evaluate, sql, {"t": table}) for rows, table in inputs.items()},
+        rows=sizes.rows[-1],
+        rounds=sizes.rounds,
+    )
     written = sql.partition("PATTERN (")[2].partition(") DEFINE")[0].replace(" ".join(["A?"] * 20), "A? A? ... (20)")
     return (
         f"`{written}`",
         *(milliseconds(timing) for timing in timings.values()),
-        ratio(timings[sizes.rows[-1]], timings[sizes.compared]),
+        ratio(timings[f"{sizes.rows[-1]}"], timings[f"{sizes.compared}"]),
     )

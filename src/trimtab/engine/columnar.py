@@ -216,7 +216,10 @@ class Matcher:
         for name in generated.columns:
             bound = ranked[name] if name in ranked else numbers(table.column(name))
             nulls = np.zeros(1, np.bool_) if bound.nulls is None else bound.nulls[order]
-            columns.append((bound.values[order], nulls))
+            # What stands behind a null may be computed with before it is thrown away, and where there is no row the
+            # kernel reads at -1 or OUTSIDE, which is -2: that has to be somewhere.
+            values = bound.values[order] if len(order) != 1 else np.repeat(bound.values[order], 2)
+            columns.append((values, nulls))
         return columns, constants
 
     def _run(
