@@ -102,3 +102,30 @@ class ThreadLimitError(TrimtabError):
             f"error[{self.code}]: {self.breaches} key(s) went past {self.limit} live partial matches, first {self.key}"
             "\n  hint: bound the pattern with WITHIN or {n,m}, use AFTER MATCH SKIP PAST LAST ROW, or raise max_threads"
         )
+
+
+class OperatorError(TrimtabError):
+    """A user's own operator failed, gave something else than it declares, or is not what one has to be.
+
+    `method` and `key` say where: in which call, for which key. An exception of the user's code is the cause.
+
+    What to do: the message names the call; run the same rows of that key through the logic by hand.
+
+    >>> print(OperatorError("operator.failed", "overheating", "KeyError: 'ts'", "", "on_rows", "sensor = 'a'"))
+    error[operator.failed]: overheating: on_rows for sensor = 'a': KeyError: 'ts'
+    """
+
+    code = "operator"
+
+    def __init__(
+        self, code: str, operator: str, message: str, hint: str = "", method: str = "", key: str = ""
+    ) -> None:
+        super().__init__(code, operator, message, hint, method, key)
+        self.code, self.operator, self.message, self.hint = code, operator, message, hint
+        self.method, self.key = method, key
+
+    def __str__(self) -> str:
+        """Which operator, which call, which key, what happened, what to do."""
+        call = f"{self.method} for {self.key}" if self.method and self.key else self.method
+        text = ": ".join(part for part in (self.operator, call, self.message) if part)
+        return f"error[{self.code}]: {text}" + (f"\n  hint: {self.hint}" if self.hint else "")

@@ -191,22 +191,11 @@ class Matcher:
 
     @cached_property
     def _float_columns(self) -> tuple[str, ...]:
-        return tuple(
-            s
-            for c in self.query.conditions
-            if c is not None
-            for e in walk(c)
-            if isinstance(e, RowValue)
-            for s in e.sources
-            if isinstance(s, str)
-        ) + tuple(
-            s
-            for slot in self.query.slots
-            for e in walk(slot)
-            if isinstance(e, RowValue)
-            for s in e.sources
-            if isinstance(s, str)
-        )
+        """The columns whose values are compared, added up or shown: where NaN matters."""
+        exprs = [e for c in self.query.conditions if c is not None for e in walk(c)]
+        exprs += [e for s in self.query.slots for e in walk(s)]
+        names = (s for e in exprs if isinstance(e, RowValue) for s in e.sources if isinstance(s, str))
+        return tuple(dict.fromkeys(names))
 
     def _numbers(self, generated: Generated, rowset: Rowset) -> tuple[list[tuple[Any, Any]], Any]:
         table, order = rowset.table, rowset.order
@@ -281,7 +270,7 @@ class Matcher:
         reader = RowReader(rowset.table, rowset.order)
         if len(rowset.lo) > 1 and len(records.ints):
             # Matches leave in the order in which they end, over all keys.
-            ended = rowset.arrival_rank[rowset.order[records.last]]
+            ended = rowset.rank[rowset.order[records.last]]
             records = records.reordered(np.argsort(ended, kind="stable"))
         if not generated.paths:
             names = [reader.column(c, records.start) for c in self.query.keep]

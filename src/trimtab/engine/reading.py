@@ -21,6 +21,8 @@ class RowReader:
 
     def rows(self, positions: Int64Array) -> Int64Array:
         """Positions as rows of the table; negative stays negative."""
+        if len(positions) and positions.min() >= 0:
+            return self.order[positions]
         if not len(self.order):
             return np.full(len(positions), -1)
         return np.where(positions < 0, -1, self.order[np.clip(positions, 0, None)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,30 @@ class Rowset:
 
     table: pa.Table
     order: Int64Array  # row of the table at each position
-    arrival_rank: Int64Array  # where each row of the table stands in time order, over all keys
+    sequence: Int64Array  # rows of the table in time order, over all keys
     lo: Int64Array  # per key: its first row (kept ones included)
     first: Int64Array  # its first row that was not processed
     ready: Int64Array  # behind its last row whose place in time order is certain
     hi: Int64Array  # behind its last row
-    codes: Int64Array  # the key of each position
-    keys: pa.Table  # the partition columns of each key
+    key_of_row: Int64Array  # the key of each row of the table
+    key_rows: tuple[pa.Table, Int64Array]  # rows with the partition columns, and the key of each
+
+    @cached_property
+    def codes(self) -> Int64Array:
+        """The key of each position."""
+        return self.key_of_row[self.order]
+
+    @cached_property
+    def rank(self) -> Int64Array:
+        """Where each row of the table stands in time order, over all keys."""
+        rank = np.empty(len(self.sequence), np.int64)
+        rank[self.sequence] = np.arange(len(self.sequence))
+        return rank
+
+    @cached_property
+    def keys(self) -> pa.Table:
+        """The partition columns of each key."""
+        return _first_of_each(*self.key_rows, len(self.lo))
 
 
 def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:
@@ -57,8 +75,6 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     sequence = np.concatenate([context, waiting]) if len(context) else waiting
     grouped = by_key(key[sequence], count) if count > 1 else None
     positions = sequence if grouped is None else sequence[grouped]
-    arrival_rank = np.empty(table.num_rows, np.int64)
-    arrival_rank[sequence] = np.arange(table.num_rows)
     sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
     hi = np.cumsum(sizes)
     lo = hi - sizes
@@ -70,8 +86,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
         certain = np.ones(table.num_rows, np.bool_)
         certain[waiting] = times[waiting] < moment.watermark_us
         ready = lo + (np.bincount(key[certain], minlength=count) if count else 0)
-    key_table = _first_of_each(new_keys, codes, count)
-    return Rowset(table, positions, arrival_rank, lo, first, ready, hi, key[positions], key_table)
+    return Rowset(table, positions, sequence, lo, first, ready, hi, key, (new_keys, codes))
 
 
 def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:

@@ -1,0 +1,168 @@
+"""A user's own keyed operator: what they write, and the names under which queries find it.
+
+Three parts. The description is a frozen dataclass with the operator's arguments. It opens a logic for a key, which
+sees the key's rows in order. Between batches nothing is left of the logic but its snapshot, from which the description
+opens it again: on another engine, or after a crash.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+import pyarrow as pa
+
+from trimtab.errors import OperatorError
+
+Snapshot = Mapping[str, Any]
+"""A key's state: a plain value for every field of the description's `state`."""
+
+
+class Logic(Protocol):
+    """What an operator does for one key. It may have the methods of `Timed` and `Closing` as well."""
+
+    def on_rows(self, rows: pa.Table) -> pa.Table | None:
+        """Take the key's next rows, at least one, in order; give the rows that are decided by now.
+
+        How many come at once says nothing: the same rows in two calls have to give the same output as in one.
+        """
+        ...
+
+    def snapshot(self) -> Snapshot | None:
+        """All that the key needs to go on; None: the same as a key never seen, so that it can be forgotten."""
+        ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A logic that wants to be called when time has passed, whether rows come or not."""
+
+    def wake_us(self) -> int | None:
+        """The next time to call `on_time` at, in microseconds since the epoch; None: never."""
+        ...
+
+    def on_time(self, wake_us: int) -> pa.Table | None:
+        """The time asked for has come: there are no more rows older than it.
+
+        Rows are handed over many at once, so some may be later already: on_rows has to take a row that isn't older
+        than the time asked for as a sign, too, that it has come.
+        """
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A logic that has something to say when the input ends."""
+
+    def on_close(self) -> pa.Table | None:
+        """There are no more rows at all."""
+        ...
+
+
+class KeyedOperator(ABC):
+    """The description of an operator: subclass it as a frozen dataclass whose fields are the arguments in SQL.
+
+    `output`: the columns that it gives, beside the key. `state`: what a snapshot holds. `columns`: the columns of the
+    input that the logic looks at; None: all of them.
+    """
+
+    output: ClassVar[pa.Schema]
+    state: ClassVar[pa.Schema]
+    columns: ClassVar[tuple[str, ...] | None] = None
+
+    @abstractmethod
+    def open(self, snapshot: Snapshot | None) -> Logic:
+        """The logic of one key, going on from its snapshot, or new."""
+
+    def merge(self, left: Snapshot, right: Snapshot) -> Snapshot:
+        """Two snapshots of one key, whose rows were dealt out to two engines, as one. Optional."""
+        raise NotImplementedError
+
+    @property
+    def merges(self) -> bool:
+        """Whether `merge` is written, so that the rows of a key may be dealt out to several engines."""
+        return type(self).merge is not KeyedOperator.merge
+
+
+Description = TypeVar("Description", bound=KeyedOperator)
+
+_registered: dict[str, type[KeyedOperator]] = {}
+
+
+def operator(name: str) -> Callable[[type[Description]], type[Description]]:
+    """Let queries use a description as a table function: `FROM name(TABLE(t) PARTITION BY k ORDER BY ts, ...)`.
+
+    The same class may be registered again, as a notebook does when a cell runs twice.
+
+    Raises OperatorError: `operator.name` where the name is taken or is none, `operator.description` where the class
+    is not a frozen dataclass with `open`, `output` and `state`.
+    """
+    if not (name.isidentifier() and name.isascii()):
+        raise OperatorError("operator.name", name, "the name of an operator has letters, digits and _ only")
+
+    def register(description: type[Description]) -> type[Description]:
+        _check(name, description)
+        known = _registered.get(name.lower())
+        if known is not None and _origin(known) != _origin(description):
+            taken = f"the name is taken by {known.__module__}.{known.__qualname__}"
+            raise OperatorError("operator.name", name, taken, "choose another one; case makes no difference")
+        _registered[name.lower()] = description
+        return description
+
+    return register
+
+
+def registered(name: str) -> type[KeyedOperator] | None:
+    """The description under a name, in any case."""
+    return _registered.get(name.lower())
+
+
+def registered_names() -> list[str]:
+    """All names, for hints."""
+    return list(_registered)
+
+
+def _origin(description: type) -> tuple[str, str]:
+    return description.__module__, description.__qualname__
+
+
+def _check(name: str, description: type[KeyedOperator]) -> None:
+    problem, hint = _problem(description)
+    if problem:
+        raise OperatorError("operator.description", name, problem, hint)
+
+
+def _problem(description: type[KeyedOperator]) -> tuple[str, str]:
+    """What is wrong with the class, and what to do; empty: nothing."""
+    if not (isinstance(description, type) and issubclass(description, KeyedOperator)):
+        return f"{description!r} is no subclass of trimtab.KeyedOperator", ""
+    parameters = description.__dict__.get("__dataclass_params__")
+    if parameters is None or not parameters.frozen:
+        hint = "write @dataclass(frozen=True) between @trimtab.operator and the class"
+        return f"{description.__name__} is not a frozen dataclass", hint
+    if inspect.isabstract(description):
+        return f"{description.__name__} has no method open", ""
+    for part in ("output", "state"):
+        schema = getattr(description, part, None)
+        if not isinstance(schema, pa.Schema):
+            hint = f'add {part} = pa.schema([("rows", pa.int64())]), without an annotation'
+            return f"{description.__name__}.{part} is not a pyarrow schema", hint
+        if len({each.lower() for each in schema.names}) < len(schema.names):
+            return f"{description.__name__}.{part} has two columns of one name", "names are the same in any case"
+    if not description.output.names:
+        return f"{description.__name__}.output has no columns", "name at least one"
+    if reserved := [each for each in description.output.names if each.startswith("__")]:
+        return f"{description.__name__}.output has a column {reserved[0]}", "names with __ are the engine's"
+    columns = description.columns
+    if columns is not None and not (isinstance(columns, tuple) and columns and all(isinstance(c, str) for c in columns)):
+        return f"{description.__name__}.columns is not a tuple of names", 'write columns = ("ts",), or leave it out'
+    return "", ""
+
+
+def arguments(description: type[KeyedOperator]) -> list[dataclasses.Field[Any]]:
+    """The fields that a query may give."""
+    assert dataclasses.is_dataclass(description)
+    return [field for field in dataclasses.fields(description) if field.init]
