@@ -117,9 +117,7 @@ class OperatorError(TrimtabError):
 
     code = "operator"
 
-    def __init__(
-        self, code: str, operator: str, message: str, hint: str = "", method: str = "", key: str = ""
-    ) -> None:
+    def __init__(self, code: str, operator: str, message: str, hint: str = "", method: str = "", key: str = "") -> None:
         super().__init__(code, operator, message, hint, method, key)
         self.code, self.operator, self.message, self.hint = code, operator, message, hint
         self.method, self.key = method, key

@@ -57,6 +57,8 @@ def evaluate(
     [{'top': 10, 'bottom': 7, 'back': 9}]
     """
     inputs = {name: as_arrow(name, table) for name, table in tables.items()}
+    if event_time is not None and not any(_column(table, event_time) for table in inputs.values()):
+        raise InputError("input.event-time", f"no table has a column {event_time}", "name the column with the times")
     query = compile_query(
         sql,
         {name: table.schema for name, table in inputs.items()},
@@ -133,14 +135,10 @@ def _delay_us(delay: str | datetime.timedelta | None) -> int:
 def _event_times(table: pa.Table, column: str) -> Any:
     from trimtab.engine.binding import times_us
 
-    names = {name.lower(): name for name in table.column_names}
-    if column.lower() not in names:
-        raise InputError(
-            "input.event-time",
-            f"there is no column {column}",
-            f"columns are {', '.join(table.column_names)}",
-        )
-    found = table.column(names[column.lower()])
+    name = _column(table, column)
+    if name is None:
+        raise InputError("input.event-time", f"the table that is read has no column {column}")
+    found = table.column(name)
     if not (pa.types.is_timestamp(found.type) or pa.types.is_date(found.type)):
         raise InputError(
             "input.event-time",
@@ -151,6 +149,11 @@ def _event_times(table: pa.Table, column: str) -> Any:
     if nulls is not None:
         raise InputError("input.null-time", f"column {column} has a null", "filter such rows out first")
     return times
+
+
+def _column(table: pa.Table, name: str) -> str | None:
+    """The column's own spelling: case doesn't matter, as in Spark."""
+    return next((each for each in table.column_names if each.lower() == name.lower()), None)
 
 
 def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:

@@ -157,7 +157,9 @@ def _problem(description: type[KeyedOperator]) -> tuple[str, str]:
     if reserved := [each for each in description.output.names if each.startswith("__")]:
         return f"{description.__name__}.output has a column {reserved[0]}", "names with __ are the engine's"
     columns = description.columns
-    if columns is not None and not (isinstance(columns, tuple) and columns and all(isinstance(c, str) for c in columns)):
+    if columns is not None and not (
+        isinstance(columns, tuple) and columns and all(isinstance(c, str) for c in columns)
+    ):
         return f"{description.__name__}.columns is not a tuple of names", 'write columns = ("ts",), or leave it out'
     return "", ""
 

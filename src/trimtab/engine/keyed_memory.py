@@ -80,9 +80,7 @@ class Memory:
                     "state": self.snapshots,
                 }
             ),
-            "waiting": pa.table(
-                [pa.array(numbers[self.waiting_keys], pa.int64()), *self.waiting.columns], names=names
-            ),
+            "waiting": pa.table([pa.array(numbers[self.waiting_keys], pa.int64()), *self.waiting.columns], names=names),
         }
 
 

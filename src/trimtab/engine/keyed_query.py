@@ -171,7 +171,10 @@ class KeyedQuery:
         return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
 
     def _remember(
-        self, memory: Memory, untouched: np.ndarray[tuple[int], np.dtype[np.bool_]], kept: Sequence[tuple[Visit, Snapshot, int | None]]
+        self,
+        memory: Memory,
+        untouched: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        kept: Sequence[tuple[Visit, Snapshot, int | None]],
     ) -> Memory:
         """The memory with the snapshots of keys that were not called, and the new ones of those that were."""
         new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.description))

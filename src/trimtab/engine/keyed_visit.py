@@ -118,7 +118,9 @@ class Visit:
             message = f"it gave {_article(table)}, and not a pyarrow table or None"
             raise self._error("operator.output", method, message, hint)
         if sorted(table.column_names) != sorted(schema.names):
-            message = f"it gave {', '.join(table.column_names) or 'nothing'}, and the output is {', '.join(schema.names)}"
+            message = (
+                f"it gave {', '.join(table.column_names) or 'nothing'}, and the output is {', '.join(schema.names)}"
+            )
             raise self._error("operator.output", method, message, hint)
         columns = [self._column(method, each, table.column(each.name)) for each in schema]
         if table.num_rows:
