@@ -11,8 +11,8 @@ import trimtab
 from trimtab.cli.tables import text_table
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = re.compile(r'"((?:query|input|match|window)\.[a-z][a-z-]*)"')
-LISTED = re.compile(r"^\| `((?:query|input|match|window)\.[a-z-]+)` \|", re.MULTILINE)
+CODE = re.compile(r'"((?:query|input|match|operator|window)\.[a-z][a-z-]*)"')
+LISTED = re.compile(r"^\| `((?:query|input|match|operator|window)\.[a-z-]+)` \|", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

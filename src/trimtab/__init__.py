@@ -11,8 +11,9 @@
 [{'first_drop': 8, 'drops': 2}]
 """
 
-from trimtab.errors import TrimtabError
+from trimtab.engine.keyed import KeyedOperator, operator
+from trimtab.errors import OperatorError, TrimtabError
 from trimtab.evaluate import evaluate
 
-__all__ = ["TrimtabError", "evaluate"]
+__all__ = ["KeyedOperator", "OperatorError", "TrimtabError", "evaluate", "operator"]
 __version__ = "0.1.0"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.cli.files import query_file, read_tables, write_table
+from trimtab.cli.operators import add_option, import_operators
 from trimtab.cli.tables import text_table
 from trimtab.evaluate import evaluate
 
@@ -33,11 +34,13 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--delay", metavar="LENGTH", help='how late a row may be, such as "2 seconds"')
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the answer to a .parquet or .csv file")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate, then print or write."""
+    import_operators(options.operators)
     tables = read_tables(options.table)
     with query_file(options.query) as sql:
         answer = evaluate(sql, tables, event_time=options.event_time, delay=options.delay)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.cli.files import query_file, read_schemas
+from trimtab.cli.operators import add_option, import_operators
 from trimtab.engine.query import MatchQuery
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
@@ -39,11 +40,13 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--event-time", metavar="COLUMN", help="check the query as one over a stream with this time")
     parser.add_argument("--kernel", action="store_true", help="print the generated kernel as well")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Compile and print."""
+    import_operators(options.operators)
     schemas = read_schemas(options.table) | dict(parse_schema(text) for text in options.schema)
     if not schemas:
         raise InputError(

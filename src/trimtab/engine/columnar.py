@@ -246,7 +246,7 @@ class Matcher:
     def _fail(self, error: int, errors: int, key: int, key_table: pa.Table) -> None:
         name = ", ".join(f"{k}={v!r}" for k, v in key_table.slice(key, 1).to_pylist()[0].items()) or "(all rows)"
         skip = self.query.skip
-        target = skip.name if isinstance(skip, SkipTo) else ""
+        target = f"{skip.side.value} {skip.name}" if isinstance(skip, SkipTo) else ""
         if error == ERROR_SKIP_FIRST:
             raise MatchError(
                 "match.skip-first-row",

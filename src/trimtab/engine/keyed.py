@@ -129,14 +129,14 @@ def _origin(description: type) -> tuple[str, str]:
     return description.__module__, description.__qualname__
 
 
-def _check(name: str, description: type[KeyedOperator]) -> None:
+def _check(name: str, description: Any) -> None:
     problem, hint = _problem(description)
     if problem:
         raise OperatorError("operator.description", name, problem, hint)
 
 
-def _problem(description: type[KeyedOperator]) -> tuple[str, str]:
-    """What is wrong with the class, and what to do; empty: nothing."""
+def _problem(description: Any) -> tuple[str, str]:
+    """What is wrong with what is said to be a description, and what to do; empty: nothing."""
     if not (isinstance(description, type) and issubclass(description, KeyedOperator)):
         return f"{description!r} is no subclass of trimtab.KeyedOperator", ""
     parameters = description.__dict__.get("__dataclass_params__")
@@ -166,5 +166,5 @@ def _problem(description: type[KeyedOperator]) -> tuple[str, str]:
 
 def arguments(description: type[KeyedOperator]) -> list[dataclasses.Field[Any]]:
     """The fields that a query may give."""
-    assert dataclasses.is_dataclass(description)
-    return [field for field in dataclasses.fields(description) if field.init]
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(description)  # type: ignore[arg-type] # checked
+    return [field for field in fields if field.init]

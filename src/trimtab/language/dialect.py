@@ -1,5 +1,8 @@
 """Spark's SQL and one more clause: MATCH_RECOGNIZE as ISO 9075-2 writes it, and WITHIN.
 
+Table functions that read a table, `f(TABLE(t) PARTITION BY k ORDER BY ts, n => 3)`, are Spark's, too,
+but sqlglot doesn't read them.
+
 The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out before. RUNNING and
 FINAL become `Framed` nodes around a call, and the functions that mean something of their own inside
 MATCH_RECOGNIZE stay plain calls.
@@ -69,6 +72,18 @@ class Framed(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
 
 
+class TableFunction(exp.Expression):
+    """A call in FROM: `this` is its name, the arguments are a TableArgument, Kwargs and constants."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "alias": False}
+
+
+class TableArgument(exp.Expression):
+    """`TABLE(this) PARTITION BY ... ORDER BY ...`; `this` is a Table or a Subquery."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False, "order": False}
+
+
 # The calls that must come through with all their arguments, whatever Spark means by them elsewhere.
 PLAIN_CALLS = frozenset(
     {
@@ -79,6 +94,7 @@ PLAIN_CALLS = frozenset(
         *("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT_LIST", "APPROX_COUNT_DISTINCT"),
     }
 )
+_NO_TABLE_FUNCTION = frozenset({TokenType.TABLE, TokenType.UNNEST})
 _AFTER_MEASURES = frozenset({"ONE", "ALL", "AFTER", "PATTERN"})
 
 
@@ -113,6 +129,59 @@ class TrimtabParser(SparkParser):
             found.update_positions(first)
             found.meta["stop"] = self._prev.end + 1
         return found
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        named = self._curr.token_type in self.ID_VAR_TOKENS - _NO_TABLE_FUNCTION
+        if not named or self._next.token_type != TokenType.L_PAREN:
+            return super()._parse_table(*args, **kwargs)
+        start = self._curr
+        name = self._parse_name()
+        self._match_l_paren()
+        arguments = [] if self._curr.token_type == TokenType.R_PAREN else self._parse_csv(self._parse_table_argument)
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("Expected , or ) behind an argument; several columns stand in parentheses")
+        call = self.expression(TableFunction(this=name, expressions=arguments), token=start)
+        call.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
+        return call
+
+    def _parse_table_argument(self) -> exp.Expr | None:
+        if self._next.token_type == TokenType.FARROW:
+            name = self._parse_name()
+            self._match(TokenType.FARROW)
+            value = self._parse_constant()
+            if value is None:
+                self.raise_error("Expected a value behind =>")
+            return self.expression(exp.Kwarg(this=name, expression=value))
+        if not self._match(TokenType.TABLE):
+            return self._parse_constant()
+        in_parentheses = self._match(TokenType.L_PAREN)
+        query = self._parse_select() if in_parentheses else None
+        table = self._parse_table_parts() if query is None else self.expression(exp.Subquery(this=query))
+        if in_parentheses and not self._match(TokenType.R_PAREN):
+            self.raise_error("Expected ) behind TABLE( and a table or SELECT")
+        partition: list[exp.Expr] = []
+        if not self._match_text_seq("WITH", "SINGLE", "PARTITION") and self._match(TokenType.PARTITION_BY):
+            partition = self._parse_columns(self._parse_disjunction)
+        order = self._parse_columns(self._parse_ordered) if self._match(TokenType.ORDER_BY) else []
+        return self.expression(TableArgument(this=table, partition_by=partition, order=order))
+
+    def _parse_constant(self) -> exp.Expr | None:
+        first = self._curr
+        value = self._parse_disjunction()
+        if value is not None:  # sqlglot marks neither TRUE nor NULL
+            value.update_positions(first)
+            value.meta["stop"] = self._prev.end + 1
+        return value
+
+    def _parse_columns(self, parse: Callable[[], exp.Expr | None]) -> list[exp.Expr]:
+        """One column, or several in parentheses: behind a comma comes the next argument."""
+        if self._curr.token_type == TokenType.L_PAREN:
+            return self._parse_wrapped_csv(parse)
+        found = parse()
+        if found is None:
+            self.raise_error("Expected a column")
+            return []
+        return [found]
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
         # Right behind GROUP BY sqlglot takes the word for a WINDOW clause; before a parenthesis it is a call.

@@ -10,6 +10,8 @@ import pyarrow as pa
 from trimtab.engine.codegen import generate
 from trimtab.engine.emit import NotCompilable
 from trimtab.engine.kernel_writer import KernelWriter
+from trimtab.engine.keyed import arguments
+from trimtab.engine.keyed_query import KeyedQuery
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import Generated, traits_of
 from trimtab.engine.program import Program, compile_pattern
@@ -51,6 +53,8 @@ def explain(query: Query) -> str:
         parts.append(_part("WINDOWS", _group_lines(query.operator)))
     elif isinstance(query.operator, OverQuery):
         parts.append(_part("WINDOWS", _over_lines(query.operator, query.intake)))
+    elif isinstance(query.operator, KeyedQuery):
+        parts.append(_part("OPERATOR", _keyed_lines(query.operator)))
     elif query.operator is not None:
         parts.append(_part("OPERATOR", [str(query.operator)]))
     parts.append(_part("OUTPUT", _columns(query.finish.columns, query.finish.types, query.finish.where)))
@@ -187,6 +191,28 @@ def _over_lines(over: OverQuery, intake: Intake) -> list[str]:
     texts = [f"{call.function}({', '.join(call.args)}) over {_frame_text(call, timed)}" for call in over.calls]
     calls = [(call.name, text) for call, text in zip(over.calls, texts, strict=True)]
     return _aligned(head + calls)
+
+
+def _keyed_lines(keyed: KeyedQuery) -> list[str]:
+    description = keyed.description
+    given = [f"{field.name} = {getattr(description, field.name)!r}" for field in arguments(type(description))]
+    order = ", ".join(key.column + (" desc" if key.descending else "") for key in keyed.order)
+    splits = "may be dealt out to several engines, for their states merge" if description.merges else "stay together"
+    return _aligned(
+        [
+            ("function", f"{keyed.name}({', '.join(given)})"),
+            ("keys", ", ".join(keyed.partition) or "one for all rows"),
+            ("order", order or "as rows come"),
+            ("reads", ", ".join(name for name, _ in keyed.columns)),
+            ("keeps", _fields(description.state) or "nothing"),
+            ("gives", _fields(description.output)),
+            ("rows", f"of a key {splits}"),
+        ]
+    )
+
+
+def _fields(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _frame_text(call: OverCall, timed: bool) -> str:

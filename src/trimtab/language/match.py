@@ -11,7 +11,6 @@ from sqlglot import exp
 from trimtab.engine.expression import Const, Expr, MatchNumber, Side
 from trimtab.engine.query import (
     MatchQuery,
-    OrderKey,
     Rows,
     Skip,
     SkipPastLast,
@@ -22,6 +21,7 @@ from trimtab.language.context import Context
 from trimtab.language.dialect import Define, MatchRecognize
 from trimtab.language.dialect import Skip as SkipClause
 from trimtab.language.hoist import Hoister
+from trimtab.language.keys import order_columns, partition_columns
 from trimtab.language.lower import Lowerer
 from trimtab.language.measures import Slots, measure_definitions, null_if_unmatched
 from trimtab.language.oracle import type_of
@@ -80,17 +80,9 @@ def compile_match(context: Context, node: MatchRecognize, patterns: Mapping[int,
         message = "a pattern with {- -} can't be shown WITH UNMATCHED ROWS"
         hint = "use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES"
         raise context.error("query.exclusion-unmatched", message, parsed.exclusion, hint)
-    partition = [_column(context, each, "PARTITION BY") for each in node.args.get("partition_by") or ()]
+    partition = partition_columns(context, node.args.get("partition_by") or ())
     ordered = node.args["order"].expressions if node.args.get("order") else []
-    order = [_column(context, each.this, "ORDER BY") for each in ordered]
-    keys = tuple(
-        OrderKey(
-            context.add(column(each.name)),
-            bool(key.args.get("desc")),
-            bool(key.args.get("nulls_first")),
-        )
-        for each, key in zip(order, ordered, strict=True)
-    )
+    order, keys = order_columns(context, ordered)
     check_event_time(context, order, ordered, node)
     conditions = _conditions(scope, node.args.get("define") or ())
     slots = Slots()
@@ -124,14 +116,6 @@ def _pattern(context: Context, node: MatchRecognize, patterns: Mapping[int, str]
 def node_start(node: exp.Expr) -> tuple[int, int]:
     """The first word of a clause."""
     return node.meta["start"], node.meta["end"] + 1
-
-
-def _column(context: Context, node: exp.Expr, clause: str) -> Definition:
-    if not isinstance(node, exp.Column):
-        message = f"{clause} takes columns"
-        hint = "compute it in a sub-select and give it a name there"
-        raise context.error("query.column", message, node, hint)
-    return context.relation.resolve(node)
 
 
 def _conditions(scope: Scope, defines: Sequence[Define]) -> tuple[Expr | None, ...]:

@@ -1,8 +1,8 @@
 """SELECT around SELECT: the row-wise layers of a query, merged, and the one operator between them.
 
-Inside out: a table, row-wise sub-selects over it, at most one MATCH_RECOGNIZE, row-wise sub-selects
-over that. What isn't row-wise around a pattern would need a second pass over the output, and is
-refused with an explanation.
+Inside out: a table, row-wise sub-selects over it, at most one MATCH_RECOGNIZE, window or table
+function, row-wise sub-selects over that. What isn't row-wise around it would need a second pass over
+the output, and is refused with an explanation.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from sqlglot import exp
 from trimtab.errors import QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.context import Context
-from trimtab.language.dialect import MatchRecognize
+from trimtab.language.dialect import MatchRecognize, TableFunction
 from trimtab.language.local import Finish
-from trimtab.language.match import Matched, compile_match
+from trimtab.language.match import Matched, compile_match, node_start
 from trimtab.language.mistakes import did_you_mean, mistake
 from trimtab.language.relation import Relation, listing, spark_text, table_relation
 
 if TYPE_CHECKING:
+    from trimtab.engine.keyed_query import KeyedQuery
     from trimtab.engine.windows.grouped import GroupQuery
     from trimtab.engine.windows.over import OverQuery
 
@@ -51,13 +52,21 @@ _TABLE_PLAIN = {"this", "db", "catalog", "alias"}
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What the SELECTs read so far amount to: a relation, over a table or over a match's output."""
+    """What the SELECTs read so far amount to: a relation, over a table or over an operator's output.
+
+    A match is not an operator yet: which columns it keeps is known last.
+    """
 
     source: str
     relation: Relation
     context: Context | None = None
     matched: Matched | None = None
-    windowed: OverQuery | GroupQuery | None = None
+    operator: OverQuery | GroupQuery | KeyedQuery | None = None
+
+    @property
+    def has_operator(self) -> bool:
+        """Whether rows have crossed each other already."""
+        return self.matched is not None or self.operator is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +92,8 @@ class Reader:
         select = self._as_select(tree)
         known = self._with(select, {})
         layer = self._select(select, known)
-        if layer.windowed is not None and layer.context is not None:
-            return Query(self.sql, layer.source, layer.context.intake(), layer.windowed, finish(layer.relation))
+        if layer.operator is not None and layer.context is not None:
+            return Query(self.sql, layer.source, layer.context.intake(), layer.operator, finish(layer.relation))
         if layer.matched is not None and layer.context is not None:
             operator, output = layer.matched.keeping(layer.context, layer.relation)
             return Query(self.sql, layer.source, layer.context.intake(), operator, finish(output))
@@ -106,7 +115,7 @@ class Reader:
         from trimtab.language.windows import window_relation
 
         layer = self._from(select, known)
-        if layer.matched is not None or layer.windowed is not None:
+        if layer.has_operator:
             raise self._refused("a window over the output of another operator", select.expressions[0])
         relation = layer.relation
         if where := select.args.get("where"):
@@ -116,7 +125,7 @@ class Reader:
                 raise self._refused(_CLAUSES[key], found[0] if isinstance(found, list) else found)
         context = self._context(layer.source, relation)
         operator, output = window_relation(select, context)
-        return Layer(layer.source, output, context, windowed=operator)
+        return Layer(layer.source, output, context, operator=operator)
 
     def _context(self, source: str, relation: Relation) -> Context:
         return Context(self.sql, source, relation, self.event_time, self.fold_labels)
@@ -162,11 +171,21 @@ class Reader:
                 raise self._refused(what, at if isinstance(at, exp.Expr) else select)
 
     def _match(self, layer: Layer, node: MatchRecognize) -> Layer:
-        if layer.matched is not None or layer.windowed is not None:
-            raise self._refused("a second operator under MATCH_RECOGNIZE", (node.meta["start"], node.meta["end"] + 1))
+        if layer.has_operator:
+            raise self._refused("a second operator under MATCH_RECOGNIZE", node_start(node))
         context = self._context(layer.source, layer.relation)
         matched = compile_match(context, node, self.patterns)
         return Layer(layer.source, matched.output, context, matched)
+
+    def _table_function(self, node: TableFunction, known: dict[str, WithQuery]) -> Layer:
+        from trimtab.language.table_functions import compile_table_function, table_argument
+
+        layer = self._item(table_argument(self.sql, node).this, known)
+        if layer.has_operator:
+            raise self._refused("a table function over the output of another operator", node_start(node))
+        context = self._context(layer.source, layer.relation)
+        operator, output = compile_table_function(context, node)
+        return Layer(layer.source, output, context, operator=operator)
 
     def _from(self, select: exp.Select, known: dict[str, WithQuery]) -> Layer:
         clause = select.args.get("from_")
@@ -177,12 +196,14 @@ class Reader:
 
     def _item(self, item: exp.Expr, known: dict[str, WithQuery]) -> Layer:
         for key, value in item.args.items():
-            if value and key not in _TABLE_PLAIN:
+            if value and key not in _TABLE_PLAIN and not isinstance(item, TableFunction):
                 at = value[0] if isinstance(value, list) else item
                 raise self._refused(_CLAUSES.get(key, key.upper()), at)
         alias = item.args.get("alias")
         if alias is not None and alias.args.get("columns"):
             raise self._refused("a list of column names", alias)
+        if isinstance(item, TableFunction):
+            return self._table_function(item, known)
         if isinstance(item, exp.Subquery):
             inner = self._as_select(item.this)
             layer = self._select(inner, self._with(inner, known))
