@@ -6,10 +6,13 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from trimtab.engine import kernels
 
 Task = Callable[[], object]
 
@@ -63,3 +66,14 @@ def use_one_core() -> str:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
         how = f"the process is pinned to one core; {how}"
     return how
+
+
+@contextmanager
+def always_compiled() -> Iterator[None]:
+    """Inside, kernels are machine code however few the rows are, as they are in a process that saw many before."""
+    before = kernels.COMPILE_FROM_ROWS
+    kernels.COMPILE_FROM_ROWS = 0
+    try:
+        yield
+    finally:
+        kernels.COMPILE_FROM_ROWS = before

@@ -66,22 +66,19 @@ def run(sizes: Sizes) -> Result:
     peers = _against_bytewax(table.slice(0, sizes.bytewax_rows), sizes)
     whole = measure.repeated(lambda: _evaluate(table), rows=sizes.rows, rounds=sizes.rounds)
     slow = _reference(table.slice(0, sizes.reference_rows), sizes)
-    quickest = min((peers["bytewax, by row"], peers["bytewax, by batch"]), key=lambda timing: timing.median_s)
+    quickest = min((peers["by row"], peers["by batch"]), key=lambda timing: timing.median_s)
     ours = peers["evaluate"]
     kernel_ratio = ratio(kernel["generated"], kernel["hand"])
     bytewax_ratio = ratio(quickest, ours)
-    few = f"{sizes.bytewax_rows:,} rows"
+    few = f"{sizes.bytewax_rows:,}"
     engines = Table(
         ("engine", "rows", "rows/s", "time of evaluate"),
         (
             ("`trimtab.evaluate`, all rows", f"{sizes.rows:,}", rate(whole), ""),
             ("`trimtab.evaluate`", few, rate(ours), "1"),
-            *(
-                (name, few, rate(timing), ratio(timing, ours))
-                for name, timing in peers.items()
-                if name != "evaluate"
-            ),
-            ("the reference engine", f"{sizes.reference_rows:,} rows", rate(slow), ""),
+            ("bytewax, `stateful_flat_map`", few, rate(peers["by row"]), ratio(peers["by row"], ours)),
+            ("bytewax, `stateful_batch`", few, rate(peers["by batch"]), ratio(peers["by batch"], ours)),
+            ("the reference engine", f"{sizes.reference_rows:,}", rate(slow), ""),
         ),
         "End to end: SQL text and an Arrow table in, an Arrow table out, on one core",
     )
@@ -191,16 +188,15 @@ def _against_bytewax(table: pa.Table, sizes: Sizes) -> dict[str, measure.Timing]
     from benchmarks import bytewax_peer
 
     rows = bytewax_peer.rows_of(table)
-    ours = _as_found(_evaluate(table))
+    ours = _as_found(_evaluate(table))  # the kernel is machine code in this process already, by `kernel_call`
     assert ours
     assert sorted(bytewax_peer.by_row(rows)) == ours
     assert sorted(bytewax_peer.by_batch(rows)) == ours
-    _evaluate(table)  # the kernel is machine code in this process from here on, whatever the number of rows
     return measure.interleaved(
         {
             "evaluate": lambda: _evaluate(table),
-            "bytewax, by row": lambda: bytewax_peer.by_row(rows),
-            "bytewax, by batch": lambda: bytewax_peer.by_batch(rows),
+            "by row": lambda: bytewax_peer.by_row(rows),
+            "by batch": lambda: bytewax_peer.by_batch(rows),
         },
         rows=table.num_rows,
         rounds=sizes.rounds,
@@ -246,7 +242,7 @@ for _ in range(2):
     times.append(time.perf_counter() - began)
 print(json.dumps(times))
 """
-_FIRST_ROWS = 100_000
+_FIRST_ROWS = 300_000  # enough for the engine to compile at all
 
 
 def _first_use(sizes: Sizes) -> tuple[Table, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import pickle
+import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -153,7 +156,8 @@ def test_cuts_and_delays_do_not_show(cuts: list[int]) -> None:
         "SELECT sensor, nth FROM h WHERE nth > 1",
         "SELECT sensor, n FROM (SELECT sensor, nth AS n FROM hot_rows("
         "TABLE(SELECT * FROM readings WHERE temperature > 60) PARTITION BY (sensor) ORDER BY (ts), 92)) WHERE n > 1",
-        "WITH r AS (SELECT sensor, ts AS at, temperature + 10 AS temperature FROM readings) SELECT sensor, nth FROM hot_rows("
+        "WITH r AS (SELECT sensor, ts AS at, temperature + 10 AS temperature FROM readings) "
+        "SELECT sensor, nth FROM hot_rows("
         "TABLE(SELECT sensor, at AS ts, temperature FROM r) PARTITION BY sensor ORDER BY ts, 51 * 2) WHERE nth > 1",
     ],
 )
@@ -183,6 +187,7 @@ def test_an_operator_sees_the_columns_that_it_asks_for_or_all_of_them() -> None:
     sql = "SELECT * FROM hot_rows(TABLE(readings) PARTITION BY sensor ORDER BY site, 3)"
     query = compile_query(sql, {"readings": READINGS.schema})
     assert {name for name, _ in query.intake.columns} == {"ts", "temperature", "sensor", "site"}
+    assert isinstance(query.operator, KeyedQuery)
     assert query.operator.columns == (("ts", "ts"), ("temperature", "temperature"))
 
 
@@ -280,6 +285,19 @@ def test_a_mistake_has_a_code_a_place_and_a_hint(call: str, code: str, underline
     assert hint in error.hint, str(error)
     if underlined is not None:
         assert sql[error.start : error.stop] == underlined, str(error)
+
+
+def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
+    seeds = [CALL.format(call) for call, *_ in MISTAKES]
+    pieces = sorted({piece for sql in seeds for piece in re.findall(r"\w+|\W", sql)})
+    dice = random.Random(11)
+    for _ in range(1000):
+        words = re.findall(r"\w+|\W", dice.choice(seeds))
+        for _ in range(dice.randrange(1, 4)):
+            at = dice.randrange(len(words) + 1)
+            words[at : at + dice.randrange(3)] = [dice.choice(pieces)] * dice.randrange(3)
+        with contextlib.suppress(QueryError):
+            compile_query("".join(words), {"readings": READINGS.schema})
 
 
 def test_a_window_over_a_table_function_is_refused() -> None:

@@ -61,6 +61,7 @@ class Matcher:
         self.query, self.scalar, self.max_threads = query, scalar, max_threads
         self.traits = traits_of(query)
         self.deterministic = deterministic
+        self._seen: tuple[frozenset[str], bool] = (frozenset(), False)
         self._generated: dict[tuple[tuple[frozenset[str], bool], bool], KernelPlan] = {}
 
     @cached_property
@@ -163,13 +164,17 @@ class Matcher:
     # The kernel --------------------------------------------------------------------------------
 
     def _data_traits(self, rowset: Rowset) -> tuple[frozenset[str], bool]:
-        """Which columns hold nulls, and whether NaN occurs: kernels are made without tests that can't be true."""
+        """Which columns hold nulls, and whether NaN occurs: kernels are made without tests that can't be true.
+
+        What was seen once stays: batches that differ in it must not ask for a new kernel again and again.
+        """
         table = rowset.table
         nullable = frozenset(c for c in self.row_columns if table.column(c).null_count)
         nan = any(
             pa.types.is_floating(table.schema.field(c).type) and _has_nan(table.column(c)) for c in self._float_columns
         )
-        return nullable, nan
+        self._seen = (self._seen[0] | nullable, self._seen[1] or nan)
+        return self._seen
 
     def _kernel(self, data: tuple[frozenset[str], bool], *, deterministic: bool = True) -> KernelPlan:
         deterministic &= self.deterministic
@@ -204,7 +209,7 @@ class Matcher:
         columns = []
         for name in generated.columns:
             bound = ranked[name] if name in ranked else numbers(table.column(name))
-            nulls = np.zeros(1, np.bool_) if bound.nulls is None else bound.nulls[order]
+            nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls[order]
             # What stands behind a null may be computed with before it is thrown away, and where there is no row the
             # kernel reads at -1 or OUTSIDE, which is -2: that has to be somewhere.
             values = bound.values[order] if len(order) != 1 else np.repeat(bound.values[order], 2)

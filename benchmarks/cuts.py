@@ -1,0 +1,91 @@
+"""What a small batch costs where many keys have state: the whole state goes in and comes out with each batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks import measure
+from benchmarks.results import Cell, Result, Table, milliseconds
+from benchmarks.vshape import SQL
+from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
+from trimtab.language.compile import compile_query
+from trimtab.language.running import operator_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much to do."""
+
+    live_keys: tuple[int, ...]
+    batch_rows: int
+    batches: int
+
+
+FULL = Sizes((1_000, 100_000), 1_000, 25)
+QUICK = Sizes((1_000, 10_000), 1_000, 5)
+TINY = Sizes((10, 50), 20, 2)
+
+
+def run(sizes: Sizes) -> Result:
+    """Measure the same stream of batches with few and with many keys under way, interpreted and compiled."""
+    rows: list[tuple[Cell, ...]] = []
+    for keys in sizes.live_keys:
+        plain = _batches(keys, sizes)
+        with measure.always_compiled():
+            quick = _batches(keys, sizes)
+        rows.append((f"{keys:,}", milliseconds(quick), milliseconds(plain)))
+    return Result(
+        "Small batches",
+        f"The V-shape through `Matcher.advance` in batches of {sizes.batch_rows:,} rows, each of any of the keys, all of"
+        " which have a partial match under way. The state is handed over whole, as Arrow tables.",
+        (Table(("live keys", "a batch, compiled", "a batch, as chosen by its size"), tuple(rows)),),
+        notes=(
+            "For information: a batch's cost follows the keys in the state it is handed, so whoever runs batches"
+            " hands over the keys that a batch touches, and those whose time has come.",
+        ),
+    )
+
+
+def _batches(keys: int, sizes: Sizes) -> measure.Timing:
+    dice = np.random.default_rng(1)
+    schema = pa.schema({"key": pa.int64(), "ts": pa.timestamp("us"), "price": pa.float64()})
+    query = compile_query(SQL, {"ticks": schema})
+    operator = operator_of(query)
+    _, state = operator.advance(query.intake.run(_ticks(np.arange(keys), 0, dice)), {}, Moment())
+    assert state["keys"].num_rows == keys
+    arrived = keys
+    seconds = []
+    for number in range(sizes.batches + 1):
+        chosen = dice.integers(0, keys, sizes.batch_rows)
+        batch = query.intake.run(_ticks(chosen, arrived, dice))
+        batch = batch.set_column(batch.column_names.index(ARRIVAL), ARRIVAL, pa.array(arrived + np.arange(len(chosen))))
+        arrived += len(chosen)
+        step = _Step(operator, batch, state)
+        took = measure.seconds_of(step)
+        state = step.after
+        if number:  # the first one compiles
+            seconds.append(took)
+    return measure.Timing(tuple(seconds), sizes.batch_rows)
+
+
+@dataclass
+class _Step:
+    operator: Operator
+    batch: pa.Table
+    after: State
+
+    def __call__(self) -> None:
+        _, self.after = self.operator.advance(self.batch, self.after, Moment())
+
+
+def _ticks(keys: np.typing.NDArray[np.int64], arrived: int, dice: np.random.Generator) -> pa.Table:
+    return pa.table(
+        {
+            "key": keys,
+            "ts": pa.array(1000 * (arrived + np.arange(len(keys))), pa.timestamp("us")),
+            "price": np.round(100 + dice.standard_normal(len(keys)), 2),
+        }
+    )
