@@ -26,7 +26,7 @@ demo: .venv/.ready  ## Find V-shaped falls in synthetic trades; draws demo/v_sha
 	$(BIN)/python -m trimtab.cli.main demo
 
 bench: .venv/.bench-ready  ## Measure the kernels beside their plain twins and other engines
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 format: .venv/.ready  ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix .

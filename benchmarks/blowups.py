@@ -41,7 +41,7 @@ TINY = Sizes((50, 200), 50, 1)
 
 def run(sizes: Sizes) -> Result:
     """Measure each pattern on each number of rows."""
-    with measure.always_compiled():
+    with measure.loading(measure.compiled):
         rows = tuple(_row(pattern, never, sizes) for never in (False, True) for pattern in PATTERNS)
     compared = f"time({sizes.rows[-1]:,}) / time({sizes.compared:,})"
     table = Table(("pattern", *(f"{count:,} rows" for count in sizes.rows), compared), rows)

@@ -21,7 +21,7 @@ BATCH_ROWS = 10_000  # about its best: 1, 100 and 1,000 are slower, 100,000 is n
 
 def rows_of(ticks: pa.Table) -> list[Row]:
     """The ticks as Python values, which is how bytewax works on them; not part of what is timed."""
-    keys = (str(key) for key in ticks["key"].to_pylist())
+    keys = (str(key) for key in ticks["symbol"].to_pylist())
     times_us = ticks["ts"].cast(pa.int64()).to_pylist()
     return list(zip(keys, zip(times_us, ticks["price"].to_pylist(), strict=True), strict=True))
 
@@ -60,7 +60,7 @@ def _next(state: _State | None, row: tuple[int, float]) -> tuple[_State | None, 
     return (price, None), ()
 
 
-class _Logic(StatefulBatchLogic):  # type: ignore[misc,unused-ignore]  # untyped where bytewax is not installed
+class _Logic(StatefulBatchLogic):  # type: ignore[misc]  # see bytewax in pyproject.toml
     def __init__(self, resume: tuple[float | None, float | None] | None) -> None:
         self.top, self.bottom = resume or (None, None)
 

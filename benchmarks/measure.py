@@ -69,11 +69,21 @@ def use_one_core() -> str:
 
 
 @contextmanager
-def always_compiled() -> Iterator[None]:
-    """Inside, kernels are machine code however few the rows are, as they are in a process that saw many before."""
-    before = kernels.COMPILE_FROM_ROWS
-    kernels.COMPILE_FROM_ROWS = 0
+def loading(load: Callable[[str, int], tuple[kernels.Kernel, bool]]) -> Iterator[None]:
+    """Inside, kernels are loaded in this way instead of one that depends on the number of rows."""
+    before = kernels.load
+    kernels.load = load  # type: ignore[assignment]  # its parameters have no names here
     try:
         yield
     finally:
-        kernels.COMPILE_FROM_ROWS = before
+        kernels.load = before
+
+
+def compiled(source: str, _rows: int) -> tuple[kernels.Kernel, bool]:
+    """Machine code however few the rows are, as in a process that saw many before."""
+    return kernels.compiled(source), True
+
+
+def interpreted(source: str, _rows: int) -> tuple[kernels.Kernel, bool]:
+    """Plain Python however many the rows are, as in a process that saw only few."""
+    return kernels.interpret(source), False

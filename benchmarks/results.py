@@ -22,6 +22,7 @@ class Number:
     rounds: int
 
     def __str__(self) -> str:
+        """With three digits, and with its spread if there is one."""
         shown = f"{_short(self.value)} {self.unit}".strip()
         if self.rounds < 2:
             return shown
@@ -117,9 +118,7 @@ def from_json(plain: dict[str, Any]) -> Result:
         )
         for table in plain["tables"]
     )
-    bars = tuple(
-        Bar(bar["claim"], Number(**bar["number"]), Side(bar["side"]), bar["limit"]) for bar in plain["bars"]
-    )
+    bars = tuple(Bar(bar["claim"], Number(**bar["number"]), Side(bar["side"]), bar["limit"]) for bar in plain["bars"])
     return Result(plain["title"], plain["about"], tables, bars, tuple(plain["notes"]))
 
 

@@ -23,7 +23,7 @@ class Shape:
 
 
 def _match(name: str, clauses: str, *, event_time: str | None = None, share: float = 1.0) -> Shape:
-    sql = f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY key ORDER BY ts {clauses})"
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts {clauses})"
     return Shape(name, sql, event_time, share)
 
 
@@ -74,23 +74,23 @@ SHAPES = (
     ),
     Shape(
         "OVER, AVG of the last 100 rows",
-        "SELECT key, ts, AVG(price) OVER (PARTITION BY key ORDER BY ts ROWS BETWEEN 99 PRECEDING AND CURRENT ROW) AS v"
-        " FROM t",
+        "SELECT symbol, ts, AVG(price) OVER (PARTITION BY symbol ORDER BY ts"
+        " ROWS BETWEEN 99 PRECEDING AND CURRENT ROW) AS v FROM t",
     ),
     Shape(
         "OVER, SUM of the last minute",
-        "SELECT key, ts, SUM(size) OVER (PARTITION BY key ORDER BY ts"
+        "SELECT symbol, ts, SUM(size) OVER (PARTITION BY symbol ORDER BY ts"
         " RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW) AS v FROM t",
     ),
-    Shape("OVER, LAG", "SELECT key, ts, LAG(price) OVER (PARTITION BY key ORDER BY ts) AS v FROM t"),
+    Shape("OVER, LAG", "SELECT symbol, ts, LAG(price) OVER (PARTITION BY symbol ORDER BY ts) AS v FROM t"),
     Shape(
         "tumbling windows of a minute",
-        "SELECT key, window.start AS began, COUNT(*) AS n, AVG(price) AS mean, MAX(size) AS largest FROM t"
-        " GROUP BY key, window(ts, '1 minute')",
+        "SELECT symbol, window.start AS began, COUNT(*) AS n, AVG(price) AS mean, MAX(size) AS largest FROM t"
+        " GROUP BY symbol, window(ts, '1 minute')",
     ),
     Shape(
         "sessions with gaps of 5 seconds",
-        "SELECT key, COUNT(*) AS n, AVG(price) AS mean FROM t GROUP BY key, session_window(ts, '5 seconds')",
+        "SELECT symbol, COUNT(*) AS n, AVG(price) AS mean FROM t GROUP BY symbol, session_window(ts, '5 seconds')",
     ),
 )
 
@@ -133,7 +133,7 @@ def run(sizes: Sizes) -> Result:
         " stand in `benchmarks/shapes.py`.",
         (Table(columns, tuple(rows)),),
         notes=(
-            "The first call of a pattern compiles its kernel, which is then kept on disk.",
+            "The first call of a pattern compiles its kernel, from a number of rows where that pays; it is then kept on disk.",
             "A call that the engine has no code for, and that looks at several rows, is asked of DuckDB a row at a"
             " time, and remembered by its arguments.",
         ),

@@ -29,7 +29,7 @@ from trimtab.language.running import operator_of
 
 SQL = """\
 SELECT * FROM ticks MATCH_RECOGNIZE (
-  PARTITION BY key ORDER BY ts
+  PARTITION BY symbol ORDER BY ts
   MEASURES S.price AS top, LAST(D.price) AS bottom, U.price AS back, U.ts AS ts
   ONE ROW PER MATCH
   PATTERN (S D+ U)
@@ -127,7 +127,7 @@ def _against_hand_written(table: pa.Table, sizes: Sizes) -> dict[str, measure.Ti
     kernel, arguments, found = kernel_call(table)
     named = dict(zip(PARAMETERS.split(", "), arguments, strict=False))
     begins, ends, prices = named["first"], named["stop"], arguments[-2]
-    order = by_first_appearance(table["key"].to_numpy())
+    order = by_first_appearance(table["symbol"].to_numpy())
     assert np.array_equal(prices, table["price"].to_numpy()[order])
     tops, bottoms, backs = find_v_shapes(begins, ends, prices)
     expected = pa.table(
@@ -151,9 +151,8 @@ def kernel_call(table: pa.Table) -> tuple[Any, tuple[Any, ...], pa.Table]:
     """The kernel as machine code, the arguments that the query calls it with, and the matches found by it."""
     query = compile_query(SQL, {"ticks": table.schema})
     calls: list[tuple[Any, tuple[Any, ...]]] = []
-    load = kernels.load
 
-    def listening(source: str, _rows: int) -> tuple[Any, bool]:
+    def listening(source: str, _rows: int) -> tuple[kernels.Kernel, bool]:
         kernel = kernels.compiled(source)
 
         def noted(*arguments: Any) -> Any:
@@ -162,11 +161,8 @@ def kernel_call(table: pa.Table) -> tuple[Any, tuple[Any, ...], pa.Table]:
 
         return noted, True
 
-    kernels.load = listening
-    try:
+    with measure.loading(listening):
         output, _ = operator_of(query).advance(query.intake.run(table), {}, Moment(closing=True))
-    finally:
-        kernels.load = load
     ((kernel, arguments),) = calls
     return kernel, arguments, query.finish.run(output).select(["top", "bottom", "back", "ts"])
 
@@ -205,7 +201,7 @@ def _against_bytewax(table: pa.Table, sizes: Sizes) -> dict[str, measure.Timing]
 
 def _as_found(matches: pa.Table) -> list[tuple[str, tuple[Any, ...]]]:
     """Matches as bytewax gives them, sorted."""
-    keys = [str(key) for key in matches["key"].to_pylist()]
+    keys = [str(key) for key in matches["symbol"].to_pylist()]
     plain = matches.set_column(matches.column_names.index("ts"), "ts", matches["ts"].cast(pa.int64()))
     values = (plain[name].to_pylist() for name in ("top", "bottom", "back", "ts"))
     return sorted(zip(keys, zip(*values, strict=True), strict=True))

@@ -11,16 +11,16 @@ KINDS = ("order", "change", "cancel", "payment")
 
 
 def ticks(rows: int, keys: int, *, seed: int = 1) -> pa.Table:
-    """`key`, `ts` and `price`, in order of time; keys have Zipf(1.0) shares, prices have cents.
+    """`symbol`, `ts` and `price`, in order of time; symbols have Zipf(1.0) shares, prices have cents.
 
     >>> ticks(2, 10).schema.names
-    ['key', 'ts', 'price']
+    ['symbol', 'ts', 'price']
     """
     dice = np.random.default_rng(seed)
     walk = np.cumsum(dice.standard_normal(rows)) * 0.01
     return pa.table(
         {
-            "key": _zipf(rows, keys, dice),
+            "symbol": _zipf(rows, keys, dice),
             "ts": pa.array(np.arange(rows) * 1000, pa.timestamp("us")),
             "price": np.round(100 + walk + dice.standard_normal(rows), 2),
         }

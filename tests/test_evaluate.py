@@ -119,3 +119,13 @@ def test_absence_is_found_by_time_alone() -> None:
     )
     found = trimtab.evaluate(sql, {"orders": orders}, cuts=[1, 2, 3], event_time="ts")
     assert found.column("id").to_pylist() == [2, 3]
+
+
+def test_a_row_held_back_for_next_still_counts_against_a_time_out() -> None:
+    sql = """SELECT * FROM orders MATCH_RECOGNIZE (
+        PARTITION BY id ORDER BY ts MEASURES NEXT(PLACED.state) AS then
+        PATTERN (PLACED OTHER* TIMEOUT) WITHIN INTERVAL '10' SECONDS
+        DEFINE PLACED AS PLACED.state = 'placed', OTHER AS OTHER.state <> 'paid')"""
+    orders = pa.table({"id": [1, 1, 2], "ts": seconds(0, 5, 30), "state": ["placed", "paid", "placed"]})
+    found = trimtab.evaluate(sql, {"orders": orders}, cuts=[2], event_time="ts")
+    assert found.to_pylist() == [{"id": 2, "then": None}]

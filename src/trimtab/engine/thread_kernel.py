@@ -80,6 +80,8 @@ paths                 |            krow[j] = nrow[base + j]; kpos[j] = npos[base
                       |        t0 = tail[k]; i = first[k]; hi = ends[k]; last = stop[k]; number = numbers[k]
                       |        origin = first[k] if begun[k] == 0 else -1
                       |        broken = False; s0 = i
+timed                 |        # Rows held back until NEXT can be answered are still to come, whatever the watermark says.
+timed                 |        clock = min(watermark, times[last]) if last < hi else watermark
 unmatched             |        front = fronts[k]
                       |        while True:
                       |            over = i >= last  # the rows at hand are used up: only time can decide now
@@ -127,7 +129,10 @@ past_last             |                    continue
                       |                ended = p == DONE; waits = False
                       |                if not ended and over:
                       |                    # No row follows: the input ends, or none can come in time.
-timed                 |                    late = closing != 0 or watermark >= times[s] + WITHIN
+timed                 |                    late = closing != 0 or clock >= times[s] + WITHIN
+timed                 |                    if late and closing == 0 and last < hi:
+timed                 |                        # A row at hand that waits for the one behind it may still extend the match.
+timed                 |                        late = times[last] >= times[s] + WITHIN
 !timed                |                    late = True
                       |                    waits = not late
                       |                    if late:
