@@ -80,7 +80,7 @@ paths                 |            krow[j] = nrow[base + j]; kpos[j] = npos[base
                       |        t0 = tail[k]; i = first[k]; hi = ends[k]; last = stop[k]; number = numbers[k]
                       |        origin = first[k] if begun[k] == 0 else -1
                       |        broken = False; s0 = i
-timed                 |        # Rows held back until NEXT can be answered are still to come, whatever the watermark says.
+timed                 |        # Rows held back until NEXT can be answered are still to come.
 timed                 |        clock = min(watermark, times[last]) if last < hi else watermark
 unmatched             |        front = fronts[k]
                       |        while True:
@@ -130,9 +130,6 @@ past_last             |                    continue
                       |                if not ended and over:
                       |                    # No row follows: the input ends, or none can come in time.
 timed                 |                    late = closing != 0 or clock >= times[s] + WITHIN
-timed                 |                    if late and closing == 0 and last < hi:
-timed                 |                        # A row at hand that waits for the one behind it may still extend the match.
-timed                 |                        late = times[last] >= times[s] + WITHIN
 !timed                |                    late = True
                       |                    waits = not late
                       |                    if late:
