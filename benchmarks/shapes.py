@@ -133,7 +133,7 @@ def run(sizes: Sizes) -> Result:
         " stand in `benchmarks/shapes.py`.",
         (Table(columns, tuple(rows)),),
         notes=(
-            "The first call of a pattern compiles its kernel, from a number of rows where that pays; it is then kept on disk.",
+            "The first call of a pattern compiles its kernel, which is then kept on disk.",
             "A call that the engine has no code for, and that looks at several rows, is asked of DuckDB a row at a"
             " time, and remembered by its arguments.",
         ),

@@ -19,6 +19,7 @@ from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import amount
+from trimtab.language.readable import readable
 from trimtab.language.running import operator_of
 
 
@@ -56,7 +57,9 @@ def evaluate(
     ...     )''', {"ticks": ticks}).to_pylist()
     [{'top': 10, 'bottom': 7, 'back': 9}]
     """
-    inputs = {name: as_arrow(name, table) for name, table in tables.items()}
+    if not isinstance(sql, str):
+        raise InputError("input.value", f"the query is a {type(sql).__name__}", "write it as a string")
+    inputs = {name: readable(as_arrow(name, table)) for name, table in tables.items()}
     if event_time is not None and not any(_column(table, event_time) for table in inputs.values()):
         raise InputError("input.event-time", f"no table has a column {event_time}", "name the column with the times")
     query = compile_query(
@@ -105,13 +108,19 @@ def _batches(query: Query, operator: Operator, rows: pa.Table, edges: list[int],
                 newest = int(own.max()) if newest is None else max(newest, int(own.max()))
             # A batch's own rows may let matches out earlier, but never make rows of that batch late.
             watermark = None if newest is None else newest - delay_us
-        output, state = operator.advance(batch, state, Moment(watermark, closing))
+        try:
+            output, state = operator.advance(batch, state, Moment(watermark, closing))
+        except (OverflowError, pa.ArrowInvalid) as error:
+            raise InputError("input.value", f"a value doesn't fit its type: {error}") from error
         outputs.append(output)
     return pa.concat_tables(outputs)
 
 
 def _edges(cuts: Iterable[int] | None, rows: int) -> list[int]:
-    wanted = [] if cuts is None else list(cuts)
+    try:
+        wanted = [] if cuts is None else list(cuts)
+    except TypeError as error:
+        raise InputError("input.cuts", f"cuts must be row numbers, not {cuts!r}") from error
     for cut in wanted:
         if not isinstance(cut, (int, np.integer)) or not 0 <= cut <= rows:
             raise InputError("input.cuts", f"a cut at {cut!r} is not a row number from 0 to {rows}")
@@ -126,8 +135,8 @@ def _delay_us(delay: str | datetime.timedelta | None) -> int:
         number, _, unit = delay.strip().partition(" ")
         length = amount(number, unit.strip())
     else:
-        length = delay or datetime.timedelta()
-    if length is None or length < datetime.timedelta():
+        length = datetime.timedelta() if delay is None else delay
+    if not isinstance(length, datetime.timedelta) or length < datetime.timedelta():
         raise InputError("input.delay", f"{delay!r} is not a length of time", 'write for example "2 seconds"')
     return length // datetime.timedelta(microseconds=1)
 
@@ -189,9 +198,16 @@ def as_arrow(name: str, table: Any) -> pa.Table:
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
         return pa.table(table)
     if isinstance(table, Mapping):
-        return pa.table(dict(table))
+        return _columns_as_table(name, table)
     raise InputError(
         "input.table",
         f"table {name} is a {type(table).__name__}",
         "hand over an Arrow, pandas or polars table, or anything with __arrow_c_stream__",
     )
+
+
+def _columns_as_table(name: str, columns: Mapping[str, Any]) -> pa.Table:
+    try:
+        return pa.table(dict(columns))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError("input.table", f"table {name} can't be made of these columns: {error}") from error

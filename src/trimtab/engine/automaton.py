@@ -19,7 +19,7 @@ from trimtab.engine.emit import Thread, Writer
 from trimtab.engine.kernel_writer import KernelWriter
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import END, ERROR_STATE, FIXED, PARAMETERS, POSITION, RESULTS, START
-from trimtab.engine.program import DONE, Program, Step
+from trimtab.engine.program import DONE, Step
 from trimtab.engine.registers import Bank, Register, bank, initial
 
 MAX_CONFIGURATIONS = 24
@@ -394,15 +394,8 @@ def _dispatch(body: Writer, rows: list[Writer]) -> None:
 
 def _allocate(automaton: _Automaton) -> None:
     write, kernel = automaton.write, automaton.kernel
-    # Matches can't overlap, so there are at most so many: room for all of them is set aside, but only what is
-    # written to becomes real memory.
-    shortest = max(1, _shortest_match(kernel.program))
-    write("rows = 0")
-    with write.block("for k in range(nk):"):
-        write("rows += max(0, stop[k] - first[k])")
-    write(f"ocap = rows // {shortest} + toff[nk] + nk + 1; on = 0")
-    write(f"oi = room_ints(ocap * {len(kernel.fields)})")
-    write(f"of = room_floats(ocap * {len(kernel.float_fields)})")
+    # Matches can't overlap, so their number is bounded, and the caller has set aside room for all of them.
+    write("on = 0; oi = out_i; of = out_f")
     write("scap = 256; sn = 0; soff = ints(nk + 1)")
     write(f"si = ints(scap * {kernel.width}); sf = floats(scap * {kernel.fwidth}); so = objects(0)")
     write("pathrow = ints(0); pathpos = ints(0)")
@@ -417,16 +410,6 @@ def _allocate(automaton: _Automaton) -> None:
                 names[automaton.name(at, register)] = "0.0" if bank(register) is Bank.FLOAT else "0"
     for name, value in names.items():
         write(f"{name} = {value}")
-
-
-def _shortest_match(program: Program) -> int:
-    """The fewest rows that a match can have."""
-    rows, reached, places = 0, set[int](), {s.target for s in program.start}
-    while DONE not in places and not places <= reached:
-        reached |= places
-        places = {s.target for p in places for s in program.positions[p].steps}
-        rows += 1
-    return rows
 
 
 assert FIXED > END  # a thread's registers stand behind its fixed fields

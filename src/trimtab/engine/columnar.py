@@ -6,18 +6,21 @@ them, make output columns of the matches it reports, and keep what the live thre
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine import kernels
 from trimtab.engine.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
+from trimtab.engine.bounds import Bounds, computes
 from trimtab.engine.codegen import KernelPlan, generate
 from trimtab.engine.emit import walk
-from trimtab.engine.expression import MatchNumber, RowValue
+from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue
 from trimtab.engine.lowered import is_string
 from trimtab.engine.operator import ARRIVAL, Moment, State
 from trimtab.engine.paths import Paths, PathSlots, Points
@@ -36,6 +39,7 @@ from trimtab.engine.plan import (
 from trimtab.engine.program import Program, compile_pattern
 from trimtab.engine.query import MatchQuery, Rows, SkipTo
 from trimtab.engine.reading import RowReader
+from trimtab.engine.registers import Fold
 from trimtab.engine.rowset import Rowset, gather
 from trimtab.engine.slots import Records, slot_column
 from trimtab.engine.threads import Threads, row_fields
@@ -224,16 +228,22 @@ class Matcher:
         kernel, machine = (
             kernels.load(generated.source, rows) if generated.compiled else (kernels.interpret(generated.source), False)
         )
+        if machine and not self._fits(generated, columns, threads, where):
+            kernel, machine = kernels.interpret(generated.source), False
         count, *arrays = where
         flat = [threads.offsets, threads.ints.ravel(), threads.floats.ravel()]
         nodes = [threads.node_offsets, *(threads.nodes[:, j].copy() for j in range(3))]
         limit = self.max_threads
+        # Matches of an automaton can't overlap; other kernels find out how much room they need.
+        room = rows // max(1, generated.shortest) if generated.deterministic else rows // 8
+        room += len(threads.ints) + count + 1
+        sizes = room * len(generated.fields), room * len(generated.float_fields)
         if machine:
             empty = np.zeros(1, np.int64)
             pairs = [np.ascontiguousarray(a) for pair in columns for a in pair]
             return kernel(  # type: ignore[no-any-return]
                 count, *arrays, *flat, empty, *nodes, numbers_, fronts, limit,
-                np.asarray(constants, np.int64), empty, 0, *plan.tables, *pairs,
+                np.asarray(constants, np.int64), empty, 0, *_scratch.room(*sizes), *plan.tables, *pairs,
             )  # fmt: skip
 
         def plain(a: Any) -> Any:
@@ -243,10 +253,33 @@ class Matcher:
         result = kernel(
             count, *(plain(a) for a in arrays), *(plain(a) for a in flat), threads.objects,
             *(plain(a) for a in nodes), number_list, front_list, limit, plain(constants), generated.values,
-            self.scalar, *(plain(a) for a in plan.tables), *(plain(a) for pair in columns for a in pair),
+            self.scalar, [0] * sizes[0], [0.0] * sizes[1], *(plain(a) for a in plan.tables),
+            *(plain(a) for pair in columns for a in pair),
         )  # fmt: skip
         numbers_[:], fronts[:] = number_list, front_list
         return result  # type: ignore[no-any-return]
+
+    def _fits(
+        self, generated: Generated, columns: list[tuple[Any, Any]], threads: Threads, where: tuple[Any, ...]
+    ) -> bool:
+        """Whether no number that the kernel computes can leave 64 bits."""
+        if not self._computing:
+            return True
+        _, tail, _, ends, *_ = where
+        sums = [FIXED + j for j, r in enumerate(generated.layout.ints) if isinstance(r, Fold) and r.part == "sum"]
+        carried = _magnitude(threads.ints[:, sums])
+
+        def column(name: str) -> int:
+            return _magnitude(columns[generated.columns.index(name)][0]) if name in generated.columns else 0
+
+        return Bounds(column, int(np.max(ends - tail, initial=0)), carried).fit(self._computing)
+
+    @cached_property
+    def _computing(self) -> tuple[Expr, ...]:
+        """The conditions and aggregates in which numbers can grow."""
+        exprs = [c for c in self.query.conditions if c is not None]
+        exprs += [s for s in self.query.slots if isinstance(s, Aggregate)]
+        return tuple(expr for expr in exprs if computes(expr))
 
     def _fail(self, error: int, errors: int, key: int, key_table: pa.Table) -> None:
         name = ", ".join(f"{k}={v!r}" for k, v in key_table.slice(key, 1).to_pylist()[0].items()) or "(all rows)"
@@ -277,6 +310,8 @@ class Matcher:
             # Matches leave in the order in which they end, over all keys.
             ended = rowset.rank[rowset.order[records.last]]
             records = records.reordered(np.argsort(ended, kind="stable"))
+        else:
+            records = records.copied()  # columns must not be views of the scratch, which is written over
         if not generated.paths:
             names = [reader.column(c, records.start) for c in self.query.keep]
             slots = [slot_column(s, records, reader) for s in self.query.slots]
@@ -422,6 +457,35 @@ class Matcher:
             waiting, _ = times_us(rowset.table.column(self.query.time_column))
             np.minimum.at(deadline, rowset.codes[pending], waiting[rowset.order[pending]] + 1)
         return pa.array(deadline, pa.int64(), mask=deadline == never)
+
+
+class _Scratch(threading.local):
+    """Room for reported matches, kept from batch to batch: fresh memory costs a page fault for every 4 kB.
+
+    Every batch turns its matches into columns before it ends, so the next one may write over them.
+    """
+
+    LARGEST = 1 << 25  # numbers kept; room for more is made and given back
+
+    def __init__(self) -> None:
+        self.ints = np.empty(0, np.int64)
+        self.floats = np.empty(0, np.float64)
+
+    def room(self, ints: int, floats: int) -> tuple[Int64Array, Any]:
+        """Arrays of at least these sizes, with anything in them."""
+        found_i = self.ints if len(self.ints) >= ints else np.empty(ints, np.int64)
+        found_f = self.floats if len(self.floats) >= floats else np.empty(floats, np.float64)
+        if ints <= self.LARGEST and floats <= self.LARGEST:
+            self.ints, self.floats = found_i, found_f
+        return found_i, found_f
+
+
+_scratch = _Scratch()
+
+
+def _magnitude(values: npt.NDArray[Any]) -> int:
+    """The largest of the numbers without their signs."""
+    return max(abs(int(values.min())), abs(int(values.max()))) if values.size and values.dtype.kind != "f" else 0
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:

@@ -93,7 +93,9 @@ def _rounding(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], V
         if a.form != "f":
             raise NotCompilable(f"{name} of {a.form}")
         a = emitter.named(a)
-        return Value(f"{name}({a.code})", any_of(a.null, f"({a.code} - {a.code} != 0.0)"), "i")
+        # Null for NaN and for what a bigint can't hold.
+        fits = f"(-9223372036854775808.0 <= {a.code} < 9223372036854775808.0)"
+        return Value(f"({name}({a.code}) if {fits} else 0)", any_of(a.null, f"(not {fits})"), "i")
 
     return emit
 

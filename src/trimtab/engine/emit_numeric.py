@@ -236,8 +236,8 @@ class NumericEmitter(Emitter):
                 return Value(parts[1], f"{parts[0]} == 0", form, scale)
             case "avg":
                 form, scale = form_of(expr.args[0].type)
-                if form == "d":
-                    raise NotCompilable("an average of decimals")
+                if form == "d" or pa.types.is_duration(expr.type):
+                    raise NotCompilable("an average that is rounded")
                 return Value(f"({parts[1]} / {parts[0]} if {parts[0]} > 0 else 0.0)", f"{parts[0]} == 0", "f")
             case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
                 fewer = 1 if expr.function.endswith("samp") else 0

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from trimtab.engine.binding import Int64Array, numbers, ranks, single
 from trimtab.engine.lowered import is_string
 from trimtab.engine.query import OrderKey
+from trimtab.errors import InputError
 
 LARGE = 50_000
 """From here the compiled counting sort beats NumPy's stable sort by more than it costs to load."""
@@ -26,7 +27,12 @@ def key_codes(columns: Sequence[pa.ChunkedArray | pa.Array], n: int) -> tuple[In
         array = single(column)
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        encoded = array.dictionary_encode(null_encoding="encode")
+        if pa.types.is_floating(array.type):
+            array = _one_zero(array)
+        try:
+            encoded = array.dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError as error:
+            raise _unfit("PARTITION BY", array.type) from error
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         if count <= 1:
             codes, count = own, len(encoded.dictionary)
@@ -35,6 +41,17 @@ def key_codes(columns: Sequence[pa.ChunkedArray | pa.Array], n: int) -> tuple[In
         codes = both.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         count = len(both.dictionary)
     return codes, count
+
+
+def _one_zero(array: pa.Array) -> pa.Array:
+    """The floats with 0.0 for -0.0 and one NaN for all of them: equal values are one key, as in Spark."""
+    values = array.cast(pa.float64())
+    return pc.if_else(pc.is_nan(values), np.nan, pc.add(values, 0.0))
+
+
+def _unfit(clause: str, type_: pa.DataType) -> InputError:
+    hint = "choose a column of plain values, or make one in a sub-select"
+    return InputError("input.type", f"{clause} a column of type {type_}", hint)
 
 
 def by_key(codes: Int64Array, count: int) -> Int64Array:
@@ -66,11 +83,18 @@ def in_order(columns: Sequence[pa.ChunkedArray | pa.Array], keys: Sequence[Order
 
 def _levels(array: pa.Array, key: OrderKey) -> list[npt.NDArray[Any]]:
     """Arrays to sort by, ascending, for one key: where nulls go first, then the values."""
+    if pa.types.is_dictionary(array.type) and not is_string(array.type):
+        array = array.dictionary_decode()
     if is_string(array.type):
         found, _ = ranks({"x": array}, ())
         bound = found["x"]
-    elif pa.types.is_decimal(array.type) or not pa.types.is_primitive(array.type):
-        order = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
+    elif pa.types.is_null(array.type):
+        bound = numbers(array)
+    elif _is_ranked(array.type):
+        try:
+            order = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
+        except pa.ArrowNotImplementedError as error:
+            raise _unfit("ORDER BY", array.type) from error
         bound = numbers(order)
         bound = type(bound)(bound.values, numbers(array.is_null()).values.astype(bool) if array.null_count else None)
     else:
@@ -82,6 +106,14 @@ def _levels(array: pa.Array, key: OrderKey) -> list[npt.NDArray[Any]]:
     if bound.nulls is not None:
         levels.append(bound.nulls != key.nulls_first)
     if key.descending:
-        values = -values.astype(np.int64)
+        values = ~values  # not the negative: the smallest integer has none, nor have unsigned ones
     levels.append(values)
     return levels
+
+
+def _is_ranked(type_: pa.DataType) -> bool:
+    """Whether values are put in order by Arrow, because they are not held as numbers."""
+    types = pa.types
+    if types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_):
+        return False
+    return not (types.is_timestamp(type_) or types.is_date(type_) or types.is_duration(type_))

@@ -100,8 +100,6 @@ NAMES = {
     "ints": ints,
     "floats": floats,
     "objects": objects,
-    "room_ints": ints,
-    "room_floats": floats,
     "grow_ints": grow,
     "grow_floats": grow,
     "grow_objects": grow,

@@ -95,6 +95,7 @@ class KernelWriter:
             self.fields,
             self.float_fields,
             deterministic,
+            self.program.shortest,
         )
 
     @property

@@ -25,18 +25,6 @@ def floats(n):
 
 
 @njit(cache=True)
-def room_ints(n):
-    """Room for n integers that will be written before they are read."""
-    return np.empty(n, np.int64)
-
-
-@njit(cache=True)
-def room_floats(n):
-    """Room for n floats that will be written before they are read."""
-    return np.empty(n, np.float64)
-
-
-@njit(cache=True)
 def grow_ints(values, n, used):
     """The first `used` values, in room for n."""
     grown = np.zeros(n, np.int64)

@@ -180,14 +180,17 @@ class PathSlots:
         numeric = bound.values
         if numeric.dtype.kind != "f":
             numeric = numeric.astype(np.int64, copy=False)
+            if slot.function in ("sum", "avg") and _may_overflow(numeric):
+                numeric = numeric.astype(object)  # Python's integers have no end
         scanned = running(slot.function, numeric, known, owner)
         last = np.clip(high - 1, 0, None)
         found = scanned[last] if len(scanned) else np.zeros(len(high), numeric.dtype)
         none = count == 0
         if slot.function == "avg":
             with np.errstate(divide="ignore", invalid="ignore"):
-                return pa.array(found / count, pa.float64(), mask=none)
-        return pa.array(found, mask=none).cast(slot.type)
+                means = np.divide(found, count, where=~none, out=np.zeros(len(found)), casting="unsafe")
+                return pa.array(means, pa.float64(), mask=none)
+        return pa.array(found, slot.type if found.dtype == object else None, mask=none).cast(slot.type)
 
     def _argument(self, expr: Expr, steps: Int64Array) -> pa.Array:
         """An aggregate's argument at each of some steps."""
@@ -229,7 +232,7 @@ def running(function: str, values: npt.NDArray[Any], known: BoolArray, owner: In
     Floats are added one after another from the first step of the owner, so that cutting a stream differently can't
     change a bit. (A cumulative sum over everything, less what came before, would.)
     """
-    if len(values) >= LARGE:
+    if len(values) >= LARGE and values.dtype != object:
         from trimtab.engine.scanning import scan
 
         found: npt.NDArray[Any] = scan(FUNCTIONS.index(function), values, known, owner)
@@ -250,6 +253,11 @@ def running(function: str, values: npt.NDArray[Any], known: BoolArray, owner: In
             empty = False
         out[i] = state
     return out
+
+
+def _may_overflow(values: Int64Array) -> bool:
+    most = max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
+    return most * len(values) >= 2**63
 
 
 LARGE = 5_000

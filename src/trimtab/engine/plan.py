@@ -31,7 +31,7 @@ NO_WATERMARK = -(2**62)
 
 PARAMETERS = (
     "nk, tail, first, ends, stop, begun, closing, watermark, times, toff, tin, tfin, toin, "
-    "noff, nrow, npos, npar, numbers, fronts, limit, K, V, opaque"
+    "noff, nrow, npos, npar, numbers, fronts, limit, K, V, opaque, out_i, out_f"
 )
 RESULTS = (
     "oi, of, on, pathrow, pathpos, soff, si, sf, so, sn, snoff, snrow, snpos, snpar, snn, "
@@ -68,6 +68,7 @@ class Generated:
     fields: tuple[str | Register, ...]  # the integers of a reported match
     float_fields: tuple[Register, ...]
     deterministic: bool
+    shortest: int  # the fewest rows that a match can have
 
 
 def traits_of(query: MatchQuery) -> Traits:

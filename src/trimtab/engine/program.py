@@ -76,23 +76,15 @@ class Program:
         """The anchors that occur."""
         return frozenset(a for steps in self._all_steps() for step in steps for a in step.when)
 
-    def reachable(self, position: int) -> frozenset[int]:
-        """The positions that may still be entered from this one."""
-        return self._reachable[position]
-
     @cached_property
-    def _reachable(self) -> tuple[frozenset[int], ...]:
-        follow = [{s.target for s in p.steps if s.target != DONE} for p in self.positions]
-        reach = [set(f) for f in follow]
-        changed = True
-        while changed:
-            changed = False
-            for r in reach:
-                size = len(r)
-                for target in tuple(r):
-                    r |= reach[target]
-                changed |= len(r) > size
-        return tuple(frozenset(r) for r in reach)
+    def shortest(self) -> int:
+        """The fewest rows that a match can have."""
+        rows, reached, places = 0, set[int](), {s.target for s in self.start}
+        while DONE not in places and not places <= reached:
+            reached |= places
+            places = {s.target for p in places for s in self.positions[p].steps}
+            rows += 1
+        return rows
 
     def _all_steps(self) -> Iterator[tuple[Step, ...]]:
         yield self.start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
@@ -58,6 +59,10 @@ class Records:
     def last(self) -> Int64Array:
         """The row at which each match was complete; for an empty one, the row where it was looked for."""
         return np.where(self.end < 0, self.start, self.end)
+
+    def copied(self) -> Records:
+        """The same matches in memory of their own."""
+        return Records(self.ints.copy(), self.floats.copy(), self.fields, self.float_fields)
 
     def reordered(self, order: Int64Array) -> Records:
         """The same matches in another order."""
@@ -131,8 +136,14 @@ def _sum(sums: npt.NDArray[Any], none: BoolArray, type_: pa.DataType) -> pa.Arra
 
 
 def average(sums: npt.NDArray[Any], counts: npt.NDArray[Any], slot: Aggregate) -> pa.Array:
-    """Sums over counts: floats, or decimals rounded half up to the type's scale."""
+    """Sums over counts: floats, intervals, or decimals rounded half up to the type's scale."""
     none = np.asarray(counts == 0)
+    if pa.types.is_duration(slot.type):
+        spans = [
+            None if n == 0 else datetime.timedelta(microseconds=s) / n
+            for s, n in zip(sums.tolist(), counts.tolist(), strict=True)
+        ]
+        return pa.array(spans, slot.type)
     if not pa.types.is_decimal(slot.type):
         with np.errstate(divide="ignore", invalid="ignore"):
             return pa.array(sums.astype(np.float64) / counts.astype(np.float64), mask=none)

@@ -51,7 +51,7 @@ TEMPLATE = """
                       |    co = objects(cap * O); no = objects(cap * O)
                       |    hcap = 64; bucket = ints(hcap); bucket_row = ints(hcap); chain = ints(cap)
                       |    seen = ints(P + 1); stamp = 0; row_stamp = 0
-                      |    ocap = 256; on = 0; oi = ints(ocap * N); of = floats(ocap * M)
+                      |    ocap = len(out_i) // N; on = 0; oi = out_i; of = out_f
                       |    scap = 256; sn = 0; soff = ints(nk + 1); resume = ints(nk)
                       |    si = ints(scap * W); sf = floats(scap * F); so = objects(scap * O)
                       |    pcap = 256; pn = 0; pathrow = ints(pcap); pathpos = ints(pcap)

@@ -100,6 +100,10 @@ class Context:
         )
 
 
+_OF_STATE = frozenset({"key", "pending", "number", "begun", "tail", "front", "deadline_us"})
+
+
 def is_reserved(name: str) -> bool:
-    """Whether the engine gives such names to columns of its own."""
-    return name.startswith("__") or re.fullmatch(r"slot\d+", name.lower()) is not None
+    """Whether the engine gives such names to columns of its own, in its output or its state."""
+    lower = name.lower()
+    return name.startswith("__") or lower in _OF_STATE or re.fullmatch(r"slot\d+", lower) is not None

@@ -108,6 +108,8 @@ def aggregate_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | 
         return pa.bool_() if kind in (pa.bool_(), pa.null()) else None
     if function in ("array_agg", "collect_list"):
         return pa.list_(arg)
+    if function in ("min", "max", "min_by", "max_by") and pa.types.is_nested(plain(args[-1])):
+        return None
     return arg
 
 
