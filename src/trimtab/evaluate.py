@@ -111,7 +111,8 @@ def _batches(query: Query, operator: Operator, rows: pa.Table, edges: list[int],
         try:
             output, state = operator.advance(batch, state, Moment(watermark, closing))
         except (OverflowError, pa.ArrowInvalid) as error:
-            raise InputError("input.value", f"a value doesn't fit its type: {error}") from error
+            hint = "add up doubles instead: sum(cast(x AS DOUBLE))" if isinstance(error, OverflowError) else ""
+            raise InputError("input.value", f"a value doesn't fit its type: {error}", hint) from error
         outputs.append(output)
     return pa.concat_tables(outputs)
 

@@ -65,6 +65,7 @@ class Matcher:
         self.query, self.scalar, self.max_threads = query, scalar, max_threads
         self.traits = traits_of(query)
         self.deterministic = deterministic
+        self._work = 0  # rows seen, weighed by what they cost to interpret
         self._seen: tuple[frozenset[str], bool] = (frozenset(), False)
         self._generated: dict[tuple[tuple[frozenset[str], bool], bool], KernelPlan] = {}
 
@@ -225,8 +226,12 @@ class Matcher:
         where: tuple[Any, ...], numbers_: Int64Array, fronts: Int64Array, rows: int,
     ) -> tuple[Any, ...]:  # fmt: skip
         generated = plan.generated
+        # Many small batches are as good a reason to compile as a large one, and so are rows that many threads meet.
+        self._work += rows * (1 + len(self.program.positions) // 8)
         kernel, machine = (
-            kernels.load(generated.source, rows) if generated.compiled else (kernels.interpret(generated.source), False)
+            kernels.load(generated.source, self._work)
+            if generated.compiled
+            else (kernels.interpret(generated.source), False)
         )
         if machine and not self._fits(generated, columns, threads, where):
             kernel, machine = kernels.interpret(generated.source), False

@@ -19,7 +19,7 @@ from typing import Any
 from trimtab.engine import interpreted
 
 COMPILE_FROM_ROWS = 250_000
-"""From here compiling (2 to 4 s, once) is expected to pay off over interpreting (3 to 6 us a row)."""
+"""From here compiling (2 to 6 s, once) is expected to pay off over interpreting (3 to 6 us a row of a plain pattern)."""
 LOAD_FROM_ROWS = 20_000
 """From here machine code that the disk has is worth loading (importing Numba takes about 0.3 s)."""
 
@@ -38,7 +38,7 @@ Kernel = Callable[..., Any]
 
 
 def load(source: str, rows: int) -> tuple[Kernel, bool]:
-    """A callable for the source and whether it is machine code, chosen by the number of rows it will see."""
+    """A callable for the source and whether it is machine code, chosen by the number of (plain) rows it has to do."""
     if source in _COMPILED or rows >= COMPILE_FROM_ROWS or (rows >= LOAD_FROM_ROWS and _is_on_disk(source)):
         return compiled(source), True
     return interpret(source), False

@@ -8,6 +8,7 @@ values, strings too, are read from the columns there, so nothing is copied into 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trimtab.engine.expression import Aggregate, Expr, Place, Side
@@ -120,11 +121,10 @@ class Layout:
         if register in self.at:
             return self.at[register]
         match register:
-            case RowRef(labels, side, index, shift) if index > 0:
-                self.need(RowRef(labels, side, index - 1, shift))
+            case RowRef(labels, side, index, shift):
+                self._need_before([RowRef(labels, side, each, shift) for each in range(index)])
             case RowLabel(labels, side, index, shift):
-                if index > 0:
-                    self.need(RowLabel(labels, side, index - 1, shift))
+                self._need_before([RowLabel(labels, side, each, shift) for each in range(index)])
                 # Whether a place is taken, and which row is ahead of it, shows in the row number.
                 if side is Side.FIRST or shift > 0:
                     self.need(RowRef(labels, side, index, shift))
@@ -143,6 +143,12 @@ class Layout:
                 self.at[register] = len(self.objects)
                 self.objects.append(register)
         return self.at[register]
+
+    def _need_before(self, earlier: Sequence[Register]) -> None:
+        """Slots for the registers before one, the first of them first: none has to ask for more than its neighbour."""
+        known = next((place for place in reversed(range(len(earlier))) if earlier[place] in self.at), -1)
+        for register in earlier[known + 1 :]:
+            self.need(register)
 
     @property
     def registers(self) -> tuple[Register, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import UnsupportedError
 
-from trimtab.language.types import TypeOf, infer, is_time
+from trimtab.language.types import TypeOf, infer, is_number, is_time, plain
 
 _WHOLE = (
     exp.DataType.Type.TINYINT,
@@ -18,7 +19,12 @@ _WHOLE = (
     exp.DataType.Type.BIGINT,
 )
 _CASTS = frozenset({"TINYINT", "SMALLINT", "BIGINT", "FLOAT", "BOOLEAN"})
+_TIMES = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
+_OTHERWISE = frozenset({"HASH"})
 _ZERO = exp.Literal.number(0)
+_NUMERIC = (exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NARROW = (pa.int8(), pa.int16())
+_DAYS = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 
 
 def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one case per difference
@@ -34,14 +40,44 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one c
         case exp.IntDiv():
             # DuckDB's // keeps the fraction of anything but integers.
             return exp.cast(_call("TRUNC", node), "bigint")
+        case exp.Cast() if node.to.this in _WHOLE and _is_text(node.this, type_of):
+            # DuckDB rounds here too, and reads more than digits.
+            return exp.TryCast(this=_digits(node.this), to=node.to.copy())
+        case exp.Cast() if node.to.this in _WHOLE and _is_timestamp(node.this, type_of):
+            # Whole seconds since the epoch.
+            seconds = _call("FLOOR", _call("EPOCH", node.this))
+            return exp.TryCast(this=seconds, to=node.to.copy())
         case exp.Cast() if node.to.this in _WHOLE and _has_fraction(node.this, type_of):
             # DuckDB rounds to the nearest, Spark cuts the fraction off.
             return type(node)(this=_call("TRUNC", node.this), to=node.to.copy())
         case exp.Floor() | exp.Ceil() if len(list(node.iter_expressions())) == 1:
             return exp.TryCast(this=node.copy(), to=exp.DataType.build("bigint"))
-        case exp.Ln():
-            positive = exp.GT(this=node.this.copy(), expression=_ZERO.copy())
+        case exp.Ln() | exp.Log():
+            # Null of what has no logarithm.
+            parts = [part.copy() for part in (node.this, node.expression) if part]
+            positive: exp.Expr = exp.and_(*(exp.GT(this=part, expression=_ZERO.copy()) for part in parts))
             return exp.Case(ifs=[exp.If(this=positive, true=node.copy())])
+        case exp.IsNan():
+            return exp.Coalesce(this=node.copy(), expressions=[exp.false()])
+        case exp.Like() | exp.ILike() if not isinstance(node.parent, exp.Escape) and _has_backslash(node.expression):
+            # DuckDB has no escape character unless one is named.
+            return exp.Paren(this=exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
+        case exp.Substring() if node.args.get("start") and not _is_above_zero(node.args["start"]):
+            # The first character is 1, and 0 means 1 too.
+            start = node.args["start"]
+            first = exp.If(this=exp.EQ(this=_paren(start), expression=_ZERO.copy()), true=exp.Literal.number(1))
+            changed = node.copy()
+            changed.set("start", exp.Case(ifs=[first], default=start.copy()))
+            return changed
+        case exp.Format():
+            return exp.Anonymous(this="PRINTF", expressions=[node.this.copy(), *(e.copy() for e in node.expressions)])
+        case exp.AddMonths():
+            return exp.cast(node.copy(), "date")
+        case exp.Add() | exp.Sub() if _is_date(node.this, type_of) and _is_days(node.expression):
+            # DuckDB makes a timestamp of a date and an interval, of whole days too.
+            return exp.cast(exp.Paren(this=node.copy()), "date")
+        case exp.Binary() if isinstance(node, _NUMERIC):
+            return _numeric(node, type_of)
         case exp.Sqrt():
             negative = exp.LT(this=node.this.copy(), expression=_ZERO.copy())
             nan = exp.cast(exp.Literal.string("NaN"), "double")
@@ -54,6 +90,14 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one c
             return exp.cast(node.copy(), "date")
         case exp.StrToUnix() if _is_time(node.this, type_of):
             return exp.cast(_call("EPOCH", node.this), "bigint")
+        case exp.StrToUnix():
+            return exp.cast(node.copy(), "bigint")
+        case exp.Cast() if node.to.this in _TIMES and _is_number(node.this, type_of):
+            # Seconds since the epoch.
+            micros = exp.Mul(this=_paren(node.this), expression=exp.Literal.number(1_000_000))
+            return exp.TryCast(this=_call("MAKE_TIMESTAMP", exp.cast(micros, "bigint")), to=node.to.copy())
+        case exp.Typeof():
+            raise UnsupportedError("typeof gives something else here than in Spark")
         case exp.Anonymous():
             return _named(node)
     return node
@@ -62,6 +106,8 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one c
 def _named(node: exp.Anonymous) -> exp.Expr:
     """Functions of Spark's that sqlglot passes on by name."""
     name, args = node.name.upper(), node.expressions
+    if name in _OTHERWISE:
+        raise UnsupportedError(f"{name.lower()} gives something else here than in Spark")
     if len(args) != 1:
         return node
     if name in ("ISNULL", "ISNOTNULL"):
@@ -72,6 +118,68 @@ def _named(node: exp.Anonymous) -> exp.Expr:
         iso = _call("ISODOW", args[0])
         return exp.Paren(this=exp.Sub(this=iso, expression=exp.Literal.number(1)))
     return exp.cast(args[0].copy(), name.lower()) if name in _CASTS else node
+
+
+def _numeric(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
+    """A float beside a decimal is a double, and a literal is an int beside something narrower."""
+    sides = [node.this, node.expression]
+    types = [infer(side, type_of) for side in sides]
+    if pa.float32() in types and any(type_ is not None and pa.types.is_decimal(type_) for type_ in types):
+        changed = [
+            exp.cast(s.copy(), "double") if t == pa.float32() else s.copy() for s, t in zip(sides, types, strict=True)
+        ]
+    elif any(type_ in _NARROW for type_ in types):
+        changed = [
+            exp.cast(s.copy(), "int") if t == pa.int32() else s.copy() for s, t in zip(sides, types, strict=True)
+        ]
+    else:
+        return node
+    return type(node)(this=changed[0], expression=changed[1])
+
+
+def _digits(node: exp.Expr) -> exp.Expr:
+    """The whole part of a number written as text, NULL for other text."""
+    pattern = r"^\s*([+-]?[0-9]+)(\.[0-9]*)?\s*$"
+    found = [node.copy(), exp.Literal.string(pattern), exp.Literal.number(1)]
+    return exp.Anonymous(this="REGEXP_EXTRACT", expressions=found)
+
+
+def _paren(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node.copy())
+
+
+def _has_backslash(pattern: exp.Expr) -> bool:
+    """Whether a pattern may have an escape: not if it is written out without one."""
+    return not (isinstance(pattern, exp.Literal) and "\\" not in pattern.name)
+
+
+def _is_above_zero(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and node.name.strip("0").isdigit()
+
+
+def _is_text(node: exp.Expr, type_of: TypeOf) -> bool:
+    type_ = infer(node, type_of)
+    return type_ is not None and plain(type_) == pa.string()
+
+
+def _is_timestamp(node: exp.Expr, type_of: TypeOf) -> bool:
+    type_ = infer(node, type_of)
+    return type_ is not None and bool(pa.types.is_timestamp(type_))
+
+
+def _is_date(node: exp.Expr, type_of: TypeOf) -> bool:
+    type_ = infer(node, type_of)
+    return type_ is not None and bool(pa.types.is_date(type_))
+
+
+def _is_number(node: exp.Expr, type_of: TypeOf) -> bool:
+    type_ = infer(node, type_of)
+    return type_ is not None and is_number(type_)
+
+
+def _is_days(node: exp.Expr) -> bool:
+    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
+    return unit is not None and unit.name.upper().removesuffix("S") in _DAYS
 
 
 def _call(name: str, argument: exp.Expr) -> exp.Expr:

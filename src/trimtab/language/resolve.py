@@ -59,6 +59,7 @@ SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {
     *("array_agg", "first_value", "last_value", "max_by", "min_by"),
 }
 MAX_OFFSET = 1 << 31
+MAX_REMEMBERED = 1_000
 
 
 # Nodes that are no expressions by themselves, only pieces of one.
@@ -147,6 +148,9 @@ class Resolver:
         self._count_args(node, 1, 2)
         args = node.expressions
         offset = self._offset(args[1]) if len(args) == 2 else 1 if name in PHYSICAL else 0
+        if name in LOGICAL and offset > MAX_REMEMBERED:
+            message = f"{name} counts at most {MAX_REMEMBERED} rows: a partial match remembers each of them"
+            raise self.context.error("query.too-large", message, args[1], "PREV and NEXT count rows of the partition")
         inner = args[0]
         if name in LOGICAL:
             self._no_nesting(inner, name)

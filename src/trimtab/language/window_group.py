@@ -24,6 +24,7 @@ from trimtab.language.window_over import check_condition, intake_schema, project
 
 START, END = "__start", "__end"
 _WORDS = ("window", "session_window")
+_MOST_WINDOWS = 10_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SIZE_HINT = "as in window(ts, '10 minutes') or window(ts, INTERVAL '10' MINUTE)"
 
@@ -220,6 +221,9 @@ def _window(context: Context, call: exp.Anonymous) -> tuple[ClockWindow | Sessio
     if slide > size:
         message = "the slide is longer than the window, so some rows would be in none"
         raise context.error("query.window-size", message, args[2], "make it at most the size")
+    if size // slide > _MOST_WINDOWS:
+        message = f"every row would be in {size // slide:,} windows"
+        raise context.error("query.window-size", message, args[2], f"let at most {_MOST_WINDOWS:,} overlap")
     if abs(offset) >= slide:
         message = "the offset must be shorter than the slide"
         raise context.error("query.window-size", message, args[3], "windows repeat every slide")
