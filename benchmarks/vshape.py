@@ -111,8 +111,8 @@ def run(sizes: Sizes) -> Result:
         ),
         (
             "The loop by hand finds the same matches.",
-            "The kernel writes its matches into room that is kept from batch to batch, the loop by hand into arrays of its"
-            " own: where every call gets fresh pages, that is what the loop pays for.",
+            "The kernel writes its matches into room that is kept from batch to batch, the loop by hand into its"
+            " own arrays: where every call gets fresh pages, that is what the loop pays for.",
             "bytewax runs one worker in this process, without recovery, from a list of Python values that is made"
             " beforehand, into a list. It keeps its state between batches and could run on many workers; evaluate"
             " reads a whole table. The numbers compare the work per row, and not the two systems.",
