@@ -18,7 +18,7 @@ from typing import Any
 
 from trimtab.engine import interpreted
 
-COMPILE_FROM_ROWS = 250_000
+COMPILE_FROM_ROWS = 150_000
 """From here compiling (2 to 6 s, once) pays off over interpreting (3 to 6 us a row of a plain pattern)."""
 LOAD_FROM_ROWS = 20_000
 """From here machine code that the disk has is worth loading (importing Numba takes about 0.3 s)."""
