@@ -18,6 +18,8 @@ import pyarrow as pa
 class Side(enum.Enum):
     """From which end of the match a place is counted."""
 
+    __hash__ = object.__hash__  # members are single objects; the inherited hash is a Python call
+
     FIRST = "FIRST"
     LAST = "LAST"
 

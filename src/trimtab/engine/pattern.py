@@ -12,6 +12,8 @@ from dataclasses import dataclass
 class Anchor(enum.Enum):
     """A zero-width condition on a place between two rows."""
 
+    __hash__ = object.__hash__  # members are single objects; the inherited hash is a Python call
+
     START = "^"
     END = "$"
     TIMEOUT = "TIMEOUT"
