@@ -94,6 +94,14 @@ def test_whole_parts_that_no_bigint_holds_are_null(mode: str) -> None:
     assert match(clauses, table) == [(2,)], mode
 
 
+def test_whole_parts_that_no_int_holds_are_null(mode: str) -> None:
+    table = pa.table({"ts": [1, 2], "f": [1e5, 1e5]})
+    clauses = (
+        "ORDER BY ts MEASURES CAST(A.f * B.f AS INT) AS i PATTERN (A B) DEFINE B AS CAST(A.f * B.f AS INT) IS NULL"
+    )
+    assert match(clauses, table) == [(None,)], mode
+
+
 def test_the_average_of_intervals_is_an_interval() -> None:
     spans = pa.table({"ts": range(3), "x": pa.array([1, 4, 4], pa.duration("s"))})
     mean = datetime.timedelta(seconds=3)

@@ -133,7 +133,7 @@ def condition(text: str) -> str:
             "CAST(A.quantity - quantity AS DOUBLE) > 1",
             "(> (to_float (- [quantity]@A [quantity]@here)) 1.0)",
         ),
-        ("CAST(A.price - price AS INT) > 1", "(> (to_int (- [price]@A [price]@here)) 1)"),
+        ("CAST(A.price - price AS INT) > 1", "(> (to_int32 (- [price]@A [price]@here)) 1)"),
         # Places.
         ("price < PREV(price)", "(< [price]@here [price]@here-1)"),
         ("C.price < PREV(C.price, 2)", "(< [price]@here [price]@here-2)"),
@@ -187,7 +187,7 @@ def condition(text: str) -> str:
         ("day > A.ts", "(> [CAST((day) AS TIMESTAMP_NTZ)]@here [ts]@A)"),
         ("millis > A.ts", "(> [CAST((millis) AS TIMESTAMP_NTZ)]@here [ts]@A)"),
         # What the engine has no function for.
-        ("symbol LIKE A.symbol", "<$1 LIKE $2>([symbol]@here, [symbol]@A)"),
+        ("symbol LIKE A.symbol", "<($1 LIKE $2 ESCAPE '\\')>([symbol]@here, [symbol]@A)"),
         ("array_agg(symbol) = array('a')", "<$1 = ['a']>(array_agg([symbol]@here))"),
         (
             "upper(concat(A.symbol, symbol)) = 'X'",

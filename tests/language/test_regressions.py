@@ -44,6 +44,8 @@ def value(expression: str) -> Any:
         ("cast(concat('-1', '.9') AS BIGINT)", -1),
         ("cast('1e3' AS INT)", None),
         ("cast(ts AS BIGINT)", -1),
+        ("cast(greatest(2.5, i) AS INT)", 2),
+        ("cast((i + 1) * 1.9 AS INT)", 1),
         ("cast(cast(-1 AS BIGINT) AS TIMESTAMP)", datetime.datetime(1969, 12, 31, 23, 59, 59)),
         ("isnan(none)", False),
         ("log10(i - 1)", None),

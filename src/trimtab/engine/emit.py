@@ -250,8 +250,6 @@ class Emitter:
 
     def row(self, place: Place) -> str:
         """The row at a place, this row counted as the last of the match; negative if there is none."""
-        if place.labels is None and place.side is Side.FIRST and not place.offset and not place.shift:
-            return "i" if self.thread.fresh else self.thread.start
         counts = place.labels is None or self.label in place.labels
         if place.side is Side.LAST and counts and place.offset == 0:
             return self.here(place.shift)

@@ -202,6 +202,11 @@ def _to_float(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> V
     return emitter.as_float(args[0])
 
 
+def _to_int32(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
+    whole = emitter.named(_rounding("trunc_i")(emitter, args, type_))
+    return Value(whole.code, any_of(whole.null, f"(not (-2147483648 <= {whole.code} <= 2147483647))"), "i")
+
+
 CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
     "+": _arithmetic("+"),
     "-": _arithmetic("-"),
@@ -236,4 +241,5 @@ CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
     "ceil": _rounding("ceil_i"),
     "to_float": _to_float,
     "to_int": _rounding("trunc_i"),
+    "to_int32": _to_int32,
 }

@@ -174,7 +174,7 @@ class NumericEmitter(Emitter):
         """The value of one row, or its default where there is no such row."""
         row = self.row(expr.place)
         form, scale = form_of(expr.type)
-        certain = row in CERTAIN_ROWS or row == self.thread.start
+        certain = row in CERTAIN_ROWS
         if row == "-1":
             return self.const(expr.default)
         if len(expr.sources) == 1:

@@ -69,7 +69,7 @@ class ObjectEmitter(Emitter):
             code = self.source(expr.sources[-1], row)
             for number, source in reversed(list(enumerate(expr.sources[:-1]))):
                 code = f"({self.source(source, row)} if {label} == {number} else {code})"
-        if row in CERTAIN_ROWS or row == self.thread.start:
+        if row in CERTAIN_ROWS:
             return code
         return f"({code} if {row} >= 0 else {self.refer(expr.default.value)})"
 

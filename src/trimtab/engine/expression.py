@@ -175,6 +175,7 @@ FUNCTIONS = frozenset(
         "ceil",
         "to_float",  # numeric cast to double
         "to_int",  # numeric cast to bigint, truncated
+        "to_int32",  # numeric cast to int, truncated
     }
 )
 # Floats compare as in Spark: NaN equals NaN and is larger than everything else.

@@ -18,6 +18,7 @@ from typing import Any
 # Arrow's widest decimal has 76 digits; Python's own default would round to 28.
 EXACT = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
 _WHOLE = range(-(2**63), 2**63)
+_INT = range(-(2**31), 2**31)
 _NAN = ("NaN",)
 
 
@@ -118,12 +119,12 @@ def _divide(a: Any, b: Any) -> object:
     return float(a) / float(b)
 
 
-def _whole_part(value: Any) -> int | None:
-    """Truncated towards zero; null for NaN and for what a bigint can't hold."""
+def _whole_part(value: Any, among: range = _WHOLE) -> int | None:
+    """Truncated towards zero; null for NaN and for what the type, a bigint by default, can't hold."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     whole = int(value)
-    return whole if whole in _WHOLE else None
+    return whole if whole in among else None
 
 
 def _div(a: Any, b: Any) -> object:
@@ -287,5 +288,6 @@ SCALARS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "ceil": _strict(_ceil),
         "to_float": _strict(float),
         "to_int": _strict(_whole_part),
+        "to_int32": _strict(lambda a: _whole_part(a, _INT)),
     }
 )

@@ -6,6 +6,8 @@ each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import UnsupportedError
@@ -19,6 +21,8 @@ _WHOLE = (
     exp.DataType.Type.BIGINT,
 )
 _CASTS = frozenset({"TINYINT", "SMALLINT", "BIGINT", "FLOAT", "BOOLEAN"})
+Described = Callable[[exp.Expr], pa.DataType | None]
+
 _TIMES = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
 _OTHERWISE = frozenset({"HASH"})
 _ZERO = exp.Literal.number(0)
@@ -27,10 +31,10 @@ _NARROW = (pa.int8(), pa.int16())
 _DAYS = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 
 
-def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one case per difference
+def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:  # noqa: C901 - one per difference
     """The node itself, or a new one that means in DuckDB what the node means in Spark.
 
-    Operands are done already; `type_of` knows the columns.
+    Operands are done already; `type_of` knows the columns, `described` any expression, at the price of a question.
     """
     match node:
         case exp.Mod() if not (isinstance(node.expression, exp.Literal) and node.expression.name.strip("0.")):
@@ -40,16 +44,8 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:  # noqa: C901 - one c
         case exp.IntDiv():
             # DuckDB's // keeps the fraction of anything but integers.
             return exp.cast(_call("TRUNC", node), "bigint")
-        case exp.Cast() if node.to.this in _WHOLE and _is_text(node.this, type_of):
-            # DuckDB rounds here too, and reads more than digits.
-            return exp.TryCast(this=_digits(node.this), to=node.to.copy())
-        case exp.Cast() if node.to.this in _WHOLE and _is_timestamp(node.this, type_of):
-            # Whole seconds since the epoch.
-            seconds = _call("FLOOR", _call("EPOCH", node.this))
-            return exp.TryCast(this=seconds, to=node.to.copy())
-        case exp.Cast() if node.to.this in _WHOLE and _has_fraction(node.this, type_of):
-            # DuckDB rounds to the nearest, Spark cuts the fraction off.
-            return type(node)(this=_call("TRUNC", node.this), to=node.to.copy())
+        case exp.Cast() if node.to.this in _WHOLE:
+            return _whole(node, described(node.this))
         case exp.Floor() | exp.Ceil() if len(list(node.iter_expressions())) == 1:
             return exp.TryCast(this=node.copy(), to=exp.DataType.build("bigint"))
         case exp.Ln() | exp.Log():
@@ -137,6 +133,21 @@ def _numeric(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
     return type(node)(this=changed[0], expression=changed[1])
 
 
+def _whole(node: exp.Cast, type_: pa.DataType | None) -> exp.Expr:
+    """A cast to an integer: Spark cuts the fraction off, where DuckDB rounds to the nearest."""
+    if type_ is None:
+        return node
+    kind = plain(type_)
+    if kind == pa.string():
+        return exp.TryCast(this=_digits(node.this), to=node.to.copy())
+    if pa.types.is_timestamp(kind):
+        # Whole seconds since the epoch.
+        return exp.TryCast(this=_call("FLOOR", _call("EPOCH", node.this)), to=node.to.copy())
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return type(node)(this=_call("TRUNC", node.this), to=node.to.copy())
+    return node
+
+
 def _digits(node: exp.Expr) -> exp.Expr:
     """The whole part of a number written as text, NULL for other text."""
     pattern = r"^\s*([+-]?[0-9]+)(\.[0-9]*)?\s*$"
@@ -157,16 +168,6 @@ def _is_above_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and node.name.strip("0").isdigit()
 
 
-def _is_text(node: exp.Expr, type_of: TypeOf) -> bool:
-    type_ = infer(node, type_of)
-    return type_ is not None and plain(type_) == pa.string()
-
-
-def _is_timestamp(node: exp.Expr, type_of: TypeOf) -> bool:
-    type_ = infer(node, type_of)
-    return type_ is not None and bool(pa.types.is_timestamp(type_))
-
-
 def _is_date(node: exp.Expr, type_of: TypeOf) -> bool:
     type_ = infer(node, type_of)
     return type_ is not None and bool(pa.types.is_date(type_))
@@ -184,11 +185,6 @@ def _is_days(node: exp.Expr) -> bool:
 
 def _call(name: str, argument: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[argument.copy()])
-
-
-def _has_fraction(node: exp.Expr, type_of: TypeOf) -> bool:
-    type_ = infer(node, type_of)
-    return type_ is not None and bool(pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
 def _is_time(node: exp.Expr, type_of: TypeOf) -> bool:

@@ -14,7 +14,7 @@ from trimtab.language.types import DURATION, MAX_PRECISION, is_number, is_time, 
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
 _FLOATS = frozenset({"/", "sqrt", "exp", "ln", "power", "to_float"})
-_WHOLES = frozenset({"div", "floor", "ceil", "to_int"})
+_WHOLES = frozenset({"div", "floor", "ceil", "to_int", "to_int32"})
 
 
 def result_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import ErrorLevel, exp, parse_one
 
 from trimtab.language.as_spark import as_spark
-from trimtab.language.types import DURATION, plain
+from trimtab.language.types import DURATION, infer, plain
 
 if TYPE_CHECKING:
     import duckdb
@@ -145,16 +145,29 @@ def translate_tree(
         at = position(column)
         return None if at is None else schema.types[at]
 
-    def rename(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and (at := position(node)) is not None:
-            return reference(at)
-        if isinstance(node, exp.DataType) and node.this in _ZONED and not zoned:
-            return exp.DataType(this=exp.DataType.Type.TIMESTAMP)
-        return node
+    def written(part: exp.Expr, reference: Callable[[int], exp.Expr]) -> str:
+        def rename(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Column) and (at := position(node)) is not None:
+                return reference(at)
+            if isinstance(node, exp.DataType) and node.this in _ZONED and not zoned:
+                return exp.DataType(this=exp.DataType.Type.TIMESTAMP)
+            return node
+
+        return bottom_up(part, rename).sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
+
+    def described(part: exp.Expr) -> pa.DataType | None:
+        known = infer(part, type_of)
+        return type_of_translated(written(part, numbered_column), schema) if known is None else known
 
     # Types are looked at before columns are renamed, hence two passes.
-    meant = bottom_up(tree, lambda node: as_spark(node, type_of))
-    return bottom_up(meant, rename).sql("duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
+    return written(bottom_up(tree, lambda node: as_spark(node, type_of, described)), reference)
+
+
+@lru_cache(maxsize=4096)
+def type_of_translated(translated: str, schema: pa.Schema) -> pa.DataType:
+    """The type of a DuckDB expression over columns c0, c1 ... of a schema."""
+    (answer,) = run_translated(schema.empty_table(), [translated])
+    return answer.type
 
 
 def bottom_up(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

@@ -58,7 +58,7 @@ _COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "-")
 _CASTS = {
     exp.DataType.Type.DOUBLE: "to_float",
     exp.DataType.Type.BIGINT: "to_int",
-    exp.DataType.Type.INT: "to_int",
+    exp.DataType.Type.INT: "to_int32",
 }
 
 

@@ -57,13 +57,7 @@ def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
     known = infer(expression, column)
     if known is not None:
         return known
-    return _asked(sql, expression, lambda: _described(duck.translate_tree(expression, schema), schema))
-
-
-@lru_cache(maxsize=4096)
-def _described(translated: str, schema: pa.Schema) -> pa.DataType:
-    (answer,) = duck.run_translated(schema.empty_table(), [translated])
-    return answer.type
+    return _asked(sql, expression, lambda: duck.type_of_translated(duck.translate_tree(expression, schema), schema))
 
 
 def check_row_local(sql: str, expression: exp.Expr) -> None:
