@@ -60,6 +60,10 @@ def evaluate(
     if not isinstance(sql, str):
         raise InputError("input.value", f"the query is a {type(sql).__name__}", "write it as a string")
     inputs = {name: readable(as_arrow(name, table)) for name, table in tables.items()}
+    if not isinstance(max_threads, int) or max_threads < 1:
+        raise InputError("input.max-threads", f"max_threads must be a positive whole number, not {max_threads!r}")
+    if event_time is not None and not isinstance(event_time, str):
+        raise InputError("input.event-time", f"event_time must be the name of a column, not {event_time!r}")
     if event_time is not None and not any(_column(table, event_time) for table in inputs.values()):
         raise InputError("input.event-time", f"no table has a column {event_time}", "name the column with the times")
     query = compile_query(

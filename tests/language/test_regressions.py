@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import trimtab
+from trimtab.errors import QueryError
+from trimtab.language.compile import compile_query
 from trimtab.language.readable import readable
 
 STAMP = datetime.datetime(1969, 12, 31, 23, 59, 59, 500_000)
@@ -182,3 +184,16 @@ def test_a_query_that_is_no_text_and_columns_of_different_lengths_are_refused() 
         trimtab.evaluate(None, {"t": ROW})  # type: ignore[arg-type]
     with pytest.raises(trimtab.TrimtabError, match=r"input\.table"):
         trimtab.evaluate("SELECT a FROM t", {"t": {"a": [1, 2], "b": [1]}})
+
+
+PATTERN_ON_A_CALL = (
+    "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES A.x AS a PATTERN (A B) DEFINE B AS {} IS NULL)"
+)
+
+
+@pytest.mark.parametrize("call", ["rand()", "random()", "current_timestamp()", "now()", "current_date()", "uuid()"])
+@pytest.mark.parametrize("sql", ["SELECT x FROM t WHERE {} IS NULL", PATTERN_ON_A_CALL])
+def test_functions_that_change_their_mind_are_refused(call: str, sql: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        compile_query(sql.format(call), {"t": pa.schema([("x", pa.int64())])})
+    assert caught.value.code == "query.changing"

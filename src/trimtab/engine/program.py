@@ -282,14 +282,15 @@ def compile_pattern(pattern: Pattern, labels: tuple[str, ...]) -> Program:
 
 def _without_dead_ends(program: Program) -> Program:
     """The program without positions from which no match can end, for instance a label before `^`."""
-    alive = {DONE}
-    while True:
-        found = {
-            i for i, p in enumerate(program.positions) if i not in alive and any(s.target in alive for s in p.steps)
-        }
-        if not found:
-            break
-        alive |= found
+    before: dict[int, list[int]] = {}
+    for i, position in enumerate(program.positions):
+        for step in position.steps:
+            before.setdefault(step.target, []).append(i)
+    alive, found = {DONE}, [DONE]
+    while found:
+        fresh = [i for i in before.get(found.pop(), ()) if i not in alive]
+        alive.update(fresh)
+        found += fresh
     kept = [i for i in range(len(program.positions)) if i in alive]
     number = {old: new for new, old in enumerate(kept)} | {DONE: DONE}
 

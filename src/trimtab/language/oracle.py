@@ -60,6 +60,28 @@ def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
     return _asked(sql, expression, lambda: duck.type_of_translated(duck.translate_tree(expression, schema), schema))
 
 
+_CHANGING = (
+    exp.Rand,
+    exp.Randn,
+    exp.CurrentTimestamp,
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.CurrentDatetime,
+    exp.Uuid,
+)
+_CHANGING_NAMES = frozenset(
+    {
+        "random",
+        "now",
+        "current_timezone",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "shuffle",
+        "localtimestamp",
+    }
+)
+
+
 def check_row_local(sql: str, expression: exp.Expr) -> None:
     """Raise `query.row-wise` where the expression needs more than one row."""
     for node in expression.walk():
@@ -72,6 +94,15 @@ def check_node(sql: str, node: exp.Expr) -> None:
         if isinstance(node, kind):
             message = f"{what} can't stand here: the expression is computed row by row"
             raise mistake(sql, "query.row-wise", message, node)
+    changing = isinstance(node, _CHANGING) or (isinstance(node, exp.Anonymous) and node.name.lower() in _CHANGING_NAMES)
+    if changing:
+        raise mistake(
+            sql,
+            "query.changing",
+            "this gives another answer each time, so cutting the stream differently would change the matches",
+            node,
+            "use the event time column, or compute it into a column before",
+        )
 
 
 def constant(sql: str, expression: exp.Expr) -> tuple[object, pa.DataType]:

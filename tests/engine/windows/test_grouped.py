@@ -190,7 +190,7 @@ def spans(window: ClockWindow | SessionWindow, rows: list[Row]) -> list[tuple[in
     gap = window.gap_us // SECOND
     sessions: list[list[Row]] = []
     for row in rows:
-        if sessions and row["t"] - sessions[-1][-1]["t"] < gap:
+        if sessions and row["t"] - sessions[-1][-1]["t"] <= gap:
             sessions[-1].append(row)
         else:
             sessions.append([row])
@@ -299,10 +299,20 @@ def test_a_row_between_two_sessions_joins_them() -> None:
     assert (row["window_end"] - EPOCH).total_seconds() == 13
 
 
-def test_rows_exactly_a_gap_apart_are_in_two_sessions() -> None:
+def test_rows_exactly_a_gap_apart_are_in_one_session_as_in_spark() -> None:
+    query = totals(SessionWindow(5 * SECOND), ("count", "x"))
+    table = table_of([{"k": "a", "t": t, "x": 1.0} for t in (0, 5, 11)])
+    assert [row["c0"] for row in run(query, table)] == [2, 1]
+
+
+def test_a_session_stays_open_for_a_row_at_its_very_end() -> None:
     query = totals(SessionWindow(5 * SECOND), ("count", "x"))
     table = table_of([{"k": "a", "t": t, "x": 1.0} for t in (0, 5)])
-    assert [row["c0"] for row in run(query, table)] == [1, 1]
+    out, state = query.advance(table.slice(0, 1), {}, Moment(5 * SECOND))
+    assert out.num_rows == 0
+    assert state["keys"]["deadline_us"].to_pylist() == [5 * SECOND + 1]
+    out, _ = query.advance(table.slice(1), state, Moment(closing=True))
+    assert out["c0"].to_pylist() == [2]
 
 
 def test_nanoseconds_stay_nanoseconds_and_dates_become_timestamps() -> None:

@@ -74,7 +74,7 @@ def _sweep(
     for place in range(order.size):
         i = order[place]
         fresh = place == 0 or keys[i] != keys[order[place - 1]]
-        if fresh or starts[i] - reach >= gap:
+        if fresh or starts[i] - reach > gap:  # a pause of exactly the gap doesn't end one, as in Spark
             session += 1
             reach = lasts[i]
         else:

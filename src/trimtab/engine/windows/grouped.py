@@ -90,12 +90,17 @@ class GroupQuery:
         elif moment.watermark_us is None:
             due = np.zeros(len(ends), np.bool_)
         else:
-            due = ends <= moment.watermark_us * scale
+            due = ends + self._held_us * scale <= moment.watermark_us * scale
         order = np.flatnonzero(due)
         order = order[stable_order([ends[order]], len(order))]
         out = self._emit(now.take(order), ends[order], keys, rows.schema)
         rest = np.flatnonzero(~due)
         return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
+
+    @property
+    def _held_us(self) -> int:
+        """How much longer than to its end a window stays open: a row at a session's very end still joins it."""
+        return 1 if isinstance(self.window, SessionWindow) else 0
 
     def _accumulators(self, schema: pa.Schema) -> list[tuple[GroupCall, Accumulator]]:
         def kinds(call: GroupCall) -> list[pa.DataType]:
@@ -167,7 +172,7 @@ class GroupQuery:
         """The state of the windows that stay open; keys without one are forgotten."""
         used, numbers = np.unique(rest.keys, return_inverse=True)
         deadlines = np.full(len(used), np.iinfo(np.int64).max)
-        np.minimum.at(deadlines, numbers, -(-ends // scale))
+        np.minimum.at(deadlines, numbers, -(-ends // scale) + self._held_us)
         windows = {
             "key": pa.array(numbers),
             START: pa.array(rest.starts),
