@@ -67,11 +67,15 @@ def _avg(rows: Sequence[Row], type_: pa.DataType) -> object:
     values = _known(rows)
     if not values:
         return None
-    total: Any = _sum(rows, pa.null())
+    return mean(_sum(rows, pa.null()), len(values), type_)
+
+
+def mean(total: Any, count: int, type_: pa.DataType) -> object:
+    """A sum over a count: decimals rounded half up to the type's scale, intervals as intervals, all else a float."""
     if pa.types.is_decimal(type_):
         step = Decimal(1).scaleb(-type_.scale)
-        return scalars.EXACT.divide(Decimal(total), len(values)).quantize(step, context=scalars.EXACT)
-    return total / len(values) if pa.types.is_duration(type_) else float(total) / len(values)
+        return scalars.EXACT.divide(Decimal(total), count).quantize(step, context=scalars.EXACT)
+    return total / count if pa.types.is_duration(type_) else float(total) / count
 
 
 def _variance(rows: Sequence[Row], fewer: int) -> float | None:

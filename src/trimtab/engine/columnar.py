@@ -45,7 +45,7 @@ from trimtab.engine.slots import Records, slot_column
 from trimtab.engine.threads import Threads, row_fields
 from trimtab.errors import InputError, MatchError, ThreadLimitError
 
-MAX_THREADS = 100_000
+MAX_THREADS = 10_000
 """How many partial matches a key may have under way at once, unless the caller says otherwise."""
 
 Scalar = Callable[[str, tuple[object, ...]], object]

@@ -29,6 +29,7 @@ from trimtab.engine.expression import (
     RowValue,
     Side,
 )
+from trimtab.engine.prefixes import prefixes
 from trimtab.engine.query import Slot
 from trimtab.engine.reading import RowReader
 from trimtab.engine.scalars import SCALARS
@@ -141,10 +142,10 @@ class PathSlots:
             scanned = self._scan(slot, args[0], steps, low, high)
             if scanned is not None:
                 return scanned
-        values = list(zip(*(a.to_pylist() for a in args), strict=True))
-        found = [
-            aggregate(slot.function, values[a:b], slot.type) for a, b in zip(low.tolist(), high.tolist(), strict=True)
-        ]
+        rows = list(zip(*(a.to_pylist() for a in args), strict=True))
+        so_far = prefixes(slot.function, rows, self.of_step[steps].tolist(), slot.type)
+        nothing = aggregate(slot.function, (), slot.type)
+        found = [so_far[b - 1] if b > a else nothing for a, b in zip(low.tolist(), high.tolist(), strict=True)]
         return pa.array(found, slot.type)
 
     @staticmethod
