@@ -197,3 +197,10 @@ def test_functions_that_change_their_mind_are_refused(call: str, sql: str) -> No
     with pytest.raises(QueryError) as caught:
         compile_query(sql.format(call), {"t": pa.schema([("x", pa.int64())])})
     assert caught.value.code == "query.changing"
+
+
+def test_a_pattern_that_is_not_closed_is_pointed_at() -> None:
+    sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x PATTERN (A B DEFINE B AS B.x > 1)"
+    with pytest.raises(QueryError, match="parenthesis of PATTERN is not closed") as caught:
+        compile_query(sql, {"t": pa.schema([("x", pa.int64())])})
+    assert (caught.value.start, caught.value.hint) == (sql.index("(A"), "close it before DEFINE")

@@ -56,7 +56,7 @@ def compile_query(
         message = "the query is nested too deeply"
         raise mistake(sql, "query.too-large", message, None, "take it apart") from None
     except ParseError as error:
-        raise _parse_error(sql, error) from error
+        raise _unclosed_pattern(sql) or _parse_error(sql, error) from error
     except TokenError as error:
         place = (error.start or 0, error.end or 0)
         raise mistake(sql, "query.syntax", "the text can't be read as SQL", place) from error
@@ -75,6 +75,15 @@ def _parse(sql: str, cut: Cut) -> exp.Expr:
     if len(trees) > 1:
         raise mistake(sql, "query.syntax", "there are several statements", trees[1], "give one")
     return trees[0]
+
+
+def _unclosed_pattern(sql: str) -> QueryError | None:
+    """A pattern whose closing parenthesis was forgotten runs into the clauses behind it."""
+    for start, text in cut_patterns(sql).patterns.items():
+        if clause := re.search(r"\b(DEFINE|SUBSET|WITHIN)\b", text, re.IGNORECASE):
+            message = "the parenthesis of PATTERN is not closed"
+            return mistake(sql, "query.syntax", message, (start - 1, start), f"close it before {clause[0].upper()}")
+    return None
 
 
 def _parse_error(sql: str, error: ParseError) -> QueryError:
