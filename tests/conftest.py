@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, Phase, settings
 settings.register_profile(
     "trimtab",
     deadline=None,  # the first example of a test pays for imports
-    derandomize=False,
+    # The same examples in every normal run, new ones in a search.
+    derandomize="TRIMTAB_EXAMPLES" not in os.environ,
     # A case is hundreds of decisions, and shrinking one takes minutes; `testing.simplest_case` is quicker by hand.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "150")),
