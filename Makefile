@@ -25,7 +25,7 @@ quick: .venv/.ready  ## Run the tests that take seconds, stopping at the first f
 demo: .venv/.ready  ## Find V-shaped falls in synthetic trades; draws demo/v_shapes.png
 	$(BIN)/python -m trimtab.cli.main demo
 
-bench: .venv/.bench-ready  ## Measure the kernels beside their plain twins and other engines
+bench: .venv/.ready  ## Measure the kernels beside their plain twins and other engines
 	$(BIN)/python -m benchmarks.run
 
 format: .venv/.ready  ## Format the code and apply the safe lint fixes
@@ -42,9 +42,5 @@ clean:  ## Remove .venv, caches and everything built
 	  echo "trimtab needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
 	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plot]'
-	@touch $@
-
-.venv/.bench-ready: .venv/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plot,bench]'
 	@touch $@
