@@ -42,5 +42,5 @@ clean:  ## Remove .venv, caches and everything built
 	  echo "trimtab needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
 	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plot,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,spark,plot,bench]'
 	@touch $@

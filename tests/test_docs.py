@@ -11,19 +11,22 @@ import trimtab
 from trimtab.cli.tables import text_table
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = re.compile(r'"((?:query|input|match|operator|window)\.[a-z][a-z-]*)"')
-LISTED = re.compile(r"^\| `((?:query|input|match|operator|window)\.[a-z-]+)` \|", re.MULTILINE)
+QUOTED = re.compile(r'"((?:query|input|match|operator|window)\.[a-z][a-z-]*)"')
+RAISED = re.compile(r'(?:State|Job)Error\(\s*"((?:state|job)\.[a-z][a-z-]*)"')  # "job.json" is no code
+LISTED = re.compile(r"^\| `([a-z]+\.[a-z-]+)` \|", re.MULTILINE)
+WITH_CODES = ("language.md", "operations.md")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def raised_codes() -> set[str]:
-    files = (ROOT / "src" / "trimtab").rglob("*.py")
-    return {code for file in files for code in CODE.findall(file.read_text(encoding="utf-8"))}
+    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "src" / "trimtab").rglob("*.py")]
+    return {code for text in texts for pattern in (QUOTED, RAISED) for code in pattern.findall(text)}
 
 
 def test_every_error_code_is_documented_and_every_documented_one_exists() -> None:
-    listed = LISTED.findall((ROOT / "docs" / "language.md").read_text(encoding="utf-8"))
+    documents = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in WITH_CODES]
+    listed = [code for document in documents for code in LISTED.findall(document)]
     assert len(listed) == len(set(listed))
     assert raised_codes() - set(listed) == set()
     assert set(listed) - raised_codes() == set()

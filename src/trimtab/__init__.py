@@ -11,9 +11,27 @@
 [{'first_drop': 8, 'drops': 2}]
 """
 
+from typing import TYPE_CHECKING
+
 from trimtab.engine.keyed import KeyedOperator, operator
 from trimtab.errors import OperatorError, TrimtabError
 from trimtab.evaluate import evaluate
 
-__all__ = ["KeyedOperator", "OperatorError", "TrimtabError", "evaluate", "operator"]
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from trimtab.runtime.job import Job
+
+__all__ = ["Job", "KeyedOperator", "OperatorError", "TrimtabError", "evaluate", "operator"]
+__version__ = "0.2.0"
+
+
+def __getattr__(name: str) -> object:
+    """`Job` on its first use: what runs without Spark shouldn't wait for it, nor need it."""
+    if name != "Job":
+        raise AttributeError(f"module 'trimtab' has no attribute {name!r}")
+    try:
+        from trimtab.runtime.job import Job
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("pyspark", "pandas"):
+            raise
+        raise ImportError(f"trimtab.Job needs Spark ({error}): pip install 'trimtab[spark]'") from error
+    return Job

@@ -127,3 +127,37 @@ class OperatorError(TrimtabError):
         call = f"{self.method} for {self.key}" if self.method and self.key else self.method
         text = ": ".join(part for part in (self.operator, call, self.message) if part)
         return f"error[{self.code}]: {text}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class StateError(TrimtabError):
+    """A checkpoint can't be read, written or taken: damaged, of a newer format, full, gone, or in another job's hands.
+
+    What to do: the message names the file; nothing in the checkpoint has been changed.
+    """
+
+    code = "state"
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
+
+    def __str__(self) -> str:
+        """The message and the hint."""
+        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class JobError(TrimtabError):
+    """A job is not what it has to be: a stream or sink that is missing, a query that was changed, a bad setting.
+
+    What to do: the message names the part of the job.
+    """
+
+    code = "job"
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
+
+    def __str__(self) -> str:
+        """The message and the hint."""
+        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")

@@ -18,7 +18,7 @@ from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
-from trimtab.language.intervals import amount
+from trimtab.language.intervals import delay_us
 from trimtab.language.readable import readable
 from trimtab.language.running import operator_of
 
@@ -74,8 +74,8 @@ def evaluate(
     )
     table = inputs[query.source]
     edges = _edges(cuts, table.num_rows)
-    delay_us = _delay_us(delay)
-    if delay_us and event_time is None:
+    late_us = delay_us(delay)
+    if late_us and event_time is None:
         raise InputError(
             "input.delay",
             "a delay needs an event_time",
@@ -85,7 +85,7 @@ def evaluate(
     if query.operator is None:
         return query.finish.run(rows)
     times = None if event_time is None else _event_times(table, event_time)
-    outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, delay_us)
+    outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, late_us)
     return query.finish.run(outputs)
 
 
@@ -132,18 +132,6 @@ def _edges(cuts: Iterable[int] | None, rows: int) -> list[int]:
     if sorted(wanted) != wanted:
         raise InputError("input.cuts", "cuts must be in ascending order")
     return [0, *(int(c) for c in wanted), rows]
-
-
-def _delay_us(delay: str | datetime.timedelta | None) -> int:
-    """A length of time as it may be handed over: "2 seconds", a timedelta, nothing."""
-    if isinstance(delay, str):
-        number, _, unit = delay.strip().partition(" ")
-        length = amount(number, unit.strip())
-    else:
-        length = datetime.timedelta() if delay is None else delay
-    if not isinstance(length, datetime.timedelta) or length < datetime.timedelta():
-        raise InputError("input.delay", f"{delay!r} is not a length of time", 'write for example "2 seconds"')
-    return length // datetime.timedelta(microseconds=1)
 
 
 def _event_times(table: pa.Table, column: str) -> Any:

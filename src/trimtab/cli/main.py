@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 
 import trimtab
-from trimtab.cli import demo, evaluate, explain
+from trimtab.cli import demo, evaluate, explain, run, state
 from trimtab.errors import TrimtabError
 
-COMMANDS = (demo, explain, evaluate)
+COMMANDS = (demo, explain, evaluate, run, state)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

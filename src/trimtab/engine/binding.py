@@ -113,6 +113,8 @@ def ranks(
     columns: Mapping[str, pa.ChunkedArray | pa.Array], constants: Sequence[str]
 ) -> tuple[dict[str, Bound], Int64Array]:
     """Text columns, and constants beside them, as ranks among all their values."""
+    if not columns and not constants:
+        return {}, np.zeros(0, np.int64)
     encoded: dict[str, tuple[pa.Array, BoolArray | None]] = {}
     words: list[pa.Array] = [pa.array(list(constants), pa.string())]
     for name, column in columns.items():

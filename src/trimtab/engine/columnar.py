@@ -22,7 +22,7 @@ from trimtab.engine.codegen import KernelPlan, generate
 from trimtab.engine.emit import walk
 from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue
 from trimtab.engine.lowered import is_string
-from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State, is_internal
 from trimtab.engine.paths import Paths, PathSlots, Points
 from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import (
@@ -42,7 +42,7 @@ from trimtab.engine.reading import RowReader
 from trimtab.engine.registers import Fold
 from trimtab.engine.rowset import Rowset, gather
 from trimtab.engine.slots import Records, slot_column
-from trimtab.engine.threads import Threads, row_fields
+from trimtab.engine.threads import Threads
 from trimtab.errors import InputError, MatchError, ThreadLimitError
 
 MAX_THREADS = 10_000
@@ -133,7 +133,7 @@ class Matcher:
         )
         kept = self._keep(
             generated, rowset, saved, np.asarray(resume, np.int64), tail, np.asarray(fronts, np.int64),
-            np.asarray(numbers_, np.int64), begun, times,
+            np.asarray(numbers_, np.int64), begun, times, moment.watermark_us,
         )  # fmt: skip
         return output, kept
 
@@ -287,7 +287,8 @@ class Matcher:
         return tuple(expr for expr in exprs if computes(expr))
 
     def _fail(self, error: int, errors: int, key: int, key_table: pa.Table) -> None:
-        name = ", ".join(f"{k}={v!r}" for k, v in key_table.slice(key, 1).to_pylist()[0].items()) or "(all rows)"
+        found = key_table.slice(key, 1).to_pylist()[0].items()
+        name = ", ".join(f"{k}={v!r}" for k, v in found if not is_internal(k)) or "(all rows)"
         skip = self.query.skip
         target = f"{skip.side.value} {skip.name}" if isinstance(skip, SkipTo) else ""
         if error == ERROR_SKIP_FIRST:
@@ -313,14 +314,15 @@ class Matcher:
         reader = RowReader(rowset.table, rowset.order)
         if len(rowset.lo) > 1 and len(records.ints):
             # Matches leave in the order in which they end, over all keys.
-            ended = rowset.rank[rowset.order[records.last]]
-            records = records.reordered(np.argsort(ended, kind="stable"))
+            records = records.reordered(rowset.by_time(records.last))
         else:
             records = records.copied()  # columns must not be views of the scratch, which is written over
         if not generated.paths:
             names = [reader.column(c, records.start) for c in self.query.keep]
             slots = [slot_column(s, records, reader) for s in self.query.slots]
-            return self._table([*names, *slots, reader.column(ARRIVAL, records.last)], rowset)
+            return self._table(
+                [*names, *slots, reader.column(ARRIVAL, records.last), self._dated(reader, records)], rowset
+            )
         length = records.field("length")
         matched = records.field("kind") == KIND_MATCH
         total = int(length.sum())
@@ -346,7 +348,15 @@ class Matcher:
                     pa.array(np.arange(len(column)), mask=unmatched)
                 )  # an unmatched row has no measures
             arrays.append(column)
-        return self._table([*arrays, reader.column(ARRIVAL, at)], rowset)
+        dated = self._dated(reader, records).take(pa.array(points.match))
+        return self._table([*arrays, reader.column(ARRIVAL, at), dated], rowset)
+
+    def _dated(self, reader: RowReader, records: Records) -> pa.Array:
+        """The time of each match's last row."""
+        if self.query.time_column is None:
+            return pa.nulls(len(records.ints), pa.int64())
+        times, nulls = times_us(reader.column(self.query.time_column, records.last))
+        return pa.array(times, pa.int64(), mask=nulls)
 
     def _points(
         self, paths: Paths, records: Records, matched: BoolArray, positions: Int64Array
@@ -378,7 +388,7 @@ class Matcher:
     def _table(self, arrays: list[pa.Array], rowset: Rowset) -> pa.Table:
         fields = [rowset.table.schema.field(c).with_nullable(True) for c in self.query.keep]
         fields += [pa.field(f"slot{j}", s.type) for j, s in enumerate(self.query.slots)]
-        fields.append(pa.field(ARRIVAL, pa.int64()))  # a table without columns would lose its number of rows
+        fields += [pa.field(ARRIVAL, pa.int64()), pa.field(TIME_US, pa.int64())]
         arrays = [single(a) for a in arrays]
         arrays = [a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)]
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -387,10 +397,9 @@ class Matcher:
 
     def _keep(
         self, generated: Generated, rowset: Rowset, saved: Threads, resume: Int64Array, tail: Int64Array,
-        fronts: Int64Array, numbers_: Int64Array, begun: Int64Array, times: Int64Array,
+        fronts: Int64Array, numbers_: Int64Array, begun: Int64Array, times: Int64Array, watermark_us: int | None,
     ) -> State:  # fmt: skip
         """What the next batch needs: threads, the rows they refer to, and the rows still to be processed."""
-        total = len(rowset.order)
         counts = np.diff(saved.offsets) if len(saved.offsets) > 1 else np.zeros(0, np.int64)
         thread_key = np.repeat(np.arange(len(counts)), counts)
         low = np.maximum(tail, resume - self.traits.lookback)
@@ -401,41 +410,43 @@ class Matcher:
             low = np.maximum(tail, np.minimum(low, starts - self.traits.lookback))
         if self.query.rows is Rows.ALL_WITH_UNMATCHED:
             low = np.minimum(low, fronts)
-        keep = np.zeros(total, np.bool_)
-        position_low = low[rowset.codes] if total else np.zeros(0, np.int64)
-        keep |= np.arange(total) >= position_low
-        references = row_fields(generated)
-        for column in references:
-            rows = saved.ints[:, column]
-            keep[rows[rows >= 0]] = True
-        number = np.cumsum(keep) - 1  # the row's number among the kept ones
+        # Few rows stay of many: the last ones of every key, and those before them that threads refer to.
+        references = generated.row_fields
+        pointed = saved.ints[:, references]
+        apart = pointed[(pointed >= 0) & (pointed < low[thread_key, None])]
+        kept = _spans(low, rowset.hi)
+        if len(apart):
+            kept = np.union1d(kept, apart)
+        kept_key = np.searchsorted(rowset.hi, kept, side="right")
+        kept_rows = np.bincount(kept_key, minlength=len(resume))
+        base = np.cumsum(kept_rows) - kept_rows
+        # A state counts rows from the key's first.
         ints = saved.ints.copy()
         for column in references:
             rows = ints[:, column]
-            ints[:, column] = np.where(rows >= 0, number[np.clip(rows, 0, None)], rows) if total else rows
+            known = rows >= 0
+            ints[known, column] = np.searchsorted(kept, rows[known]) - base[thread_key[known]]
         nodes = saved.nodes.copy()
         if len(nodes):
-            nodes[:, 0] = number[nodes[:, 0]]
-        pending = np.arange(total) >= resume[rowset.codes] if total else np.zeros(0, np.bool_)
+            nodes[:, 0] = np.searchsorted(kept, nodes[:, 0]) - np.repeat(base, np.diff(saved.node_offsets))
         begun = begun | (resume > rowset.first)
-        kept_rows = np.bincount(rowset.codes[keep], minlength=len(resume)) if total else np.zeros(len(resume))
         alive = (counts > 0) | (kept_rows > 0)
         if self._counts_matches:
             alive |= numbers_ > 0
         if Anchor.START in self.program.uses:
             alive |= begun > 0
         renumber = np.cumsum(alive) - 1
-        deadline = self._deadlines(rowset, saved, thread_key, times, pending)
+        deadline = self._deadlines(rowset, saved, thread_key, resume, times, watermark_us)
         keys = rowset.keys.filter(pa.array(alive))
         for name, values in (
             ("number", numbers_), ("begun", begun), ("tail", resume - low), ("front", resume - fronts),
         ):  # fmt: skip
             keys = keys.append_column(name, pa.array(values[alive], pa.int64()))
         keys = keys.append_column("deadline_us", deadline.filter(pa.array(alive)))
-        kept = rowset.table.take(pa.array(rowset.order[keep]))
-        kept = kept.append_column("key", pa.array(renumber[rowset.codes[keep]], pa.int64()))
-        kept = kept.append_column("pending", pa.array(pending[keep]))
-        state = {"keys": keys, "rows": kept}
+        own = rowset.table.take(pa.array(rowset.order[kept]))
+        own = own.append_column("key", pa.array(renumber[kept_key], pa.int64()))
+        own = own.append_column("pending", pa.array(kept >= resume[kept_key]))
+        state = {"keys": keys, "rows": own}
         state |= saved.tables(ints, nodes, renumber, thread_key, generated)
         return state
 
@@ -446,21 +457,32 @@ class Matcher:
         return any(isinstance(e, MatchNumber) for e in exprs)
 
     def _deadlines(
-        self,
-        rowset: Rowset,
-        saved: Threads,
-        thread_key: Int64Array,
-        times: Int64Array,
-        pending: BoolArray,
-    ) -> pa.Array:
+        self, rowset: Rowset, saved: Threads, thread_key: Int64Array, resume: Int64Array, times: Int64Array,
+        watermark_us: int | None,
+    ) -> pa.Array:  # fmt: skip
         """When time alone wants a key to be visited: a thread runs out, or a waiting row becomes certain."""
         never = np.iinfo(np.int64).max
         deadline = np.full(len(rowset.lo), never)
-        if self.query.within_us is not None and len(saved.ints):
-            np.minimum.at(deadline, thread_key, times[saved.ints[:, START]] + self.query.within_us)
-        if self.query.time_column is not None and pending.any():
+        if self.query.within_us is not None:
+            ends = times[saved.ints[:, START]] + self.query.within_us
+            if watermark_us is not None:
+                # What has run out and is still there waits for rows, or for the end of the input.
+                ends[ends <= watermark_us] = never
+            np.minimum.at(deadline, thread_key, ends)
+            if self.traits.sequential:
+                # The attempt under way has left no threads: it is made again from its first row.
+                under_way = np.flatnonzero(resume < rowset.hi)
+                ends = times[resume[under_way]] + self.query.within_us
+                if watermark_us is not None:
+                    ends[ends <= watermark_us] = never
+                deadline[under_way] = np.minimum(deadline[under_way], ends)
+        uncertain = np.flatnonzero(rowset.ready < rowset.hi)
+        if len(uncertain):
+            # Rows are in order of time, so the first one decides; those before it that wait for NEXT wait for it, too.
+            assert self.query.time_column is not None
             waiting, _ = times_us(rowset.table.column(self.query.time_column))
-            np.minimum.at(deadline, rowset.codes[pending], waiting[rowset.order[pending]] + 1)
+            first = waiting[rowset.order[rowset.ready[uncertain]]]
+            deadline[uncertain] = np.minimum(deadline[uncertain], first + 1)
         return pa.array(deadline, pa.int64(), mask=deadline == never)
 
 
@@ -486,6 +508,17 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
+
+
+def _spans(starts: Int64Array, stops: Int64Array) -> Int64Array:
+    """All numbers from each start to its stop, one span behind the other.
+
+    >>> _spans(np.array([0, 5, 7]), np.array([2, 5, 9]))
+    array([0, 1, 7, 8])
+    """
+    lengths = stops - starts
+    steps: Int64Array = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return steps
 
 
 def _magnitude(values: npt.NDArray[Any]) -> int:

@@ -15,12 +15,17 @@ from trimtab.engine.lowered import is_string
 from trimtab.engine.query import OrderKey
 from trimtab.errors import InputError
 
+SAMPLE = 1_000
+"""So many rows show that columns don't depend on each other before all rows are looked at."""
 LARGE = 50_000
 """From here the compiled counting sort beats NumPy's stable sort by more than it costs to load."""
 
 
 def key_codes(columns: Sequence[pa.ChunkedArray | pa.Array], n: int) -> tuple[Int64Array, int]:
     """A number per row that tells keys apart, counted in order of first appearance; nulls are a key."""
+    found = _codes_of_first(columns)
+    if found is not None:
+        return found
     codes = np.zeros(n, np.int64)
     count = 1 if n else 0
     for column in columns:
@@ -41,6 +46,40 @@ def key_codes(columns: Sequence[pa.ChunkedArray | pa.Array], n: int) -> tuple[In
         codes = both.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         count = len(both.dictionary)
     return codes, count
+
+
+def _codes_of_first(columns: Sequence[pa.ChunkedArray | pa.Array]) -> tuple[Int64Array, int] | None:
+    """The keys where the first of several columns, whole numbers such as a hash, tells all of them apart already.
+
+    None: it doesn't, or the columns are of types for which finding out takes as long as numbering them.
+    """
+    if (
+        len(columns) < 2
+        or not all(_is_compared(column) for column in columns)
+        or not pa.types.is_int64(columns[0].type)
+    ):
+        return None
+    arrays = [single(column) for column in columns]
+    if len(arrays[0]) > 2 * SAMPLE and _codes_of_first([array.slice(0, SAMPLE) for array in arrays]) is None:
+        return None
+    encoded = arrays[0].dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    count = len(encoded.dictionary)
+    first = np.zeros(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    for array in arrays[1:]:
+        # Every row must have what the first row of its number has.
+        expected = array.take(pa.array(first)).take(encoded.indices)
+        if not pc.all(pc.equal(array, expected), min_count=0).as_py():
+            return None
+    return codes, count
+
+
+def _is_compared(column: pa.ChunkedArray | pa.Array) -> bool:
+    """Whether values are the same key exactly where they are equal."""
+    kind, types = column.type, pa.types
+    plain = types.is_integer(kind) or types.is_temporal(kind) or types.is_boolean(kind) or types.is_string(kind)
+    return plain and not column.null_count and not types.is_interval(kind)
 
 
 def _one_zero(array: pa.Array) -> pa.Array:
@@ -68,9 +107,19 @@ def by_key(codes: Int64Array, count: int) -> Int64Array:
 
 def in_order(columns: Sequence[pa.ChunkedArray | pa.Array], keys: Sequence[OrderKey]) -> Int64Array | None:
     """The rows sorted by the keys, stable; None if they are sorted already."""
-    levels: list[npt.NDArray[Any]] = []  # most significant first
+    return sorted_by(sort_levels(columns, keys))
+
+
+def sort_levels(columns: Sequence[pa.ChunkedArray | pa.Array], keys: Sequence[OrderKey]) -> list[npt.NDArray[Any]]:
+    """Arrays that sort, ascending, as the keys want; the most significant first."""
+    levels: list[npt.NDArray[Any]] = []
     for column, key in zip(columns, keys, strict=True):
         levels.extend(_levels(single(column), key))
+    return levels
+
+
+def sorted_by(levels: Sequence[npt.NDArray[Any]]) -> Int64Array | None:
+    """The rows sorted by the levels, stable; None if they are sorted already."""
     if not levels or len(levels[0]) < 2:
         return None
     if len(levels) == 1:

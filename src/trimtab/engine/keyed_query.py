@@ -15,7 +15,7 @@ import pyarrow as pa
 from trimtab.engine.keyed import KeyedOperator, Snapshot
 from trimtab.engine.keyed_memory import NEVER, Memory, state_type, times_us
 from trimtab.engine.keyed_visit import Visit, snapshots_as_arrow
-from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.query import OrderKey
 from trimtab.engine.windows.columns import (
     Int64Array,
@@ -25,14 +25,16 @@ from trimtab.engine.windows.columns import (
     plain_type,
     sort_columns,
     stable_order,
+    valid_mask,
 )
 from trimtab.engine.windows.keys import Keys, encode_keys
+from trimtab.engine.windows.times import is_time
 from trimtab.errors import OperatorError
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedQuery:
-    """One operator over rows with its columns computed; the output is the partition columns and its own.
+    """One operator over rows with its columns computed; the output is the partition columns, its own, and `TIME_US`.
 
     `columns`: the names that the logic knows, each with the column of the rows that it is. With a watermark the first
     order column is the event time; it ascends and is never null. Rows at or behind the watermark wait.
@@ -47,7 +49,7 @@ class KeyedQuery:
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the output, given that of the rows."""
         keys = [pa.field(name, plain_type(schema.field(name).type)) for name in self.partition]
-        return pa.schema([*keys, *self.description.output])
+        return pa.schema([*keys, *self.description.output, pa.field(TIME_US, pa.int64())])
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Hand over the rows that are in order by now, wake keys whose time has come."""
@@ -56,7 +58,8 @@ class KeyedQuery:
         memory = self._with_rows(memory, rows, numbers)
         memory, leaving, leaving_keys = self._leaving(memory, moment)
         shown, starts = self._by_key(leaving, leaving_keys, keys.count)
-        visits, memory = self._visit(keys, memory, shown, starts, moment)
+        dates = self._latest(leaving, leaving_keys, keys.count)
+        visits, memory = self._visit(keys, memory, shown, starts, dates, moment)
         output = self._output(visits, keys, rows.schema)
         return output, {} if moment.closing else memory.to_state(keys, self._time)
 
@@ -139,8 +142,16 @@ class KeyedQuery:
         # One chunk a column, or slicing it would cost a search.
         return pa.table([plain(rows[column]).take(places) for _, column in self.columns], names=names), starts
 
+    def _latest(self, rows: pa.Table, numbers: Int64Array, count: int) -> Int64Array:
+        """The largest event time that each key is handed; `NEVER` where there is none."""
+        latest = np.full(count, -NEVER)
+        if self._time is not None and is_time(rows.schema.field(self._time).type):
+            known = valid_mask(plain(rows[self._time]))
+            np.maximum.at(latest, numbers[known], times_us(rows.filter(pa.array(known)), self._time))
+        return np.where(latest == -NEVER, NEVER, latest)
+
     def _visit(
-        self, keys: Keys, memory: Memory, rows: pa.Table, starts: Int64Array, moment: Moment
+        self, keys: Keys, memory: Memory, rows: pa.Table, starts: Int64Array, dates: Int64Array, moment: Moment
     ) -> tuple[list[Visit], Memory]:
         """Call the logic of every key that has rows or whose time has come."""
         known = np.full(keys.count, -1, np.int64)
@@ -156,7 +167,8 @@ class KeyedQuery:
         visits: list[Visit] = []
         kept: list[tuple[Visit, Snapshot, int | None]] = []
         for number, snapshot in zip(numbers.tolist(), before, strict=True):
-            visit = Visit(self.name, self.description, keys, number)
+            date = int(dates[number])
+            visit = Visit(self.name, self.description, keys, number, None if date == NEVER else date)
             visits.append(visit)
             start, stop = int(starts[number]), int(starts[number + 1])
             logic = visit.open(snapshot)
@@ -165,7 +177,7 @@ class KeyedQuery:
             if moment.watermark_us is not None:
                 visit.wake(logic, moment.watermark_us)
             if moment.closing:
-                visit.close(logic)
+                visit.close(logic, moment.watermark_us)
             elif (after := visit.snapshot(logic)) is not None:
                 kept.append((visit, after, visit.wake_us(logic)))
         return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
@@ -189,13 +201,16 @@ class KeyedQuery:
     def _output(self, visits: Sequence[Visit], keys: Keys, schema: pa.Schema) -> pa.Table:
         """What came out, with the key of each row."""
         wanted = self.output_schema(schema)
-        found = [(visit.number, table) for visit in visits for table in visit.outputs]
+        found = [(visit.number, table, date_us) for visit in visits for table, date_us in visit.outputs]
         if not found:
             return wanted.empty_table()
-        own = pa.concat_tables([table for _, table in found]).combine_chunks()
-        of_rows = pa.array(np.repeat([number for number, _ in found], [table.num_rows for _, table in found]))
+        own = pa.concat_tables([table for _, table, _ in found]).combine_chunks()
+        lengths = [table.num_rows for _, table, _ in found]
+        of_rows = pa.array(np.repeat([number for number, _, _ in found], lengths))
         columns = [keys.columns[name].take(of_rows) for name in self.partition]
-        return pa.table([*columns, *own.columns], schema=wanted)
+        dates = pa.array([date_us for _, _, date_us in found], pa.int64())
+        dates = dates.take(pa.array(np.repeat(np.arange(len(found)), lengths)))
+        return pa.table([*columns, *own.columns, dates], schema=wanted)
 
 
 def _wakes(wakes: Sequence[int | None]) -> Int64Array:

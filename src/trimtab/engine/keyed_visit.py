@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from trimtab.engine.keyed import Closing, KeyedOperator, Logic, Snapshot, Timed
+from trimtab.engine.operator import is_internal
 from trimtab.engine.windows.keys import Keys
 from trimtab.errors import OperatorError
 
@@ -22,13 +23,17 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Visit:
-    """One key's turn in a batch: what its logic gives is gathered in `outputs`."""
+    """One key's turn in a batch: what its logic gives is gathered in `outputs`, each with the time to date it by.
+
+    `date_us` is the largest event time that the key is handed; None: it gets no rows, or there is no time.
+    """
 
     name: str
     description: KeyedOperator
     keys: Keys
     number: int
-    outputs: list[pa.Table] = field(default_factory=list)
+    date_us: int | None = None
+    outputs: list[tuple[pa.Table, int | None]] = field(default_factory=list)
 
     def open(self, snapshot: Snapshot | None) -> Logic:
         """The key's logic."""
@@ -36,7 +41,7 @@ class Visit:
 
     def hand_over(self, logic: Logic, rows: pa.Table) -> None:
         """The key's next rows."""
-        self._gather("on_rows", self.call("on_rows", logic.on_rows, rows))
+        self._gather("on_rows", self.call("on_rows", logic.on_rows, rows), self.date_us)
 
     def wake(self, logic: Logic, watermark_us: int) -> None:
         """Call `on_time` as often as time has come by now."""
@@ -48,7 +53,7 @@ class Visit:
             if last is not None and wake <= last:
                 message = f"it asks for {wake} after on_time({last})"
                 raise self._error("operator.failed", "wake_us", message, "on_time has to set a later time, or none")
-            self._gather("on_time", self.call("on_time", logic.on_time, wake))
+            self._gather("on_time", self.call("on_time", logic.on_time, wake), watermark_us)
             last = wake
 
     def wake_us(self, logic: Logic) -> int | None:
@@ -59,11 +64,12 @@ class Visit:
         wake = self.call("wake_us", logic.wake_us)
         return None if wake is None else self.call("wake_us", index, wake)
 
-    def close(self, logic: Logic) -> None:
+    def close(self, logic: Logic, watermark_us: int | None) -> None:
         """The end of the input, for a key that has something to remember."""
         if _is_closing(type(logic)) and self.snapshot(logic) is not None:
             assert isinstance(logic, Closing)
-            self._gather("on_close", self.call("on_close", logic.on_close))
+            date_us = watermark_us if self.date_us is None else self.date_us
+            self._gather("on_close", self.call("on_close", logic.on_close), date_us)
 
     def snapshot(self, logic: Logic) -> Snapshot | None:
         """What the key needs to go on."""
@@ -107,7 +113,7 @@ class Visit:
                 message = f"{each.name} is {snapshot[each.name]!r}, and declared as {each.type}"
                 raise self._error("operator.state", "snapshot", message) from error
 
-    def _gather(self, method: str, table: pa.Table | None) -> None:
+    def _gather(self, method: str, table: pa.Table | None, date_us: int | None) -> None:
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
         if table is None:
@@ -124,7 +130,7 @@ class Visit:
             raise self._error("operator.output", method, message, hint)
         columns = [self._column(method, each, table.column(each.name)) for each in schema]
         if table.num_rows:
-            self.outputs.append(pa.table(columns, schema=schema))
+            self.outputs.append((pa.table(columns, schema=schema), date_us))
 
     def _column(self, method: str, declared: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if column.type == declared.type:
@@ -150,7 +156,7 @@ def snapshots_as_arrow(visits: Sequence[Visit], snapshots: Sequence[Snapshot], k
 
 def key_text(keys: Keys, number: int) -> str:
     """The key as errors name it."""
-    named = [f"{name} = {column[number].as_py()!r}" for name, column in keys.columns.items()]
+    named = [f"{name} = {column[number].as_py()!r}" for name, column in keys.columns.items() if not is_internal(name)]
     return ", ".join(named) or "all rows"
 
 

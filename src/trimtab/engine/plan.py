@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from trimtab.engine.emit import NotCompilable, walk
 from trimtab.engine.emit_numeric import check_foldable, fold_kind
@@ -17,6 +18,7 @@ from trimtab.engine.registers import (
     RowRef,
     bank,
     folds,
+    holds_row,
     label_place,
 )
 
@@ -69,6 +71,11 @@ class Generated:
     float_fields: tuple[Register, ...]
     deterministic: bool
     shortest: int  # the fewest rows that a match can have
+
+    @cached_property
+    def row_fields(self) -> tuple[int, ...]:
+        """The integers of a thread that are row numbers, which change when rows are renumbered."""
+        return (START, END, *(FIXED + j for j, r in enumerate(self.layout.ints) if holds_row(r)))
 
 
 def traits_of(query: MatchQuery) -> Traits:

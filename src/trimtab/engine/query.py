@@ -61,8 +61,9 @@ class MatchQuery:
     """One MATCH_RECOGNIZE over a table whose row-local columns are already computed.
 
     The output is a table with the `keep` columns of the input (of the matched row for ALL ROWS; the partition
-    columns for ONE ROW), then `slot0`, `slot1` ..., then ARRIVAL. `conditions[i]` None means label i always holds.
-    `time_column` is the first ORDER BY column where that is a timestamp or date (WITHIN and watermarks count on it).
+    columns for ONE ROW), then `slot0`, `slot1` ..., then ARRIVAL and TIME_US. `conditions[i]` None means label i always
+    holds. `time_column` is the first ORDER BY column where that is a timestamp or date (WITHIN and watermarks count on
+    it).
     """
 
     labels: tuple[str, ...]

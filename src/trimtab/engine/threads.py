@@ -10,14 +10,8 @@ import pyarrow as pa
 
 from trimtab.engine.binding import Int64Array
 from trimtab.engine.operator import State
-from trimtab.engine.plan import END, FIXED, START, Generated
-from trimtab.engine.registers import holds_row
+from trimtab.engine.plan import FIXED, Generated
 from trimtab.engine.rowset import Rowset
-
-
-def row_fields(generated: Generated) -> list[int]:
-    """The integers of a thread that are row numbers, which change when rows are renumbered."""
-    return [START, END, *(FIXED + j for j, r in enumerate(generated.layout.ints) if holds_row(r))]
 
 
 @dataclass(frozen=True)
@@ -29,7 +23,7 @@ class Threads:
     floats: Any
     objects: list[object]
     node_offsets: Int64Array
-    nodes: Int64Array  # row, position, parent
+    nodes: Int64Array  # row, position, parent; parents, and nodes of threads, count from the key's first node
 
     @classmethod
     def load(cls, state: State, generated: Generated, rowset: Rowset, count: int) -> Threads:
@@ -47,12 +41,16 @@ class Threads:
                 zero,
                 np.zeros((0, 3), np.int64),
             )
-        place = np.empty(len(rowset.order), np.int64)
-        place[rowset.order] = np.arange(len(rowset.order))
+        # Row numbers of a state count from the key's first row there.
+        place = rowset.place_of_kept
+        row_base = _offsets(state["rows"].column("key").to_numpy(), count)
+        offsets = _offsets(table.column("key").to_numpy(), count)
+        base = np.repeat(row_base[:-1], np.diff(offsets))
         ints = np.stack([table.column(f"i{j}").to_numpy() for j in range(width)], axis=1)
-        for column in row_fields(generated):
+        for column in generated.row_fields:
             rows = ints[:, column]
-            ints[:, column] = np.where(rows >= 0, place[np.clip(rows, 0, None)], rows)
+            known = rows >= 0
+            ints[known, column] = place[(rows + base)[known]]
         floats = (
             np.stack([table.column(f"f{j}").to_numpy() for j in range(fwidth)], axis=1)
             if fwidth
@@ -70,10 +68,10 @@ class Threads:
         if "nodes" in state:
             stored = state["nodes"]
             nodes = np.stack([stored.column(c).to_numpy() for c in ("row", "position", "parent")], axis=1)
-            nodes[:, 0] = place[nodes[:, 0]]
             node_offsets = _offsets(stored.column("key").to_numpy(), count)
+            nodes[:, 0] = place[nodes[:, 0] + np.repeat(row_base[:-1], np.diff(node_offsets))]
         return cls(
-            _offsets(table.column("key").to_numpy(), count),
+            offsets,
             ints,
             floats,
             objects,

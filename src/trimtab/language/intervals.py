@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from trimtab.errors import InputError
 from trimtab.language.calls import unit_length
 
 _SPAN = re.compile(r"(?P<sign>[+-]?)(?:(?P<day>\d+)\s+)?(?P<clock>\d+(?::\d+)*(?:\.\d+)?)")
@@ -83,3 +84,15 @@ def _timedelta(micros: int) -> datetime.timedelta | None:
         return datetime.timedelta(microseconds=micros)
     except OverflowError:
         return None
+
+
+def delay_us(delay: str | datetime.timedelta | None) -> int:
+    """A length of time as it may be handed over: "2 seconds", a timedelta, nothing."""
+    if isinstance(delay, str):
+        number, _, unit = delay.strip().partition(" ")
+        length = amount(number, unit.strip())
+    else:
+        length = datetime.timedelta() if delay is None else delay
+    if not isinstance(length, datetime.timedelta) or length < datetime.timedelta():
+        raise InputError("input.delay", f"{delay!r} is not a length of time", 'write for example "2 seconds"')
+    return length // datetime.timedelta(microseconds=1)

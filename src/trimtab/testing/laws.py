@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from trimtab.engine.columnar import Matcher
 from trimtab.engine.grouping import in_order
-from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.query import MatchQuery
 from trimtab.engine.reference import match_rows
 from trimtab.errors import MatchError, ThreadLimitError
@@ -41,8 +41,8 @@ def plain(value: object) -> object:
 
 
 def bag(table: pa.Table) -> list[str]:
-    """The rows in an order of their own, without their numbers."""
-    names = [name for name in table.column_names if name != ARRIVAL]
+    """The rows in an order of their own, without their numbers and dates, which the reference has none of."""
+    names = [name for name in table.column_names if name not in (ARRIVAL, TIME_US)]
     return sorted(repr([plain(row[name]) for name in names]) for row in table.to_pylist())
 
 

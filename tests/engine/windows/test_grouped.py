@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
 from trimtab.engine.windows.grouped import GroupCall, GroupQuery
 from trimtab.errors import InputError, MatchError
@@ -106,6 +106,12 @@ def saved(state: State) -> State:
     return copies
 
 
+def undated(rows: pa.Table) -> list[Row]:
+    """The rows without the times that they are dated by, which are the ends of their windows."""
+    assert rows[TIME_US].to_pylist() == rows["window_end"].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+    return rows.drop([TIME_US]).to_pylist()  # type: ignore[no-any-return]
+
+
 def run(query: GroupQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: int | None = None) -> list[Row]:
     """All output rows in an order of their own, of the table cut into batches."""
     state: State = {}
@@ -122,8 +128,8 @@ def run(query: GroupQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: i
         if watermark is not None:
             ends = rows["window_end"].cast(pa.int64()).to_pylist()
             assert all(end <= watermark for end in ends)
-        out += rows.to_pylist()
-    out += query.advance(table.slice(0, 0), state, Moment(None, closing=True))[0].to_pylist()
+        out += undated(rows)
+    out += undated(query.advance(table.slice(0, 0), state, Moment(None, closing=True))[0])
     return sorted(out, key=repr)
 
 
@@ -283,6 +289,7 @@ def test_a_window_leaves_when_the_watermark_reaches_its_end_and_its_key_is_forgo
             "window_start": EPOCH,
             "window_end": EPOCH + dt.timedelta(seconds=10),
             "c0": 1.0,
+            TIME_US: 10 * SECOND,
         }
     ]
     assert state["keys"]["k"].to_pylist() == ["b"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.query import OrderKey
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.engine.windows.over import OverQuery
@@ -112,7 +112,9 @@ def run(query: OverQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: in
         closing = stop == table.num_rows and (start, stop) == tuple(edges[-2:])
         rows, state = query.advance(batch, saved(state), Moment(watermark, closing))
         assert rows.schema == query.output_schema(table.schema)
-        out += rows.to_pylist()
+        times = dict(zip(table[ARRIVAL].to_pylist(), table["ts"].cast(pa.int64()).to_pylist(), strict=True))
+        assert rows[TIME_US].to_pylist() == [times[arrival] for arrival in rows[ARRIVAL].to_pylist()]
+        out += rows.drop([TIME_US]).to_pylist()
     return sorted(out, key=lambda row: row[ARRIVAL])
 
 

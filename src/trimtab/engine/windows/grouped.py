@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, no_parts
 from trimtab.engine.windows.aggregates import accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
 from trimtab.engine.windows.columns import Int64Array, int64s, plain, plain_type, stable_order
 from trimtab.engine.windows.keys import Keys, distinct_numbers, encode_keys, joint_codes
 from trimtab.engine.windows.slots import Slots
-from trimtab.engine.windows.times import tick_type, ticks, ticks_per_us
+from trimtab.engine.windows.times import floor_us, tick_type, ticks, ticks_per_us
 
 START, LAST = "start", "last"
 
@@ -39,7 +39,7 @@ class GroupQuery:
     """`SELECT keys, window, calls GROUP BY keys, window`.
 
     The output has the `partition` columns, the columns `start_name` and `end_name`, and one per
-    call. Times come out in microseconds (nanoseconds, if they came so).
+    call, and `TIME_US`. Times come out in microseconds (nanoseconds, if they came so).
     """
 
     partition: tuple[str, ...]
@@ -55,14 +55,14 @@ class GroupQuery:
         fields = [pa.field(n, plain_type(schema.field(n).type)) for n in self.partition]
         fields += [pa.field(self.start_name, time), pa.field(self.end_name, time)]
         fields += [pa.field(call.name, a.result) for call, a in self._accumulators(schema)]
-        return pa.schema(fields)
+        return pa.schema([*fields, pa.field(TIME_US, pa.int64())])
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take rows into their windows, and give the windows that are complete."""
         arrivals = int64s(plain(rows[ARRIVAL]))
-        if not bool((arrivals[1:] > arrivals[:-1]).all()):
-            rows = rows.take(pa.array(np.argsort(arrivals)))  # sketches take rows in that order
-            arrivals = np.sort(arrivals)
+        if not bool((arrivals[1:] >= arrivals[:-1]).all()):
+            by_arrival = np.argsort(arrivals, kind="stable")  # sketches take rows in that order
+            rows, arrivals = rows.take(pa.array(by_arrival)), arrivals[by_arrival]
         numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
         kind = plain(rows[self.time_column]).type
         scale = ticks_per_us(kind)
@@ -158,6 +158,7 @@ class GroupQuery:
         columns = [*keys.take(done.keys).columns.values()]
         columns += [pa.array(done.starts).cast(time), pa.array(ends).cast(time)]
         columns += [a.finish(parts) for (_, a), parts in zip(self._accumulators(schema), done.parts, strict=True)]
+        columns.append(pa.array(floor_us(ends, time)))
         fields = zip(columns, target, strict=True)
         return pa.table([column.cast(field.type) for column, field in fields], schema=target)
 

@@ -27,7 +27,7 @@ from trimtab.engine.windows.running import Frames
 
 @dataclass(frozen=True, slots=True)
 class OverQuery:
-    """Calls over the same partition and order; the output is the `keep` columns and one per call.
+    """Calls over the same partition and order; the output is the `keep` columns, one per call, and `TIME_US`.
 
     Rows leave by the order columns and then arrival. The first order column is the event time, if
     there is a watermark; it ascends and is never null.
@@ -98,6 +98,7 @@ def _compute(
         column, new = running.run(frames, old)
         columns.append(column)
         parts.append(new)
+    columns.append(plan.dates(batch.positions[batch.by_time]))
     return pa.table(columns, schema=plan.output), parts
 
 

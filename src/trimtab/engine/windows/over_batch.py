@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.operator import ARRIVAL, Moment
+from trimtab.engine.operator import ARRIVAL, Moment, is_internal
 from trimtab.engine.windows.columns import (
     BoolArray,
     FloatArray,
@@ -105,7 +105,7 @@ def refuse_disorder(plan: Plan, batch: Batch, memory: Memory, keys: Keys) -> Non
     if before.any():
         key = int(touched[np.flatnonzero(before)[0]])
         late = batch.rows[plan.time][int(first[key])].as_py()
-        whose = "".join(f", for {n} = {c[key].as_py()}" for n, c in keys.columns.items())
+        whose = "".join(f", for {n} = {c[key].as_py()}" for n, c in keys.columns.items() if not is_internal(n))
         raise InputError(
             "input.out-of-order",
             f"a row with {plan.time} = {late} comes in a later batch than one with "

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.operator import ARRIVAL
+from trimtab.engine.operator import ARRIVAL, TIME_US
 from trimtab.engine.query import OrderKey
 from trimtab.engine.windows.columns import FloatArray, Int64Array, float64s, int64s, plain_type
 from trimtab.engine.windows.over_call import OverCall
 from trimtab.engine.windows.running import Running
-from trimtab.engine.windows.times import is_time, refuse_nulls, ticks, ticks_per_us
+from trimtab.engine.windows.times import floor_us, is_time, refuse_nulls, ticks, ticks_per_us
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,14 @@ class Plan:
         """The schema of the output."""
         kept = [pa.field(name, self.type_of(name)) for name in self.keep]
         made = [pa.field(c.name, r.result) for c, r in zip(self.calls, self.running, strict=True)]
-        return pa.schema(kept + made)
+        return pa.schema([*kept, *made, pa.field(TIME_US, pa.int64())])
+
+    def dates(self, positions: Int64Array | FloatArray) -> pa.Array:
+        """The times of rows at these positions in microseconds; null where the order is not by time."""
+        kind = self.type_of(self.time)
+        if not is_time(kind):
+            return pa.nulls(len(positions), pa.int64())
+        return pa.array(floor_us(positions.astype(np.int64, copy=False), kind))
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

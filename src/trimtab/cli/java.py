@@ -1,0 +1,54 @@
+"""Is there a Java that Spark can run on? Asked before Spark is, whose own answer is a stack trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab.errors import JobError
+
+OLDEST = 17
+"""What Spark 4 needs."""
+
+_HINT = f"install Java {OLDEST} or newer (for example openjdk-{OLDEST}-jre-headless) and set JAVA_HOME to its folder"
+
+
+def check_java(environ: Mapping[str, str] | None = None) -> None:
+    """Look for Java as Spark does: in JAVA_HOME, then on the path.
+
+    Raises JobError `job.java` if there is none, it is too old, or it doesn't run.
+    """
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    if home:
+        java: str | None = str(Path(home) / "bin" / "java")
+        if not os.access(str(java), os.X_OK):
+            raise JobError("job.java", f"JAVA_HOME is {home}, and there is no bin/java in it", _HINT)
+    else:
+        java = shutil.which("java", path=environ.get("PATH"))
+    if java is None:
+        raise JobError("job.java", "Spark needs Java, and there is none: no JAVA_HOME, no java on the path", _HINT)
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise JobError("job.java", f"{java} can't be run: {error}", _HINT) from error
+    version = java_version(answer.stderr + answer.stdout)
+    if version is None:
+        first = (answer.stderr + answer.stdout).strip().split("\n", 1)[0] or f"status {answer.returncode}"
+        raise JobError("job.java", f"{java} -version doesn't tell its version: {first}", _HINT)
+    if version < OLDEST:
+        raise JobError("job.java", f"{java} is Java {version}, and Spark needs {OLDEST} or newer", _HINT)
+
+
+def java_version(text: str) -> int | None:
+    """The major version in what `java -version` prints.
+
+    >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_202"')
+    (17, 8)
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found[1]) if found else None

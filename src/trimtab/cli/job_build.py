@@ -1,0 +1,130 @@
+"""From a checked job file to a running job: the session, the sources, the queries and their sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from trimtab.cli.java import check_java
+from trimtab.cli.job_file import FILE_FORMATS
+from trimtab.cli.job_queries import import_from
+from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
+from trimtab.cli.spark_errors import spark_errors
+from trimtab.errors import JobError
+from trimtab.runtime.progress import BatchProgress, Progress
+
+
+class RunningJob(Protocol):
+    """What the command needs of a job that was started."""
+
+    @property
+    def progress(self) -> Progress:
+        """Where it stands."""
+        ...
+
+    @property
+    def history(self) -> Sequence[BatchProgress]:
+        """The last batches, oldest first."""
+        ...
+
+    def stop(self) -> None:
+        """End after the batch that is under way."""
+        ...
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; whether it has come. Raises what the job failed with."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the command runs on; tests put something lighter in its place."""
+
+    check: Callable[[], None]
+    session: Callable[[JobFile], Any]
+    job: Callable[..., Any]
+
+
+def start_session(file: JobFile) -> Any:
+    """A Spark session as the file wants it; `local[*]` if nobody says otherwise."""
+    from trimtab.runtime.session import start_session
+
+    master = file.conf.get("spark.master", file.master or "local[*]")
+    # Workers import users' operators too.
+    folders = [str(file.path.parent)] if file.operators else []
+    return start_session(f"trimtab {file.path.stem}", master, file.conf, folders)
+
+
+def make_job(spark: Any, **settings: Any) -> Any:
+    """A `trimtab.Job`."""
+    from trimtab.runtime.job import Job
+
+    return Job(spark, **settings)
+
+
+SPARK = Backend(check_java, start_session, make_job)
+
+
+def check_inputs(file: JobFile) -> None:
+    """Look for the folders that are read, where they are on this machine.
+
+    Raises JobError `job.file`: Spark would say the same, a session later.
+    """
+    if file.master is not None and not file.master.startswith("local"):
+        return
+    for stream in file.streams:
+        path = stream.options.get("path", "")
+        is_plain = path.startswith("/") and not set(path) & set("*?[{")
+        if stream.format in FILE_FORMATS and is_plain and not Path(path).exists():
+            message = f"{file.path}: streams.{stream.name}.path: there is no folder {path}"
+            raise JobError("job.file", message, "make it, or point the stream at another one")
+
+
+def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:
+    """Build the job of a file on a session, and start it.
+
+    Raises JobError `job.spark` where Spark refuses a source, naming the part of the file.
+    """
+    job = make(spark, checkpoint=file.checkpoint, engines=file.engines, key_groups=file.key_groups)
+    for section in file.streams:
+        with spark_errors(f"streams.{section.name}"):
+            rows = source(spark, section)
+            stream = job.stream(section.name, rows, event_time=section.event_time, delay=section.delay)
+            if section.late is not None:
+                stream.late(_target(file, section.late), **_options(section.late))
+            if section.quarantine is not None:
+                stream.quarantine(_target(file, section.quarantine), **_options(section.quarantine))
+    for select in file.queries:
+        with spark_errors(f"queries.{select.name}"):
+            query = job.query(select.name, select.sql, reset=select.reset)
+            for sink in select.sinks:
+                query.write(_target(file, sink), **_options(sink))
+    with spark_errors("the job"):
+        running: RunningJob = (
+            job.start(available_now=True, close=file.close) if file.available_now else job.start(trigger=file.trigger)
+        )
+    return running
+
+
+def source(spark: Any, section: StreamSection) -> Any:
+    """The streaming DataFrame of a stream: its source, then `where`, then `select`, as in SQL."""
+    reader = spark.readStream.format(section.format).options(**section.options)
+    if section.schema is not None:
+        reader = reader.schema(section.schema)
+    rows = reader.load()
+    if section.where is not None:
+        rows = rows.where(section.where)
+    return rows.selectExpr(*section.select) if section.select else rows
+
+
+def _target(file: JobFile, sink: SinkSection) -> Any:
+    return import_from(file.path.parent, sink.python, is_function=True) if sink.python else sink.format
+
+
+def _options(sink: SinkSection) -> dict[str, Any]:
+    """Options of Spark's are text; of trimtab's own sinks the one number is a number."""
+    if sink.format == "console" and "rows" in sink.options:
+        return {**sink.options, "rows": int(sink.options["rows"])}
+    return dict(sink.options)

@@ -1,0 +1,309 @@
+"""`job.toml`: a job written down. Read it, check all of it, and give it back as plain values.
+
+Nothing here starts Spark. Queries are compiled where the columns of their stream are known without it, so most
+mistakes in SQL show before a session is paid for. `docs/running.md` is the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from trimtab.cli.job_queries import check_query, columns_of, import_from, is_schema
+from trimtab.cli.job_sections import (
+    DEFAULT_KEY_GROUPS,
+    JobFile,
+    QuerySection,
+    SinkSection,
+    StreamSection,
+)
+from trimtab.cli.toml_lines import line_of, setting_lines
+from trimtab.cli.toml_section import MISSING, Mistake, Section
+from trimtab.errors import JobError, TrimtabError
+from trimtab.language.mistakes import did_you_mean
+from trimtab.language.types import is_time
+
+FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
+"""Sources and sinks of Spark that are folders of files."""
+
+OWN_SINKS = {"parquet": ("path", "compression"), "console": ("rows",), "memory": ("view",)}
+"""The sinks that are trimtab's, and all that can be said to them; other formats are Spark's."""
+
+MAX_ENGINES = 4096
+MAX_KEY_GROUPS = 32_768
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+_OWN_COLUMNS = {
+    "rate": "timestamp TIMESTAMP, value BIGINT",
+    "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
+    "kafka": "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "timestampType INT",
+}
+
+
+def read_job_file(path: Path) -> JobFile:
+    """Read and check a job file.
+
+    Modules with operators and sink functions are imported, with the file's folder first on the path.
+
+    Raises JobError `job.file`, which tells every mistake of the file with its line and its dotted place.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise JobError("job.file", f"{path} can't be read: {reason}") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobError("job.file", _syntax(path, str(error)), "see https://toml.io for the syntax") from error
+    mistakes: list[Mistake] = []
+    job = _Reader(path.absolute(), mistakes).job(Section("", values, mistakes))
+    if mistakes or job is None:
+        raise JobError("job.file", _told(path, mistakes, setting_lines(text)))
+    return job
+
+
+def _syntax(path: Path, message: str) -> str:
+    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message)
+    what, place = (found[1], f"{path}:{found[2]}:{found[3]}") if found else (message, str(path))
+    return f"{place}: this is not TOML: {what[:1].lower()}{what[1:]}"
+
+
+def _told(path: Path, mistakes: list[Mistake], lines: Mapping[str, int]) -> str:
+    """All mistakes, in the order of the file."""
+    placed = [(line_of(mistake.place, lines), mistake) for mistake in mistakes]
+    placed.sort(key=lambda pair: pair[0] or 0)
+    texts = []
+    for line, mistake in placed:
+        hint = f"; {mistake.hint}" if mistake.hint else ""
+        place = f"{path}:{line}" if line else str(path)
+        texts.append(f"{place}: {mistake.place}: {mistake.message}{hint}")
+    if len(texts) == 1:
+        return texts[0]
+    shown = "".join(f"\n  {text}".replace("\n", "\n  ").replace("\n    ", "\n  ", 1) for text in texts)
+    return f"{path} has {len(texts)} mistakes{shown}"
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One reading of a file: the parts below each note their mistakes and give what they could read."""
+
+    path: Path
+    mistakes: list[Mistake]
+    written: dict[str, str] = field(default_factory=dict)  # folder -> the sink that writes it
+
+    def job(self, root: Section) -> JobFile | None:
+        settings = root.section("job", needed="write [job] with a checkpoint")
+        spark = root.section("spark") or Section("spark", {}, self.mistakes)
+        streams = root.named("streams", needed="write [streams.NAME] for each stream")
+        queries = root.named("queries", needed="write [queries.NAME] for each query")
+        root.finish()
+        settings = settings or Section("job", {"checkpoint": "."}, self.mistakes)
+        checkpoint = settings.text("checkpoint", needed='write the folder for the state: checkpoint = "checkpoint"')
+        engines = settings.whole("engines", most=MAX_ENGINES)
+        key_groups = settings.whole("key_groups", most=MAX_KEY_GROUPS) or DEFAULT_KEY_GROUPS
+        if engines is not None and engines > key_groups:
+            settings.wrong(
+                "engines", f"{engines} engines share {key_groups} key groups", "an engine needs one at least"
+            )
+        operators = settings.texts("operators")
+        trigger, available_now, close = _trigger(settings)
+        settings.finish()
+        master, conf = spark.text("master"), spark.options("conf")
+        spark.finish()
+        for i, module in enumerate(operators):
+            self._import(settings, f"operators[{i}]", module)
+        sources = [self._stream(name, section) for name, section in streams]
+        _distinct(streams)
+        columns = {source.name: (_columns(source), source.event_time) for source in sources if source is not None}
+        for source, (_, section) in zip(sources, streams, strict=True):
+            if source is not None:
+                _check_event_time(section, source, columns[source.name][0])
+        known = columns if all(sources) else None
+        selects = [self._query(name, section, known) for name, section in queries]
+        for source, (_, section) in zip(sources, streams, strict=True):
+            if source is not None and (writer := self.written.get(source.options.get("path", ""))):
+                section.wrong("path", f"{writer} writes there", "a job that reads its own output never ends")
+        if checkpoint is None or not all(sources) or not all(selects):
+            return None
+        return JobFile(
+            path=self.path,
+            checkpoint=self._absolute(checkpoint),
+            engines=engines,
+            streams=tuple(source for source in sources if source is not None),
+            queries=tuple(select for select in selects if select is not None),
+            key_groups=key_groups,
+            trigger=trigger,
+            available_now=available_now,
+            close=close,
+            operators=operators,
+            master=master,
+            conf=conf,
+        )
+
+    def _stream(self, name: str, section: Section) -> StreamSection | None:
+        format_ = _format(section, needed='write the source, such as format = "parquet"')
+        path, schema = section.text("path"), section.text("schema")
+        event_time = section.text("event_time", needed="name the column with the time of each event")
+        delay = section.length("delay") or "0 seconds"
+        select, where = section.texts("select"), section.text("where")
+        options = section.options("options")
+        late, quarantine = (self._rejects(section, key) for key in ("late", "quarantine"))
+        _check_name(name, section)
+        options = self._with_path(section, path, options)
+        if format_ in FILE_FORMATS:
+            if "path" not in options and "path" not in section.values:
+                section.wrong("path", MISSING, f"{format_} reads files: name their folder")
+            if format_ != "text" and "schema" not in section.values:
+                section.wrong("schema", MISSING, 'write the columns: "symbol BIGINT, ts TIMESTAMP"')
+        elif format_ in _OWN_COLUMNS and schema is not None:
+            section.wrong("schema", f"{format_} has columns of its own", f"leave it out: {_OWN_COLUMNS[format_]}")
+        section.finish()
+        if format_ is None or event_time is None:
+            return None
+        return StreamSection(name, format_, event_time, delay, schema, options, select, where, late, quarantine)
+
+    def _query(
+        self, name: str, section: Section, columns: Mapping[str, tuple[pa.Schema | None, str]] | None
+    ) -> QuerySection | None:
+        sql, file = section.text("sql"), section.text("file")
+        reset = section.flag("reset")
+        sinks = tuple(self._sink(each) for each in section.sections("sinks"))
+        section.finish()
+        _check_name(name, section)
+        if not section.values.get("sinks"):
+            section.wrong("sinks", "there are none", f"write [[{section.at('sinks')}]] with a format")
+        if ("sql" in section.values) == ("file" in section.values):
+            found = "there are both sql and file" if "sql" in section.values else "there is neither sql nor file"
+            section.wrong("", found, "write one of them")
+            return None
+        where = section.at("sql")
+        if file is not None:
+            where, sql = file, self._text_of(section, file)
+        if sql is None:
+            return None
+        if columns is not None and (message := check_query(sql, where, columns)):
+            section.wrong("sql" if file is None else "file", message)
+        return QuerySection(name, sql, sinks, reset)
+
+    def _rejects(self, section: Section, key: str) -> SinkSection | None:
+        found = section.section(key)
+        return None if found is None else self._sink(found)
+
+    def _sink(self, section: Section) -> SinkSection:
+        format_, python, path = _format(section), section.text("python"), section.text("path")
+        options = self._with_path(section, path, section.options("options"))
+        if "format" in section.values and "python" in section.values:
+            section.wrong("python", "there is a format too", "a sink is one or the other")
+        elif "python" not in section.values and "format" not in section.values:
+            section.wrong("format", MISSING, 'write format = "parquet", or python = "module:function"')
+        elif python is not None:
+            if options:
+                section.wrong("", "a function takes neither path nor options", "let the function know them")
+            self._import(section, "python", python)
+        elif format_ in (*FILE_FORMATS, "delta"):
+            _check_options(section, format_, options)
+            if "path" not in options and "path" not in section.values:
+                section.wrong("path", MISSING, f"{format_} writes files: name their folder")
+            elif options.get("path") in self.written:
+                writer = self.written[options["path"]]
+                section.wrong("path", f"{writer} writes there too", "give each sink a folder of its own")
+            elif "path" in options:
+                self.written[options["path"]] = section.place
+        elif format_ is not None:
+            _check_options(section, format_, options)
+        section.finish()
+        return SinkSection(format_ or "", options, python or "")
+
+    def _with_path(self, section: Section, path: str | None, options: dict[str, str]) -> dict[str, str]:
+        if path is not None and "path" in options:
+            section.wrong("options.path", "path is written twice", f"leave {section.at('path')} only")
+        path = path or options.get("path")
+        return options if path is None else {**options, "path": self._absolute(path)}
+
+    def _absolute(self, path: str) -> str:
+        """A path counts from the file's folder; what names a file system (s3://...) is absolute already."""
+        return path if re.match(r"\w[\w+.-]*:/", path) else os.path.normpath(self.path.parent / path)
+
+    def _text_of(self, section: Section, file: str) -> str | None:
+        try:
+            return (self.path.parent / file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            section.wrong("file", f"{file} can't be read: {reason}")
+        return None
+
+    def _import(self, section: Section, key: str, name: str) -> None:
+        try:
+            import_from(self.path.parent, name, is_function=key == "python")
+        except TrimtabError as error:
+            section.wrong(key, getattr(error, "message", str(error)), getattr(error, "hint", ""))
+
+
+def _check_name(name: str, section: Section) -> None:
+    if not _NAME.fullmatch(name):
+        section.wrong("", "this can't be its name", "use letters, digits and _, and begin with a letter")
+
+
+def _format(section: Section, needed: str = "") -> str | None:
+    """Formats with a short name are known by it in any case; others are names of classes."""
+    found = section.text("format", needed=needed)
+    return found.lower() if found is not None and "." not in found else found
+
+
+def _check_options(section: Section, format_: str, options: Mapping[str, str]) -> None:
+    known = OWN_SINKS.get(format_, tuple(options))
+    for name in options:
+        if name not in known:
+            place = name if name in section.values else f"options.{name}"
+            hint = did_you_mean(name, known, otherwise=f"there is {', '.join(known)}")
+            section.wrong(place, f"{format_} has no such option", hint)
+    if format_ == "console" and not options.get("rows", "1").isdigit():
+        section.wrong("options.rows", f"{options['rows']} is not a whole number")
+
+
+def _trigger(settings: Section) -> tuple[str | None, bool, bool]:
+    trigger = settings.length("trigger")
+    available_now, close = settings.flag("available_now"), settings.flag("close")
+    if available_now and "trigger" in settings.values:
+        settings.wrong("trigger", "it is not used together with available_now", "leave one of them")
+    if close and not available_now:
+        settings.wrong("close", "only input that ends can be closed", "write available_now = true too")
+    return trigger, available_now, close
+
+
+def _columns(stream: StreamSection) -> pa.Schema | None:
+    """The columns that queries see, where that is known without Spark."""
+    own = "value STRING" if stream.format == "text" else _OWN_COLUMNS.get(stream.format)
+    schema = stream.schema or own
+    return None if schema is None else columns_of(schema, stream.select)
+
+
+def _check_event_time(section: Section, stream: StreamSection, columns: pa.Schema | None) -> None:
+    if stream.schema is not None and not is_schema(stream.schema):
+        section.wrong("schema", "it can't be read", 'write names and types: "symbol BIGINT, ts TIMESTAMP"')
+        return
+    if columns is None:
+        return
+    found = next((each for each in columns if each.name.lower() == stream.event_time.lower()), None)
+    if found is None:
+        hint = did_you_mean(stream.event_time, columns.names, otherwise=f"the columns are {', '.join(columns.names)}")
+        section.wrong("event_time", f"there is no column {stream.event_time}", hint)
+    elif not is_time(found.type):
+        hint = "cast it in select: CAST(... AS TIMESTAMP)"
+        section.wrong("event_time", f"column {found.name} is {found.type}, not a time", hint)
+
+
+def _distinct(streams: list[tuple[str, Section]]) -> None:
+    seen: dict[str, str] = {}
+    for name, section in streams:
+        if name.lower() in seen:
+            section.wrong("", f"{seen[name.lower()]} has the same name", "case doesn't matter in SQL")
+        seen.setdefault(name.lower(), section.place)

@@ -1,0 +1,91 @@
+"""What a job file says in other languages: columns and queries in SQL, functions and operators in Python."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from trimtab.errors import InputError, QueryError, TrimtabError
+from trimtab.language.compile import compile_query
+from trimtab.language.schemas import parse_schema
+
+# Spark reads types that the language has no values for: such a stream is checked once Spark has it.
+_NESTED = re.compile(r"<|\b(INTERVAL|VARIANT|VOID|TIME)\b|:", re.IGNORECASE)
+_TABLE = "source"
+
+
+def is_schema(text: str) -> bool:
+    """Whether the text can be a list of columns; of nested types Spark has the last word.
+
+    >>> is_schema("symbol BIGINT, tags ARRAY<STRING>"), is_schema("symbol BIGIN")
+    (True, False)
+    """
+    try:
+        return bool(parse_schema(f"{_TABLE}({text})")[1].names)
+    except InputError:
+        return _NESTED.search(text) is not None
+
+
+def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
+    """The columns of a source after its `select`; None: only Spark can tell.
+
+    >>> columns_of("value BIGINT", ["value % 10 AS symbol"]).names
+    ['symbol']
+    """
+    try:
+        _, columns = parse_schema(f"{_TABLE}({schema})")
+        if not select:
+            return columns
+        made = compile_query(f"SELECT {', '.join(select)} FROM {_TABLE}", {_TABLE: columns}).finish
+    except (InputError, QueryError):  # what only Spark knows is no mistake here
+        return None
+    names = [name for name, _ in made.columns]
+    return pa.schema(zip(names, made.types, strict=True)) if made.types else None
+
+
+def check_query(sql: str, where: str, streams: Mapping[str, tuple[pa.Schema | None, str]]) -> str:
+    """Compile a query over the streams (columns and event time each); the mistake, told with its place, or nothing."""
+    known = {name: columns for name, (columns, _) in streams.items() if columns is not None}
+    unknown = [name for name in streams if name not in known]
+    if any(re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in unknown):
+        return ""
+    try:
+        # Which stream it reads decides on the event time: only the compiler knows.
+        source = compile_query(sql, known).source
+        event_time = next(time for name, (_, time) in streams.items() if name.lower() == source.lower())
+        compile_query(sql, known, event_time=event_time)
+    except QueryError as error:
+        return str(error).replace("\n  query:", f"\n  {where}:", 1)
+    return ""
+
+
+def import_from(folder: Path, name: str, *, is_function: bool = False) -> Callable[..., Any] | None:
+    """Import a module, or with `is_function` the function that "module:function" means; the folder counts.
+
+    Raises InputError `input.module`.
+    """
+    module_name, _, function_name = name.partition(":")
+    if is_function and not function_name:
+        raise InputError("input.module", f'"{name}" names no function', 'write "module:function"')
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        module = importlib.import_module(module_name)
+    except TrimtabError:
+        raise
+    except Exception as error:  # whatever the module does
+        message = f"{module_name} can't be imported: {type(error).__name__}: {error}"
+        raise InputError("input.module", message, "write it as in an import: package.module, without .py") from error
+    if not is_function:
+        return None
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise InputError("input.module", f"{module_name} has no function {function_name}")
+    found: Callable[..., Any] = function
+    return found

@@ -1,0 +1,66 @@
+"""A checked job file as plain values: what `job_file` gives and everything behind it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_KEY_GROUPS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSection:
+    """Where rows go: a Spark format with its options (`path` among them), or a function as "module:name"."""
+
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""
+
+    def __str__(self) -> str:
+        """For people: what it is, and where."""
+        return self.python or " ".join(part for part in (self.format, self.options.get("path", "")) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSection:
+    """A source, what is done to its rows at once, and where its rejected rows go."""
+
+    name: str
+    format: str
+    event_time: str
+    delay: str = "0 seconds"
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    select: tuple[str, ...] = ()
+    where: str | None = None
+    late: SinkSection | None = None
+    quarantine: SinkSection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySection:
+    """A query and its sinks, of which there is at least one."""
+
+    name: str
+    sql: str
+    sinks: tuple[SinkSection, ...]
+    reset: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A checked job: every path in it is absolute."""
+
+    path: Path
+    checkpoint: str
+    streams: tuple[StreamSection, ...]
+    queries: tuple[QuerySection, ...]
+    key_groups: int = DEFAULT_KEY_GROUPS
+    engines: int | None = None  # as many as the checkpoint has, or cores for a new one
+    trigger: str | None = None  # as soon as there is data
+    available_now: bool = False
+    close: bool = False
+    operators: tuple[str, ...] = ()
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,182 @@
+"""`trimtab run`: run the job of a job file on Spark, and show how it goes."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from trimtab.cli.batch_lines import batch_line, summary
+from trimtab.cli.job_build import SPARK, Backend, RunningJob, check_inputs, start
+from trimtab.cli.job_file import read_job_file
+from trimtab.cli.job_sections import JobFile
+from trimtab.cli.live_view import render
+from trimtab.cli.quantities import duration_text, read_duration_s
+from trimtab.cli.spark_errors import spark_errors, stderr_to_file
+from trimtab.runtime.progress import BatchProgress, Progress
+
+POLL_S = 0.1
+REDRAW_S = 0.25
+STOPPED_AT_ONCE = 130  # what shells give for an interrupt
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "run",
+        help="run a job on Spark, with a live view",
+        description="Run the job that a file describes until its input ends or Ctrl-C, and show how it goes: a live "
+        "view in a terminal, one line per batch elsewhere. docs/running.md describes the file.",
+    )
+    parser.add_argument("job", type=Path, help="the job file, such as job.toml")
+    parser.add_argument("--check", action="store_true", help="only look for mistakes in the file; Spark isn't started")
+    parser.add_argument("--plain", action="store_true", help="one line per batch instead of the live view")
+    parser.add_argument("--for", dest="duration", metavar="LENGTH", help="stop after so long, such as 30s or 5m")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
+    """Check, build, start, watch; the exit status."""
+    for_s = None if options.duration is None else read_duration_s(options.duration)
+    file = read_job_file(options.job)
+    if options.check:
+        streams, queries = (", ".join(each.name for each in part) for part in (file.streams, file.queries))
+        print(f"{options.job} is fine: streams {streams}; queries {queries}")
+        return 0
+    backend = backend or SPARK
+    backend.check()
+    check_inputs(file)
+    view = _view(file, plain=options.plain)
+    print("starting Spark ...", flush=True)
+    spark, log = None, None
+    try:
+        with spark_errors("the session"), nullcontext() if view.live is None else stderr_to_file() as log:
+            spark = backend.session(file)
+        with _asked_to_stop() as asked:
+            _watch(start(file, spark, backend.job), view, file, asked, for_s)
+    except KeyboardInterrupt:
+        print("stopped at once; the next run repeats the batch that was under way", file=sys.stderr)
+        return STOPPED_AT_ONCE
+    except Exception:
+        if log is not None:
+            print(f"Spark's own log is {log}", file=sys.stderr)
+        log = None  # so that it is kept
+        raise
+    finally:
+        if spark is not None:
+            spark.stop()
+        if log is not None:
+            log.unlink(missing_ok=True)
+    return 0
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Whether somebody wants the job to end."""
+
+    count: int = 0
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[_Asked]:
+    """Count interrupts instead of failing; the second one is meant and interrupts.
+
+    Spark's own handler cancels the jobs of the batch under way, so this one takes its place while the job runs.
+    """
+    asked = _Asked()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        asked.count += 1
+        if asked.count > 1 and number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may have handlers
+        yield asked
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass(slots=True)
+class _View:
+    """What is seen of a job: `live` redraws a picture, without it every batch is a line."""
+
+    title: str
+    live: Live | None
+    clock: Callable[[], float] = time.monotonic
+    note: str = "Ctrl-C stops after the batch"
+    started_s: float = 0.0
+    _told: dict[str, int] = field(default_factory=dict)
+    _drawn_s: float = float("-inf")
+
+    def tell(self, note: str) -> None:
+        """Say something about the job, now."""
+        self.note = note
+        self._drawn_s = float("-inf")
+        if self.live is None:
+            print(note, flush=True)
+
+    def update(self, progress: Progress, history: Sequence[BatchProgress]) -> None:
+        """Take in what the job says."""
+        for batch in history if self.live is None else ():
+            if batch.batch > self._told.get(batch.stream, -1):
+                self._told[batch.stream] = batch.batch
+                print(batch_line(batch), flush=True)
+        if self.live is not None and self.clock() - self._drawn_s >= REDRAW_S:
+            self._drawn_s = self.clock()
+            note = f"{duration_text(int(self.ran_s) * 1000)}, {self.note}"
+            picture = render(progress, history, self.live.console.width, now_s=time.time(), title=self.title, note=note)
+            self.live.update(picture, refresh=True)
+
+    def end(self, progress: Progress, history: Sequence[BatchProgress]) -> None:
+        """Take in the last that the job says."""
+        self.note = "ended"
+        self._drawn_s = float("-inf")
+        self.update(progress, history)
+
+    @property
+    def ran_s(self) -> float:
+        """How long it has been."""
+        return self.clock() - self.started_s
+
+
+def _view(file: JobFile, *, plain: bool) -> _View:
+    console = Console()
+    prints = any(sink.format == "console" for query in file.queries for sink in query.sinks)
+    # A terminal that shows rows besides, or that can't show the blocks of a bar, gets lines too.
+    if plain or prints or not console.is_terminal or not console.encoding.startswith("utf"):
+        return _View(file.path.name, None)
+    return _View(f"trimtab run {file.path.name}", Live(console=console, auto_refresh=False))
+
+
+def _watch(running: RunningJob, view: _View, file: JobFile, asked: _Asked, for_s: float | None) -> None:
+    """Show the job until it ends or is asked to; then say what it did, also if it failed."""
+    view.started_s = view.clock()
+    try:
+        with view.live or nullcontext(), spark_errors("the job"):
+            while not running.await_termination(POLL_S):
+                view.update(running.progress, running.history)
+                is_over = for_s is not None and view.ran_s >= for_s
+                if asked.count or is_over:
+                    why = "asked to stop" if asked.count else f"{duration_text((for_s or 0) * 1000)} are over"
+                    view.tell(f"{why}: ending after this batch (Ctrl-C: at once)")
+                    view.update(running.progress, running.history)
+                    running.stop()
+            view.end(running.progress, running.history)
+    finally:
+        print(summary(running.progress, file, view.ran_s), flush=True)

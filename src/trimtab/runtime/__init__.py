@@ -1,0 +1,1 @@
+"""The Spark side: streams in, batches through the engines, matches out."""

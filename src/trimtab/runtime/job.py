@@ -1,0 +1,308 @@
+"""`trimtab.Job`: queries over streaming DataFrames, on engines whose number and keys can change while they run."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from trimtab.engine.columnar import MAX_THREADS
+from trimtab.errors import JobError, QueryError
+from trimtab.language.compile import compile_query
+from trimtab.language.compiled import Query
+from trimtab.language.intervals import delay_us
+from trimtab.runtime.engine_task import warm
+from trimtab.runtime.intake import Intake
+from trimtab.runtime.intake_plan import plan_intake
+from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan
+from trimtab.runtime.pipeline import Pipeline, StreamSpec
+from trimtab.runtime.placement import check_engines, check_key_groups
+from trimtab.runtime.run import Run, Tally
+from trimtab.runtime.settings import FOR_JOBS, ON_LOCAL_DISK, session_with
+from trimtab.runtime.sinks import BatchFunction, Sink, make_sink
+from trimtab.state.checkpoint import Checkpoint, safe_name
+from trimtab.state.lock import CheckpointLock
+from trimtab.state.manifest import newest
+
+STATE_VERSION = 1
+"""Raised when operators keep their state in another shape: a checkpoint of another version is a changed query."""
+
+
+@dataclass(slots=True)
+class StreamHandle:
+    """A stream of a job; says where rows go that no query can take."""
+
+    name: str
+    frame: DataFrame
+    event_time: str
+    delay_us: int
+    schema: pa.Schema
+    sinks: dict[str, list[Sink]] = field(default_factory=lambda: {LATE: [], QUARANTINE: []})
+
+    def late(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
+        """Send rows that came too late (older than the watermark) to a sink, instead of only counting them."""
+        self.sinks[LATE].append(make_sink(target, options))
+        return self
+
+    def quarantine(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
+        """Send rows without key or time, or whose columns can't be computed, to a sink, with the reason."""
+        self.sinks[QUARANTINE].append(make_sink(target, options))
+        return self
+
+
+@dataclass(slots=True)
+class QueryHandle:
+    """A query of a job; says where its rows go."""
+
+    name: str
+    query: Query
+    reset: bool
+    sinks: list[Sink] = field(default_factory=list)
+
+    def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
+        """Send the query's rows to a sink; more than one may be named.
+
+        `target`: "parquet" (with `path`; exactly once), "delta" (where installed; exactly once), "console", "memory",
+        any other Spark format with its options (at least once), or a function of (DataFrame, batch id).
+        """
+        self.sinks.append(make_sink(target, options))
+        return self
+
+
+class Job:
+    """Queries over streams, with a checkpoint that they go on from.
+
+    Args:
+        spark: The session; a classic one, not Spark Connect.
+        checkpoint: A folder of the job's own, on any filesystem that both Spark and pyarrow know.
+        engines: How many CEP engines, each one partition of every batch. None: as many as the checkpoint has, or one
+            for each core of a new one.
+        key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life: the unit of moving.
+        max_threads: How many partial matches a key may have under way at once.
+        warm: Whether kernels are compiled before the first batch, instead of in it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str,
+        engines: int | None = None,
+        key_groups: int = 1024,
+        max_threads: int = MAX_THREADS,
+        warm: bool = True,
+    ) -> None:
+        check_key_groups(key_groups)
+        if engines is not None:
+            check_engines(engines, key_groups)
+        if not hasattr(spark, "_jvm"):
+            message = "this session is a Spark Connect one"
+            raise JobError("job.session", message, "make a classic session: SparkSession.builder.master(...)")
+        self.spark, self.checkpoint, self.engines = spark, str(checkpoint), engines
+        self.key_groups, self.max_threads, self.warm = key_groups, max_threads, warm
+        self._streams: dict[str, StreamHandle] = {}
+        self._queries: dict[str, QueryHandle] = {}
+
+    def stream(
+        self, name: str, frame: DataFrame, *, event_time: str, delay: str | datetime.timedelta | None = None
+    ) -> StreamHandle:
+        """Name a streaming DataFrame, so that queries can read it.
+
+        Args:
+            name: What queries call it in FROM.
+            frame: Any streaming DataFrame: files, rate, Kafka, a Python data source, with whatever done to it.
+            event_time: The column with the time of each event.
+            delay: How late rows may come, such as "2 seconds"; by default not at all.
+        """
+        _check_name("stream", name, self._streams)
+        if not isinstance(frame, DataFrame) or not frame.isStreaming:
+            message = f"stream {name} is not a streaming DataFrame"
+            raise JobError("job.stream", message, "make one with spark.readStream; for a table use trimtab.evaluate")
+        found = next((c for c in frame.columns if c.lower() == str(event_time).lower()), None)
+        if found is None:
+            message = f"stream {name} has no column {event_time}"
+            raise JobError("job.event-time", message, f"its columns are {', '.join(frame.columns)}")
+        kind = frame.schema[found].dataType.typeName()
+        if kind not in ("timestamp", "timestamp_ntz", "date"):
+            message = f"column {found} of stream {name} is {kind}, not a time"
+            raise JobError("job.event-time", message, "cast it to TIMESTAMP in the DataFrame")
+        schema = to_arrow_schema(frame.schema, timezone="UTC")
+        handle = StreamHandle(name, frame, found, delay_us(delay), schema)
+        self._streams[name] = handle
+        return handle
+
+    def query(self, name: str, sql: str, *, reset: bool = False) -> QueryHandle:
+        """Add a query over the streams named so far; mistakes in it are raised here.
+
+        `reset`: if the checkpoint has another query of this name, forget its state and start this one fresh.
+        """
+        _check_name("query", name, self._queries)
+        tables = {each.name: each.schema for each in self._streams.values()}
+        if not tables:
+            raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
+        source = compile_query(sql, tables).source
+        compiled = compile_query(sql, tables, event_time=self._streams[source].event_time)
+        handle = QueryHandle(name, compiled, reset)
+        self._queries[name] = handle
+        return handle
+
+    def start(self, *, trigger: str | None = None, available_now: bool = False, close: bool = False) -> Run:
+        """Start the job, from its checkpoint if that has something.
+
+        Args:
+            trigger: How often a batch may begin, such as "200 milliseconds"; by default as soon as there is data.
+            available_now: Take what is there now, in batches, and end.
+            close: With `available_now`: the input ends there, so that what is open is decided. A closed job can't be
+                started again.
+        """
+        self._check_parts(trigger, available_now, close)
+        with ExitStack() as undo:
+            checkpoint = Checkpoint.open(self.checkpoint, self.key_groups)
+            lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
+            undo.callback(lock.release)
+            self._check_changes(checkpoint)
+            for query in self._queries.values():
+                for sink in query.sinks:
+                    sink.prepare(query.name)
+            tally = Tally()
+            pipelines = {name: self._pipeline(stream, checkpoint, lock, tally) for name, stream in self._read().items()}
+            for pipeline in pipelines.values():
+                pipeline.verify()
+            self._sweep_streams(checkpoint, set(pipelines))
+            schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
+            run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
+            run.begin(self._begin(pipelines, checkpoint, trigger, available_now))
+            undo.pop_all()
+            return run
+
+    # Checking ----------------------------------------------------------------------------------
+
+    def _check_parts(self, trigger: str | None, available_now: bool, close: bool) -> None:
+        if not self._queries:
+            raise JobError("job.query", "the job has no queries", 'add one: job.query("name", sql).write(...)')
+        for query in self._queries.values():
+            if not query.sinks:
+                hint = 'say where its rows go: .write("parquet", path="out/")'
+                raise JobError("job.sink", f"query {query.name} has no sink", hint)
+        if trigger is not None and available_now:
+            raise JobError("job.trigger", "trigger and available_now exclude each other", "give one of them")
+        if close and not available_now:
+            raise JobError("job.trigger", "close needs available_now", "a stream that goes on has no end")
+
+    def _check_changes(self, checkpoint: Checkpoint) -> None:
+        """Refuse queries that are not those whose state the checkpoint has."""
+        for name in checkpoint.streams():
+            folders = checkpoint.stream(name)
+            known = newest(folders.manifests, job=checkpoint.job, stream=name) if folders.manifests.exists() else None
+            for query, state in {} if known is None else known.queries.items():
+                here = self._queries.get(query)
+                if here is None or here.reset:
+                    continue
+                if here.query.source != name or fingerprint(here.query) != state.fingerprint:
+                    raise JobError(
+                        "job.changed-query",
+                        f"query {query} is not the one that the checkpoint has the state of:\n{_indented(state.sql)}",
+                        f"change it back, name it otherwise, or forget its state: query({query!r}, sql, reset=True)",
+                    )
+
+    # Building ----------------------------------------------------------------------------------
+
+    def _read(self) -> dict[str, StreamHandle]:
+        """The streams that queries read."""
+        sources = {query.query.source for query in self._queries.values()}
+        return {name: stream for name, stream in self._streams.items() if name in sources}
+
+    def _pipeline(self, stream: StreamHandle, checkpoint: Checkpoint, lock: CheckpointLock, tally: Tally) -> Pipeline:
+        queries = {q.name: q.query for q in self._queries.values() if q.query.source == stream.name}
+        sinks: dict[str, list[Sink]] = {name: self._queries[name].sinks for name in queries}
+        sinks |= stream.sinks
+        for name, each in stream.sinks.items():
+            for sink in each:
+                sink.prepare(f"{stream.name}{name.replace('__', '_')}")
+        keep_original = any(stream.sinks.values())
+        layout = plan_intake(queries, stream.schema, stream.event_time)
+        intake = Intake(layout, self.spark, stream.frame.schema, self.key_groups, keep_original)
+        with session_with(self.spark, FOR_JOBS):
+            schema = _explained(queries, lambda: intake.arrow_schema(stream.frame))
+        plan = EnginePlan(
+            intake=layout,
+            queries=queries,
+            schema=schema,
+            delay_us=stream.delay_us,
+            key_groups=self.key_groups,
+            max_threads=self.max_threads,
+            keep_original=keep_original,
+            event_time=stream.event_time,
+            spills=frozenset(name for name in queries if all(sink.takes_files for sink in sinks[name])),
+        )
+        if self.warm:
+            warm(plan)
+        prints = {name: fingerprint(query) for name, query in queries.items()}
+        engines = self.engines
+        if engines is None and newest(checkpoint.stream(stream.name).manifests) is None:
+            engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
+        spec = StreamSpec(stream.name, plan, prints, sinks, engines)
+        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add)
+
+    def _begin(
+        self, pipelines: Mapping[str, Pipeline], checkpoint: Checkpoint, trigger: str | None, available_now: bool
+    ) -> dict[str, StreamingQuery]:
+        settings = {**FOR_JOBS, **(ON_LOCAL_DISK if checkpoint.folder.is_local else {})}
+        started: dict[str, StreamingQuery] = {}
+        with session_with(self.spark, settings):
+            for name, pipeline in pipelines.items():
+                writer = self._streams[name].frame.writeStream.foreachBatch(pipeline.take_batch)
+                writer = writer.option("checkpointLocation", checkpoint.spark(name))
+                if available_now:
+                    writer = writer.trigger(availableNow=True)
+                elif trigger is not None:
+                    writer = writer.trigger(processingTime=trigger)
+                started[name] = writer.start()
+        return started
+
+    @staticmethod
+    def _sweep_streams(checkpoint: Checkpoint, read: set[str]) -> None:
+        """Forget the state of streams that no query reads any more."""
+        for name in set(checkpoint.streams()) - read:
+            for kind in ("streams", "spark"):
+                checkpoint.folder.child(kind).child(safe_name(name)).remove_all()
+
+
+def fingerprint(query: Query) -> str:
+    """What the state of a query depends on, in short: another answer means the state can't be gone on with."""
+    text = repr((STATE_VERSION, query.source, query.intake, query.operator))
+    return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()
+
+
+def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name):
+        message = f"{name!r} can't be the name of a {what}"
+        raise JobError("job.name", message, "a name has letters, digits and underscores, and starts with a letter")
+    if name in taken:
+        raise JobError("job.name", f"there are two with the name {name}: each {what} has its own")
+
+
+def _explained(queries: Mapping[str, Query], ask: Any) -> pa.Schema:
+    """Spark's schema of tier 1; what Spark doesn't understand of it is a mistake in a query."""
+    try:
+        return ask()
+    except PySparkException as error:
+        first = str(error).split("\n", 1)[0]
+        sql = next(iter(queries.values())).sql if len(queries) == 1 else ""
+        raise QueryError(
+            "query.spark", f"Spark can't compute the columns of {', '.join(queries)}: {first}", sql
+        ) from error
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines())

@@ -1,0 +1,425 @@
+"""One stream's batches: from Spark's micro-batch to a committed manifest.
+
+    plan      tier 1, the splitter and the orders to the engines
+    engines   one Spark job: rows to their engines, one report from each
+    sinks     matches of all engines in event-time order, handed over
+    commit    the manifest, which makes all of it count
+
+Everything before the commit can happen again, and does after a crash: with the same placement, because a changed one
+is written down before the batch starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+from trimtab.errors import JobError, StateError
+from trimtab.runtime import lost_workers
+from trimtab.runtime.compactor import Compactor, Merged, take_up
+from trimtab.runtime.engine_task import REPORT_SCHEMA, run_engine
+from trimtab.runtime.intake import Intake
+from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
+from trimtab.runtime.placement import Placement
+from trimtab.runtime.progress import BatchProgress, EngineProgress
+from trimtab.runtime.settings import FOR_JOBS, session_with
+from trimtab.runtime.sinks import Delivery, Sink, combine
+from trimtab.state import manifest as manifests
+from trimtab.state.checkpoint import Checkpoint, safe_name
+from trimtab.state.lock import CheckpointLock
+from trimtab.state.manifest import Manifest, QueryState, Run
+from trimtab.state.sweep import KEEP, sweep
+
+Change = Callable[[Placement], Placement]
+
+
+class StoppingError(Exception):
+    """A batch was not begun because the job is being stopped; Spark repeats it at the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """What a pipeline needs to know of its stream."""
+
+    name: str
+    plan: EnginePlan
+    fingerprints: Mapping[str, str]
+    sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
+    engines: int | None  # None: as many as the checkpoint has
+
+
+class Pipeline:
+    """Runs the batches of one stream; `take_batch` is what Spark calls."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: StreamSpec,
+        intake: Intake,
+        checkpoint: Checkpoint,
+        lock: CheckpointLock,
+        on_progress: Callable[[BatchProgress], None],
+    ) -> None:
+        self.spec, self._intake, self._checkpoint, self._lock = spec, intake, checkpoint, lock
+        self._on_progress = on_progress
+        self._folders = checkpoint.stream(spec.name)
+        self._folders.make()
+        home = checkpoint.folder.child("streams").child(safe_name(spec.name))
+        self._placements, self._outbox = home.child("placements"), home.child("outbox")
+        self._placements.make()
+        self._outbox.make()
+        self._packed: bytes = cloudpickle.dumps(spec.plan)  # type: ignore[no-untyped-call]
+        self._plan_id = hashlib.sha256(self._packed).hexdigest()
+        self._turn = threading.Lock()  # held while a batch runs
+        self._changes: list[Change] = []
+        self._changes_lock = threading.Lock()
+        self._dropped: dict[int, set[str]] = {}  # files that a commit ceased to name, by its batch
+        self.stopping = False
+        self.error: BaseException | None = None
+        self.manifest = manifests.newest(self._folders.manifests, job=checkpoint.job, stream=spec.name)
+        self._repeated = self._begun_before()
+        self._settle_queries()
+        self._compactor = Compactor(spark.sparkContext, self._folders.segments)
+
+    # Starting ----------------------------------------------------------------------------------
+
+    def _settle_queries(self) -> None:
+        """Meet the checkpoint: fresh state for added queries, none for removed ones, and what a crash left swept."""
+        groups = self.spec.plan.key_groups
+        if self.manifest is None:
+            self.placement = Placement.even(self.spec.engines or 2, groups)
+            sweep(self._folders, at_start=True)
+            return
+        if self.manifest.closed:
+            message = f"the input of stream {self.spec.name} was closed, and closed it stays"
+            raise JobError("job.closed", message, "start with a fresh checkpoint, or without close=True the next time")
+        placement = Placement(self.manifest.engines, self.manifest.placement)
+        self.placement = placement
+        if self.spec.engines is not None and self.spec.engines != placement.engines:
+            self.change(lambda now: now.resized(self.spec.engines or now.engines))
+        sweep(self._folders, at_start=True)
+
+    def _begun_before(self) -> int | None:
+        """The batch that was begun but not committed when the job last ended, if there is one: it comes again."""
+        logs = self._checkpoint.folder.child("spark").child(safe_name(self.spec.name)).child("offsets")
+        following = 0 if self.manifest is None else self.manifest.batch + 1
+        return following if logs.exists(str(following)) else None
+
+    def verify(self) -> None:
+        """Check every live file against its checksum, before anything is built on it."""
+        from trimtab.state.local_copies import check_content
+
+        if self.manifest is None or not self._folders.segments.is_local:
+            return  # copies of remote files are checked when they are fetched
+        for file in self.manifest.segments.values():
+            path = self._folders.segments.path_of(file.name)
+            check_content(path, file, self._folders.segments.shown_path(file.name))
+
+    # Changing under way ------------------------------------------------------------------------
+
+    def change(self, change: Change) -> None:
+        """Have the placement changed at the next batch."""
+        with self._changes_lock:
+            self._changes.append(change)
+
+    def expected(self) -> Placement:
+        """The placement that the next batch will have, as things stand."""
+        with self._changes_lock:
+            placement = self.placement
+            for each in self._changes:
+                placement = each(placement)
+            return placement
+
+    def _placement_for(self, batch: int) -> Placement:
+        """The placement of a batch; a change is on disk before its batch begins, where a repeated one finds it."""
+        name = f"{batch:012d}.json"
+        if batch == self._repeated and self._placements.exists(name):
+            kept = json.loads(self._placements.read(name))
+            return Placement(kept["engines"], tuple(kept["owner"]))
+        if batch == self._repeated and self.manifest is not None:
+            return self.placement  # as at its first try; changes wait for the next one
+        with self._changes_lock:
+            changes, self._changes = self._changes, []
+        placement = self.placement
+        for each in changes:
+            placement = each(placement)
+        if placement != self.placement or self.manifest is None:
+            kept = {"engines": placement.engines, "owner": list(placement.owner)}
+            self._placements.write(name, json.dumps(kept).encode())
+        return placement
+
+    # A batch -----------------------------------------------------------------------------------
+
+    def take_batch(self, frame: DataFrame, batch: int) -> None:
+        """Everything that happens to a micro-batch; raises if it can't be done, and then nothing of it counts."""
+        with self._turn:
+            if self.stopping:
+                raise StoppingError
+            if self.manifest is not None and batch <= self.manifest.batch:
+                return  # committed already; Spark had not got to writing that down
+            try:
+                self._check_sequence(batch)
+                self._run(frame, batch, closing=False)
+            except BaseException as error:
+                self.error = error
+                raise
+
+    def close(self, spark: SparkSession, schema: Any) -> None:
+        """The input ends: one more batch, without rows, in which everything open is decided."""
+        with self._turn, session_with(spark, FOR_JOBS):
+            batch = 0 if self.manifest is None else self.manifest.batch + 1
+            self._run(_no_rows(spark, schema), batch, closing=True)
+
+    def wait_until_idle(self) -> None:
+        """Return once no batch is under way."""
+        with self._turn:
+            pass
+
+    def stop(self) -> None:
+        """Give back what the pipeline holds."""
+        self._compactor.stop()
+
+    def _check_sequence(self, batch: int) -> None:
+        expected = 0 if self.manifest is None else self.manifest.batch + 1
+        if batch != expected:
+            raise StateError(
+                "state.missing-version",
+                f"Spark goes on with batch {batch} of stream {self.spec.name}, but the state ends before {expected}",
+                "the checkpoint's `spark` and `streams` folders don't belong together: restore both from the same time",
+            )
+
+    def _run(self, frame: DataFrame, batch: int, *, closing: bool) -> None:
+        began = time.perf_counter()
+        before = self.placement
+        placement = self._placement_for(batch)
+        orders = self._orders(batch, placement, closing)
+        rows, observation = self._intake.apply(frame, placement)
+        planned = time.perf_counter()
+        reports = self._engines(rows, orders)
+        if not reports:
+            # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
+            rows, observation = self._intake.apply(_no_rows(frame.sparkSession, frame.schema), placement)
+            reports = self._engines(rows, orders)
+        _check_complete(reports, orders)
+        newest_us = _newest_us(reports, observation)
+        done = time.perf_counter()
+        matches = self._deliver(reports, batch, frame.sparkSession)
+        delivered = time.perf_counter()
+        merged = self._compactor.finished(self.manifest)
+        manifest = self._next_manifest(batch, placement, reports, newest_us, matches, merged, closing)
+        self._lock.check()
+        manifests.write(self._folders.manifests, manifest)
+        earlier, self.manifest, self.placement = self.manifest, manifest, placement
+        self._tidy_up(earlier, manifest)
+        self._compactor.consider(manifest)
+        committed = time.perf_counter()
+        stages = {
+            "plan": planned - began,
+            "engines": done - planned,
+            "sinks": delivered - done,
+            "commit": committed - delivered,
+        }
+        moved = placement.moves_from(before)
+        self._on_progress(_progress(self.spec.name, manifest, reports, matches, stages, moved, observation))
+
+    def _orders(self, batch: int, placement: Placement, closing: bool) -> Orders:
+        known = self.manifest
+        queries = {} if known is None else known.queries
+        return Orders(
+            plan=self._packed,
+            plan_id=self._plan_id,
+            batch=batch,
+            engines=placement.engines,
+            owner=placement.array().tobytes(),
+            watermark_us=None if known is None else known.watermark_us,
+            previous_watermark_us=None if known is None else known.previous_watermark_us,
+            runs={name: queries[name].runs for name in self._kept_queries(known)},
+            segments={} if known is None else known.segments,
+            folder=self._folders.segments,
+            outbox=self._outbox,
+            closing=closing,
+        )
+
+    def _engines(self, rows: DataFrame, orders: Orders) -> list[EngineReport]:
+        """The one Spark job of the batch; a lost worker or executor costs a retry."""
+
+        def engine(batches: Any) -> Any:
+            return run_engine(orders, batches)
+
+        table = lost_workers.retried(lambda: rows.mapInArrow(engine, REPORT_SCHEMA).toArrow())
+        reports: list[EngineReport] = sorted(
+            (pickle.loads(each.as_py()) for each in table.column("report")), key=lambda r: r.engine
+        )
+        for report in reports:
+            if report.error is not None:
+                raise report.error
+        return reports
+
+    def _deliver(self, reports: Sequence[EngineReport], batch: int, spark: SparkSession) -> dict[str, int]:
+        """Hand every output to its sinks; how many rows each query gave."""
+        counts: dict[str, int] = {}
+        for name in (*self.spec.plan.queries, LATE, QUARANTINE):
+            outputs = [report.outputs[name] for report in reports if name in report.outputs]
+            if name in self.spec.plan.queries:
+                counts[name] = sum(output.rows for output in outputs)
+            sinks = self.spec.sinks.get(name, ())
+            if not sinks or (not outputs and batch != self._repeated):
+                continue
+            table, files = combine(outputs)
+            shown = name if name in self.spec.plan.queries else f"{self.spec.name}{name.replace('__', '-')}"
+            delivery = Delivery(shown, self._checkpoint.job, batch, table, files, self._outbox, spark)
+            for sink in sinks:
+                sink.take(delivery, may_repeat=batch == self._repeated)
+        return counts
+
+    # The commit --------------------------------------------------------------------------------
+
+    def _kept_queries(self, known: Manifest | None) -> list[str]:
+        """Queries whose state goes on: those that the checkpoint has, unchanged."""
+        if known is None:
+            return []
+        prints = self.spec.fingerprints
+        return [name for name, query in known.queries.items() if prints.get(name) == query.fingerprint]
+
+    def _next_manifest(
+        self,
+        batch: int,
+        placement: Placement,
+        reports: Sequence[EngineReport],
+        newest_us: int | None,
+        matches: Mapping[str, int],
+        merged: Sequence[Merged],
+        closing: bool,
+    ) -> Manifest:
+        known = self.manifest
+        kept = self._kept_queries(known)
+        queries = {}
+        for name, fingerprint in self.spec.fingerprints.items():
+            before = known.queries[name].runs if known is not None and name in kept else ()
+            runs = () if closing else (*self._new_runs(name, batch, reports), *before)
+            queries[name] = QueryState(fingerprint=fingerprint, runs=runs, sql=self.spec.plan.queries[name].sql)
+        if not closing:
+            queries, files = take_up(queries, merged)
+        else:
+            files = []
+        segments = {} if known is None else dict(known.segments)
+        segments |= {report.segment.name: report.segment for report in reports if report.segment is not None}
+        segments |= {file.name: file for file in files}
+        named = {run.segment for query in queries.values() for run in query.runs}
+        watermark = None if known is None else known.watermark_us
+        if newest_us is not None:
+            own = newest_us - self.spec.plan.delay_us
+            watermark = own if watermark is None else max(watermark, own)
+        return Manifest(
+            job=self._checkpoint.job,
+            stream=self.spec.name,
+            batch=batch,
+            key_groups=self.spec.plan.key_groups,
+            engines=placement.engines,
+            placement=placement.owner,
+            watermark_us=watermark,
+            previous_watermark_us=None if known is None else known.watermark_us,
+            queries=queries,
+            segments={name: file for name, file in segments.items() if name in named},
+            events=(known.events if known else 0) + sum(r.events for r in reports),
+            late=(known.late if known else 0) + sum(r.late for r in reports),
+            quarantined=(known.quarantined if known else 0) + sum(r.quarantined for r in reports),
+            matches={n: (known.matches.get(n, 0) if known and n in kept else 0) + matches.get(n, 0) for n in queries},
+            closed=closing,
+            written_at_s=time.time(),
+        )
+
+    def _new_runs(self, query: str, batch: int, reports: Sequence[EngineReport]) -> list[Run]:
+        return [
+            Run(
+                segment=report.segment.name,
+                part=query,
+                sequence=batch,
+                is_base=False,
+                first_group=0,
+                behind_group=self.spec.plan.key_groups,
+                slots=report.parts[query].slots,
+                keys=report.parts[query].keys,
+                size_bytes=report.parts[query].size_bytes,
+            )
+            for report in reports
+            if report.segment is not None and query in report.parts
+        ]
+
+    def _tidy_up(self, earlier: Manifest | None, now: Manifest) -> None:
+        """Delete the version that is old enough, then the files that only it and older ones named."""
+        if earlier is None:
+            return
+        self._dropped[now.batch] = set(earlier.segments) - set(now.segments)
+        old = now.batch - KEEP
+        if old >= 0:
+            self._folders.manifests.delete(manifests.manifest_name(old))
+            self._placements.delete(f"{old:012d}.json")
+        for name in self._dropped.pop(old + 1, ()):
+            self._folders.segments.delete(name)
+
+
+def _check_complete(reports: Sequence[EngineReport], orders: Orders) -> None:
+    if [report.engine for report in reports] != list(range(orders.engines)):
+        message = f"{len(reports)} of {orders.engines} engines reported in batch {orders.batch}"
+        raise JobError("job.engines", message, "this is a mistake in trimtab: please report it")
+
+
+def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:
+    """An empty batch that Spark doesn't know to be empty."""
+    return spark.createDataFrame(spark.sparkContext.parallelize([], 1), schema)
+
+
+def _newest_us(reports: Sequence[EngineReport], observation: Observation | None) -> int | None:
+    """The newest event time of the batch, in all rows of the stream."""
+    known = [report.newest_us for report in reports if report.newest_us is not None]
+    if observation is not None and (newest := observation.get.get("newest")) is not None:
+        known.append(int(newest))
+    return max(known, default=None)
+
+
+def _progress(
+    stream: str,
+    manifest: Manifest,
+    reports: Sequence[EngineReport],
+    matches: Mapping[str, int],
+    stages: Mapping[str, float],
+    moved: int,
+    observation: Observation | None,
+) -> BatchProgress:
+    events = sum(report.events for report in reports)
+    return BatchProgress(
+        stream=stream,
+        batch=manifest.batch,
+        events=events if observation is None else int(observation.get["events"]),
+        late=sum(report.late for report in reports),
+        quarantined=sum(report.quarantined for report in reports),
+        matches=dict(matches),
+        watermark_us=manifest.watermark_us,
+        batch_ms=sum(stages.values()) * 1e3,
+        stages_ms={name: spent * 1e3 for name, spent in stages.items()},
+        engines=tuple(
+            EngineProgress(
+                engine=report.engine,
+                events=int(np.frombuffer(report.events_by_group, np.int32).sum()),
+                busy_ms=report.busy_ms,
+                groups=report.groups,
+                state_bytes=0 if report.segment is None else report.segment.size_bytes,
+            )
+            for report in reports
+        ),
+        moved=moved,
+        state_bytes=sum(run.size_bytes for query in manifest.queries.values() for run in query.runs),
+        state_bytes_written=sum(report.segment.size_bytes for report in reports if report.segment is not None),
+        finished_at_s=manifest.written_at_s,
+    )

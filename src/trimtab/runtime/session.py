@@ -1,0 +1,35 @@
+"""A Spark session for a command: quiet, in UTC, with workers that run the same Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+DEFAULT_CONF = {
+    "spark.sql.ansi.enabled": "false",  # as in queries: what can't be computed is null
+    "spark.log.level": "ERROR",  # warnings would run through the live view
+    "spark.sql.session.timeZone": "UTC",  # what is shown is UTC too
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def start_session(
+    name: str, master: str, conf: Mapping[str, str] | None = None, python_folders: Sequence[str] = ()
+) -> SparkSession:
+    """A session on this master. `python_folders`: where workers look for modules besides."""
+    # It repeats every exception as a line of JSON with Java's stack; trimtab tells them itself.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    if master.startswith("local"):
+        # Workers on this machine run the Python that this is, and not the first one on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if python_folders:  # workers inherit the path from the driver's environment
+        paths = [*python_folders, os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**DEFAULT_CONF, **(conf or {}), "spark.master": master}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,258 @@
+"""The state of some slots of one operator at rest: sorted by slot, so that it can be searched, sliced and merged.
+
+A slot is a key's hash with its key group in front (`group << 48 | 48 bits of hash`). Nothing here looks at what the
+tables mean: rows that refer to other rows count from their key's first row, so they stay true wherever a key goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trimtab.errors import StateError
+from trimtab.state.gathering import Int64Array, Piece, Source, offsets, one_chunk, rows_of, spans
+
+State = Mapping[str, pa.Table]
+"""As operators hand it over: `keys`, and tables whose int64 column `key` is the row of their key in `keys`."""
+
+SLOT = "__slot"
+"""The first partition column of every operator on Spark."""
+GROUP_SHIFT = 48
+"""A slot's key group is `slot >> GROUP_SHIFT`."""
+KEYS, KEY, DEADLINE = "keys", "key", "deadline_us"
+
+_NONE = np.empty(0, np.int64)
+_KEY_FIELD = pa.field(KEY, pa.int64())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """The state of some slots of one operator at rest, sorted by slot.
+
+    slots       (n,)       sorted and distinct: every slot it speaks of, also those that were freed
+    key_starts  (n + 1,)   the rows of `keys` of each slot; none: the slot was freed
+    tables                 `keys` sorted by slot; the others sorted by key, without their column `key`
+    starts      (keys + 1,) per table other than `keys`: the rows of each key
+    due_us, due_slots      slots with a deadline, the least of their keys, in order of it
+    """
+
+    slots: Int64Array
+    key_starts: Int64Array
+    tables: Mapping[str, pa.Table]
+    starts: Mapping[str, Int64Array]
+    due_us: Int64Array
+    due_slots: Int64Array
+    _sources: dict[str, Source] = field(default_factory=dict, repr=False)  # unpacked tables, made when first used
+
+    @property
+    def keys(self) -> int:
+        """How many keys it holds."""
+        return int(self.key_starts[-1])
+
+    def state(self) -> State:
+        """The state as operators want it, keys in order of their slots; an empty mapping if there are no keys."""
+        return _as_state(_Columns(self.key_starts, self.tables, self.starts))
+
+    def take(self, positions: Int64Array) -> Bundle:
+        """The bundle of some of its slots, given by their ascending positions in `slots`."""
+        return assemble([(self, positions)])
+
+    def between(self, first_group: int, behind_group: int) -> slice:
+        """The positions of the slots of a range of key groups."""
+        return slice(group_start(self.slots, first_group), group_start(self.slots, behind_group))
+
+    def source(self, name: str) -> Source:
+        """A table, ready to take rows from."""
+        found = self._sources.get(name)
+        if found is None:
+            found = self._sources[name] = Source(self.tables[name])
+        return found
+
+
+Part = tuple[Bundle, Int64Array]
+"""Some of a bundle's slots: ascending positions in its `slots`."""
+
+
+class _Columns(NamedTuple):
+    """A bundle without its slots and deadlines."""
+
+    key_starts: Int64Array
+    tables: Mapping[str, pa.Table]
+    starts: Mapping[str, Int64Array]
+
+
+def group_start(slots: Int64Array, group: int) -> int:
+    """The position of the first slot of a group or of those behind it.
+
+    >>> group_start(np.array([5, 1 << 48, 3 << 48]), 1), group_start(np.array([5, 1 << 48, 3 << 48]), 32768)
+    (1, 3)
+    """
+    # The slot before the group's first: the first one behind the last group doesn't fit into 64 bits.
+    return int(np.searchsorted(slots, (group << GROUP_SHIFT) - 1, side="right"))
+
+
+def to_bundle(state: State, touched: Int64Array) -> Bundle:
+    """What an operator left of the slots that it was given, as a bundle; those without keys are freed.
+
+    `touched` need not be in order. Every key of the state has to lie in it.
+    """
+    slots = np.asarray(touched, np.int64)
+    if len(slots) > 1 and not (slots[1:] > slots[:-1]).all():
+        slots = np.unique(slots)
+    keys = state.get(KEYS)
+    if keys is None or not keys.num_rows:
+        return Bundle(slots, np.zeros(len(slots) + 1, np.int64), {}, {}, _NONE, _NONE)
+    of_keys = _int64s(keys.column(SLOT))
+    # Which of a slot's keys comes first doesn't matter, so the quickest sort will do.
+    order = None if (of_keys[1:] >= of_keys[:-1]).all() else np.argsort(of_keys)
+    key_starts = _key_starts(of_keys if order is None else of_keys[order], slots)
+    tables = {KEYS: _sorted(one_chunk(keys), order)}
+    starts: dict[str, Int64Array] = {}
+    for name, table in state.items():
+        if name != KEYS:
+            row_order, counts = _rows_by_key(_int64s(table.column(KEY)), keys.num_rows, order)
+            tables[name] = _sorted(one_chunk(table.drop_columns([KEY])), row_order)
+            starts[name] = offsets(counts)
+    return Bundle(slots, key_starts, tables, starts, *_due(tables[KEYS], slots, key_starts))
+
+
+def assemble(parts: Sequence[Part]) -> Bundle:
+    """One bundle of parts of several, which have no slot in common."""
+    slots, columns = _gathered(parts)
+    keys = columns.tables.get(KEYS)
+    due = (_NONE, _NONE) if keys is None else _due(keys, slots, columns.key_starts)
+    return Bundle(slots, *columns, *due)
+
+
+def state_of(parts: Sequence[Part]) -> State:
+    """The state of parts of several bundles, which have no slot in common, as operators want it."""
+    return _as_state(_gathered(parts)[1])
+
+
+def _rows_by_key(owners: Int64Array, keys: int, order: Int64Array | None) -> tuple[Int64Array | None, Int64Array]:
+    """The order that sorts rows by their keys, as `order` sorts these, and how many rows each key then has."""
+    counts = np.bincount(owners, minlength=keys)
+    if len(owners) > 1 and (owners[1:] < owners[:-1]).any():
+        by_owner = np.argsort(owners, kind="stable")  # a key's rows keep their order
+        row_order, counts = _reordered(counts, order)
+        return by_owner if row_order is None else by_owner[row_order], counts
+    return _reordered(counts, order)
+
+
+def _key_starts(of_keys: Int64Array, slots: Int64Array) -> Int64Array:
+    key_starts = np.empty(len(slots) + 1, np.int64)
+    key_starts[:-1] = np.searchsorted(of_keys, slots)
+    key_starts[-1] = len(of_keys)
+    # Any key outside lies between two slots, or before the first one.
+    places = np.minimum(np.searchsorted(slots, of_keys), max(0, len(slots) - 1))
+    strangers = slots[places] != of_keys if len(slots) else np.ones(len(of_keys), np.bool_)
+    if strangers.any():
+        raise StateError(
+            "state.internal",
+            f"{int(strangers.sum())} keys are in the state whose slots were not touched, first {of_keys[strangers][0]}",
+            "this is a mistake in trimtab: please report it; nothing was written",
+        )
+    return key_starts
+
+
+def _due(keys: pa.Table, slots: Int64Array, key_starts: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The slots that have a deadline, the least of their keys, in order of it."""
+    if DEADLINE not in keys.column_names or not keys.num_rows:
+        return _NONE, _NONE
+    deadlines = keys.column(DEADLINE)
+    counts = np.diff(key_starts)
+    if deadlines.null_count == 0:
+        at = _int64s(deadlines)
+        has = np.ones(len(at), np.bool_)
+    else:
+        at = _int64s(pc.fill_null(deadlines, 0))
+        has = deadlines.is_valid().to_numpy()
+    if counts.max() == 1:
+        due_us, due_slots = at[has], slots[counts > 0][has]
+    else:  # several keys share a slot
+        at, owners = at[has], np.repeat(slots, counts)[has]
+        order = np.lexsort((at, owners))
+        at, owners = at[order], owners[order]
+        first = np.ones(len(at), np.bool_)
+        first[1:] = owners[1:] != owners[:-1]
+        due_us, due_slots = at[first], owners[first]
+    order = np.argsort(due_us)
+    return due_us[order], due_slots[order]
+
+
+def _gathered(parts: Sequence[Part]) -> tuple[Int64Array, _Columns]:
+    parts = [(bundle, positions) for bundle, positions in parts if len(positions)]
+    if not parts:
+        return _NONE, _Columns(np.zeros(1, np.int64), {}, {})
+    slots = np.concatenate([bundle.slots[positions] for bundle, positions in parts])
+    order = None if len(parts) == 1 or (slots[1:] > slots[:-1]).all() else np.argsort(slots)  # all differ
+    rows = [spans(bundle.key_starts[at], bundle.key_starts[at + 1]) for bundle, at in parts]
+    counts = np.concatenate([bundle.key_starts[at + 1] - bundle.key_starts[at] for bundle, at in parts])
+    key_order, counts = _reordered(counts, order)
+    names = dict.fromkeys(name for bundle, _ in parts for name in bundle.tables)
+    if not names:
+        return slots if order is None else slots[order], _Columns(offsets(counts), {}, {})
+    having = [(bundle.source(KEYS), own) for (bundle, _), own in zip(parts, rows, strict=True) if KEYS in bundle.tables]
+    tables = {KEYS: rows_of(_whole(having), key_order)}
+    starts: dict[str, Int64Array] = {}
+    for name in names:
+        if name == KEYS:
+            continue
+        pieces: list[Piece] = []
+        sizes: list[Int64Array] = []
+        for (bundle, _), own in zip(parts, rows, strict=True):
+            if name not in bundle.tables:
+                sizes.append(np.zeros(len(own), np.int64))
+                continue
+            of_key = bundle.starts[name]
+            begin, behind = of_key[own], of_key[own + 1]
+            sizes.append(behind - begin)
+            pieces.append((bundle.source(name), spans(begin, behind)))
+        row_order, row_counts = _reordered(np.concatenate(sizes), key_order)
+        tables[name] = rows_of(_whole(pieces), row_order)
+        starts[name] = offsets(row_counts)
+    return slots if order is None else slots[order], _Columns(offsets(counts), tables, starts)
+
+
+def _reordered(counts: Int64Array, order: Int64Array | None) -> tuple[Int64Array | None, Int64Array]:
+    """Things with so many rows each, put in another order: the order of their rows, and how many each then has."""
+    if order is None:
+        return None, counts
+    starts = offsets(counts)
+    return spans(starts[:-1][order], starts[1:][order]), counts[order]
+
+
+def _whole(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, with rows that lie side by side as a range: copying is quicker than picking."""
+    return [(source, _side_by_side(rows)) for source, rows in pieces]
+
+
+def _side_by_side(rows: Int64Array | range) -> Int64Array | range:
+    if isinstance(rows, range) or not len(rows) or int(rows[-1]) - int(rows[0]) != len(rows) - 1:
+        return rows
+    return range(int(rows[0]), int(rows[-1]) + 1)  # rows ascend, so nothing is left out
+
+
+def _as_state(columns: _Columns) -> State:
+    if not int(columns.key_starts[-1]):
+        return {}
+    state: dict[str, pa.Table] = {KEYS: columns.tables[KEYS]}
+    numbers = np.arange(int(columns.key_starts[-1]), dtype=np.int64)
+    for name, starts in columns.starts.items():
+        of_rows = pa.array(np.repeat(numbers, np.diff(starts)))
+        table = columns.tables[name]  # without columns it has no rows, however many there were
+        state[name] = table.add_column(0, _KEY_FIELD, of_rows) if table.num_columns else pa.table({KEY: of_rows})
+    return state
+
+
+def _sorted(table: pa.Table, order: Int64Array | None) -> pa.Table:
+    return table if order is None else rows_of([(Source(table), order)], None)
+
+
+def _int64s(column: pa.ChunkedArray) -> Int64Array:
+    return np.asarray(column.to_numpy(), np.int64)

@@ -1,0 +1,140 @@
+"""A checkpoint: the folder that holds everything a job needs to go on after a stop or a crash.
+
+job.json                                     id, number of key groups, format
+lock                                         who writes here (lock.py)
+spark/<stream>/                              Spark's own offset and commit logs
+streams/<stream>/manifests/000000000042.json
+streams/<stream>/segments/000000000042-e3-<uuid>.segment
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from trimtab.errors import JobError, StateError
+from trimtab.state.files import Folder
+from trimtab.state.lock import LOCK
+from trimtab.state.manifest import corrupt, seal, unseal
+
+JOB = "job.json"
+FORMAT = 1
+MAX_KEY_GROUPS = 32_768  # a slot has fifteen bits for its group
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFolders:
+    """Where the versions of one stream's state are."""
+
+    manifests: Folder
+    segments: Folder
+
+    def make(self) -> None:
+        """Make both folders; only when a job starts, since a folder that vanishes later is a fault."""
+        self.manifests.make()
+        self.segments.make()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A job's checkpoint; `job` is its id, `key_groups` is fixed for its life."""
+
+    folder: Folder
+    job: str
+    key_groups: int
+
+    @staticmethod
+    def open(location: str, key_groups: int) -> Checkpoint:
+        """Open the checkpoint at a location, or make one where nothing is.
+
+        Raises JobError `job.key-groups` if it was made with another number of key groups, and StateError
+        `state.foreign` if something else is there; nothing is touched then.
+        """
+        if not 1 <= key_groups <= MAX_KEY_GROUPS:
+            message = f"{key_groups} key groups are not between 1 and {MAX_KEY_GROUPS:,}"
+            raise JobError("job.key-groups", message, "leave out key_groups to have 1,024 of them")
+        folder = Folder(location)
+        if not folder.exists():
+            folder.make()
+        if JOB not in (names := folder.names()):
+            if set(names) - {LOCK}:
+                raise _foreign(folder)
+            body = {"id": uuid.uuid4().hex, "key_groups": key_groups, "made_at_s": time.time()}
+            with suppress(FileExistsError):  # another job was quicker; the lock decides between the two
+                folder.write(JOB, seal(FORMAT, body), replace=False)
+        checkpoint = _read(folder)
+        if checkpoint.key_groups != key_groups:
+            raise JobError(
+                "job.key-groups",
+                f"the checkpoint {folder.shown} has {checkpoint.key_groups} key groups, not {key_groups}",
+                f"the number of key groups is fixed for a job's life: give key_groups={checkpoint.key_groups}, "
+                "or a fresh checkpoint",
+            )
+        return checkpoint
+
+    @staticmethod
+    def existing(location: str) -> Checkpoint:
+        """The checkpoint at a location, for looking at it; nothing is ever made.
+
+        Raises StateError `state.missing` or `state.foreign`.
+        """
+        folder = Folder(location)
+        if not folder.exists():
+            message = f"there is no checkpoint at {folder.shown}"
+            raise StateError("state.missing", message, "give the folder that the job has as its checkpoint")
+        if JOB not in folder.names():
+            raise _foreign(folder)
+        return _read(folder)
+
+    def stream(self, name: str) -> StreamFolders:
+        """The folders of a stream; `make` them when the job starts."""
+        folder = self.folder.child("streams").child(safe_name(name))
+        return StreamFolders(folder.child("manifests"), folder.child("segments"))
+
+    def streams(self) -> list[str]:
+        """The names of the streams that have state here."""
+        if not self.folder.exists("streams"):
+            return []
+        return sorted(unquote(name.replace("~", "%")) for name in self.folder.child("streams").names())
+
+    def spark(self, name: str) -> str:
+        """Where Spark keeps its own logs of a stream, written as Spark understands it."""
+        folder = self.folder.child("spark").child(safe_name(name))
+        if folder.is_local:
+            return f"file://{folder.location}"  # not a bare path: Spark's default filesystem may be another one
+        parts = urlsplit(folder.location)
+        scheme = "s3a" if parts.scheme == "s3" else parts.scheme
+        # Spark has settings for what a URI of pyarrow's carries besides, and takes paths as they are.
+        return f"{scheme}://{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}"
+
+
+def safe_name(name: str) -> str:
+    """A stream's name as the name of a folder: other names give other folders, everywhere.
+
+    >>> safe_name("ticks"), safe_name("a/b.c")
+    ('ticks', 'a~2Fb~2Ec')
+    """
+    return _UNSAFE.sub(lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()), name)
+
+
+def _read(folder: Folder) -> Checkpoint:
+    path = folder.shown_path(JOB)
+    body: Any = unseal(folder.read(JOB), path, FORMAT)
+    try:
+        return Checkpoint(folder, body["id"], body["key_groups"])
+    except (KeyError, TypeError) as error:
+        raise corrupt(path, "a part of it is missing") from error
+
+
+def _foreign(folder: Folder) -> StateError:
+    return StateError(
+        "state.foreign",
+        f"{folder.shown} is not empty and is no checkpoint: it has no {JOB}",
+        "give an empty or a new folder; nothing was touched",
+    )

@@ -1,0 +1,129 @@
+"""Local copies of segments that lie in a remote folder: fetched once, checked, and dropped when they take much room.
+
+Processes share the copies. A file is removed by unlinking it, so whoever has it mapped goes on reading it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import pathlib
+import tempfile
+import time
+import uuid
+
+import xxhash
+
+from trimtab.errors import StateError
+from trimtab.state.files import TEMPORARY, Folder
+from trimtab.state.manifest import SegmentFile
+
+LIMIT_BYTES = 20 << 30
+"""How much room the copies may take together; the longest unused ones go first."""
+
+_READ_BYTES = 16 << 20
+_ABANDONED_S = 24 * 3600.0  # a file under way that nobody has written to for so long is a crash's
+_LOOK_EVERY = 64  # new copies of a process between two looks at how much room is taken
+_copies = itertools.count()
+
+
+@functools.cache
+def _made(chosen: str) -> pathlib.Path:
+    folder = pathlib.Path(chosen)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return pathlib.Path(tempfile.mkdtemp(prefix="trimtab-segments-"))
+
+
+def cache_folder() -> pathlib.Path:
+    """Where the copies lie: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
+    chosen = os.environ.get("TRIMTAB_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return _made(str((pathlib.Path(chosen) if chosen else pathlib.Path(home) / "trimtab") / "segments"))
+
+
+def local_copy(folder: Folder, file: SegmentFile) -> str:
+    """The path of a local copy of a segment, fetched if there is none.
+
+    Its content is what the manifest says: raises StateError `state.corrupt` if the folder's file is not, and as
+    `Folder.fetch` does. The copy may be gone as soon as other copies need the room, so open it at once.
+    """
+    path = _path(file)
+    try:
+        os.utime(path)  # used now
+        return str(path)
+    except OSError:
+        pass
+    arriving = str(path.with_name(f"{TEMPORARY}{path.name}.{uuid.uuid4().hex}"))
+    try:
+        folder.fetch(file.name, arriving)
+        check_content(arriving, file, folder.shown_path(file.name))
+        os.replace(arriving, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(arriving)
+    _look_sometimes()
+    return str(path)
+
+
+def keep_copy(local_file: str, file: SegmentFile) -> None:
+    """Keep a file that is about to be uploaded as the copy of what it becomes: its writer often reads it next."""
+    with contextlib.suppress(OSError):  # it can be fetched again
+        os.link(local_file, _path(file))
+    _look_sometimes()
+
+
+def check_content(path: str, file: SegmentFile, shown: str) -> None:
+    """Raise StateError `state.corrupt` unless a file is what the manifest says; `shown` is its name in the message."""
+    checksum = xxhash.xxh3_64()
+    size_bytes = 0
+    with open(path, "rb") as opened:
+        while block := opened.read(_READ_BYTES):
+            checksum.update(block)
+            size_bytes += len(block)
+    if size_bytes != file.size_bytes:
+        raise corrupt(shown, f"it has {size_bytes:,} bytes instead of {file.size_bytes:,}")
+    if checksum.hexdigest() != file.checksum:
+        raise corrupt(shown, "its checksum is wrong")
+
+
+def corrupt(path: str, why: str) -> StateError:
+    """The error for a segment whose content is not what was written."""
+    hint = (
+        "`trimtab state verify` lists all damage; restore the file from a copy of the checkpoint, "
+        "or delete the checkpoint to start anew"
+    )
+    return StateError("state.corrupt", f"segment {path} is damaged: {why}", hint)
+
+
+def make_room(limit_bytes: int = LIMIT_BYTES) -> None:
+    """Remove the longest unused copies until the rest fits, and what crashes have left."""
+    copies: list[tuple[float, int, str]] = []
+    with os.scandir(cache_folder()) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process may be at it too
+                found = entry.stat()
+                if not entry.name.startswith(TEMPORARY):
+                    copies.append((found.st_mtime, found.st_size, entry.path))
+                elif time.time() - found.st_mtime > _ABANDONED_S:
+                    os.unlink(entry.path)
+    taken = 0
+    for _, size_bytes, path in sorted(copies, reverse=True):
+        taken += size_bytes
+        if taken > limit_bytes:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _look_sometimes() -> None:
+    if next(_copies) % _LOOK_EVERY == 0:
+        make_room()
+
+
+def _path(file: SegmentFile) -> pathlib.Path:
+    return cache_folder() / f"{file.checksum}-{file.size_bytes}.segment"

@@ -1,0 +1,300 @@
+"""One job per checkpoint: the lock that a second job runs into, and that a crash never leaves behind.
+
+On a local disk it's a lock of the kernel's, which frees it the moment its process dies. Elsewhere it's a lease: a file
+that its holder renews, and that another job may take once it has not been renewed for a minute.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import functools
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from types import TracebackType
+from typing import Protocol, Self
+
+from trimtab.errors import StateError
+from trimtab.state.files import Folder, storage_errors
+
+LOCK = "lock"
+RENEW_S = 10.0
+EXPIRE_S = 60.0  # six renewals may fail; a job that hangs longer finds out before it commits
+SETTLE_S = 0.5  # longer than a renewal takes
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock, as the file says it."""
+
+    host: str
+    pid: int
+    started_s: float
+    job: str
+    token: str
+    renewed_s: float
+
+    def __str__(self) -> str:
+        """For the message to whoever comes second."""
+        since = datetime.datetime.fromtimestamp(self.started_s, datetime.UTC)
+        return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+class Hold(Protocol):
+    """A way to hold a lock."""
+
+    def take(self) -> None:
+        """Take it at once. Raises StateError `state.locked`."""
+
+    def check(self) -> None:
+        """Raise StateError `state.lost-lock` if it's not held any more."""
+
+    def renew(self) -> None:
+        """Say that the holder lives."""
+
+    def give_back(self) -> None:
+        """Let others take it; not held is fine."""
+
+
+class CheckpointLock:
+    """The right to write to a checkpoint: of one job at a time, in whatever process.
+
+    `acquire` never waits. Call `check` before each commit: where the lock is a lease, another job may have taken it
+    over after a minute without renewal, and then this one must stop without a trace. A forked child doesn't hold it.
+    """
+
+    def __init__(self, folder: Folder, job: str = "", *, clock: Clock = time.time) -> None:
+        self._hold: Hold = KernelLock(folder, job, clock) if folder.is_local else Lease(folder, job, clock)
+        self._stop: threading.Event | None = None
+
+    def acquire(self) -> Self:
+        """Take the lock. Raises StateError `state.locked` naming who holds it."""
+        assert self._stop is None, "the lock is held already"
+        self._hold.take()
+        self._stop = threading.Event()
+        if isinstance(self._hold, Lease):
+            name = "trimtab-lease"
+            threading.Thread(target=_renew, args=(self._hold, self._stop), name=name, daemon=True).start()
+        return self
+
+    def check(self) -> None:
+        """Raise StateError `state.lost-lock` or `state.gone` unless the lock is still held: then commit."""
+        assert self._stop is not None, "the lock is not held"
+        self._hold.check()
+
+    def release(self) -> None:
+        """Give it back; not held is fine."""
+        if self._stop is not None:
+            self._stop.set()
+            self._stop = None
+            self._hold.give_back()
+
+    def __enter__(self) -> Self:
+        """Take it, unless it was taken before."""
+        return self if self._stop is not None else self.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Give it back."""
+        self.release()
+
+
+class KernelLock:
+    """A lock of the kernel's on a file; it dies with its process. The file stays, its content is for messages."""
+
+    def __init__(self, folder: Folder, job: str = "", clock: Clock = time.time) -> None:
+        self._folder, self._job, self._clock = folder, job, clock
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Take it. Raises StateError `state.locked`, or `state.gone` if the folder isn't there."""
+        _register_forks()
+        path = self._folder.path_of(LOCK)
+        while True:
+            with storage_errors(path, lambda: True):
+                # Programs that this one starts don't inherit it: the JVM of Spark would hold it as long as it lives.
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                with storage_errors(path):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BaseException as error:
+                content = os.pread(descriptor, 4096, 0)
+                os.close(descriptor)
+                if isinstance(error.__cause__, BlockingIOError):
+                    raise _locked(self._folder, _holder(content)) from None
+                raise
+            if _is_at(descriptor, path):
+                break
+            os.close(descriptor)  # the file was replaced between opening and locking it
+        self._descriptor = descriptor
+        _held.add(self)
+        try:
+            with storage_errors(path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, _content(_myself(self._job, self._clock())), 0)
+        except StateError:
+            self.close()
+            raise
+
+    def check(self) -> None:
+        """See that the file at the lock's place is still the one that is locked."""
+        if self._descriptor is None or not _is_at(self._descriptor, self._folder.path_of(LOCK)):
+            self._folder.names()  # tells `state.gone` if that is what happened
+            raise _lost(self._folder, "its file was removed or replaced")
+
+    def renew(self) -> None:
+        """Nothing to do: the kernel knows that this process lives."""
+
+    def give_back(self) -> None:
+        """Unlock."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # a full disk doesn't keep the lock
+                os.ftruncate(self._descriptor, 0)
+            # Closing alone would leave it to a program that is being started right now.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.close()
+
+    def close(self) -> None:
+        """Close the file without unlocking it for a process that has it, too."""
+        if self._descriptor is not None:
+            _held.discard(self)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class Lease:
+    """A file that its holder renews; after `EXPIRE_S` without that, whoever comes may take it.
+
+    Object stores have no locks, so two jobs that take an expired lease in the same moment may both believe to have
+    it: the later one does, and the other one finds out at its first `check`. Machines' clocks have to agree within
+    half a minute or so.
+    """
+
+    def __init__(
+        self, folder: Folder, job: str = "", clock: Clock = time.time, pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._folder, self._job, self._clock, self._pause = folder, job, clock, pause
+        self._myself: Holder | None = None
+        # Renewing is not atomic everywhere: HDFS has no file at all for a moment.
+        self._renewing = threading.Lock()
+
+    def take(self) -> None:
+        """Take it if it's free or expired. Raises StateError `state.locked`."""
+        holder = self._read()
+        if holder is None:
+            self._pause(SETTLE_S)  # it may be being renewed
+            holder = self._read()
+        now_s = self._clock()
+        if holder is not None and now_s - holder.renewed_s < EXPIRE_S:
+            raise _locked(self._folder, holder, EXPIRE_S - (now_s - holder.renewed_s))
+        with self._renewing:
+            self._myself = _myself(self._job, now_s)
+            self._write(self._myself, now_s)
+        self.check()
+
+    def check(self) -> None:
+        """Read who holds it, and raise StateError `state.lost-lock` if it's someone else."""
+        with self._renewing:
+            self._checked()
+
+    def renew(self) -> None:
+        """Put in the present time, unless someone else holds it."""
+        with self._renewing:
+            self._write(self._checked(), self._clock())
+
+    def give_back(self) -> None:
+        """Remove the file if it's still one's own."""
+        with self._renewing, suppress(StateError):
+            if self._myself is not None:
+                self._checked()
+                self._folder.delete(LOCK)
+        self._myself = None
+
+    def _checked(self) -> Holder:
+        holder = self._read()
+        if self._myself is None or holder is None:
+            raise _lost(self._folder, "its file was removed or damaged")
+        if holder.token != self._myself.token:
+            raise _lost(self._folder, f"it was not renewed for {EXPIRE_S:.0f} seconds and was taken over by {holder}")
+        return holder
+
+    def _read(self) -> Holder | None:
+        try:
+            return _holder(self._folder.read(LOCK))
+        except StateError as error:
+            if error.code == "state.missing":
+                return None
+            raise
+
+    def _write(self, holder: Holder, now_s: float) -> None:
+        self._folder.write(LOCK, _content(replace(holder, renewed_s=now_s)), durable=False)
+
+
+def _renew(lease: Lease, stop: threading.Event) -> None:
+    while not stop.wait(RENEW_S):
+        try:
+            lease.renew()
+        except StateError as error:
+            if error.code == "state.lost-lock":
+                return  # the next check says so
+            # Anything else may pass; if it doesn't, the lease expires.
+
+
+def _myself(job: str, now_s: float) -> Holder:
+    return Holder(socket.gethostname(), os.getpid(), now_s, job, uuid.uuid4().hex, now_s)
+
+
+def _content(holder: Holder) -> bytes:
+    return json.dumps(asdict(holder)).encode() + b"\n"
+
+
+def _holder(content: bytes) -> Holder | None:
+    """Who it is; None if the file is empty or something else."""
+    try:
+        return Holder(**json.loads(content))
+    except (ValueError, TypeError):
+        return None
+
+
+def _locked(folder: Folder, holder: Holder | None, expires_in_s: float | None = None) -> StateError:
+    who = "another job" if holder is None else f"another job: {holder}"
+    hint = "stop that job, or give this one a checkpoint of its own"
+    if expires_in_s is not None:
+        hint += f"; if that job is dead, the checkpoint is free in {expires_in_s:.0f} seconds"
+    return StateError("state.locked", f"the checkpoint {folder.shown} is in use by {who}", hint)
+
+
+def _lost(folder: Folder, why: str) -> StateError:
+    return StateError(
+        "state.lost-lock",
+        f"this job holds the lock of the checkpoint {folder.shown} no more: {why}",
+        "nothing was committed since; see that only one job uses the checkpoint, then start it again",
+    )
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+_held: set[KernelLock] = set()  # also those that nobody refers to any more: their files are open
+
+
+@functools.cache
+def _register_forks() -> None:
+    """A forked child shares its parent's lock and would keep it alive: let it close its copy first of all."""
+    os.register_at_fork(after_in_child=_close_all)
+
+
+def _close_all() -> None:
+    for lock in list(_held):
+        lock.close()

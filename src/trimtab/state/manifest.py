@@ -1,0 +1,262 @@
+"""Manifests: one per committed batch, saying which files hold the state and where each key group lives.
+
+Only a manifest makes a segment real. It is a JSON file with a format version and a checksum, written once and never
+changed. This file knows nothing of what is inside a segment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from trimtab.errors import StateError
+from trimtab.state.files import DURABLE, Folder
+
+FORMAT = 1
+_NAME = re.compile(r"(\d{12})\.json")
+_BODY = b'"body":'
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A file with state, as it was when its batch was committed; `checksum` is xxh3_64 of the whole file, in hex."""
+
+    name: str
+    size_bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A sorted run of one query's state: a part of a segment file.
+
+    A recent run speaks for all groups, a base run for `first_group` up to but without `behind_group`. `sequence` is
+    the batch up to which it is current.
+    """
+
+    segment: str
+    part: str
+    sequence: int
+    is_base: bool
+    first_group: int
+    behind_group: int
+    slots: int
+    keys: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """The state of one query: its runs, newest first, and what it was compiled from."""
+
+    fingerprint: str
+    runs: tuple[Run, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One version of a stream's state: all there is to know to go on behind `batch`.
+
+    `placement` gives the engine of each key group. `watermark_us` is the newest event time of committed batches less
+    the delay; totals count from the beginning of the job.
+    """
+
+    job: str
+    stream: str
+    batch: int
+    key_groups: int
+    engines: int
+    placement: tuple[int, ...]
+    watermark_us: int | None
+    previous_watermark_us: int | None
+    queries: Mapping[str, QueryState]
+    segments: Mapping[str, SegmentFile]
+    events: int = 0
+    late: int = 0
+    quarantined: int = 0
+    matches: Mapping[str, int] = field(default_factory=dict)
+    closed: bool = False
+    written_at_s: float = 0.0
+
+    def to_bytes(self) -> bytes:
+        """The manifest as a file: a JSON object of format, checksum and body."""
+        # Measured with 1,024 groups, 100 runs and 60 segments: 0.3 ms to write, 0.4 ms to read.
+        return seal(FORMAT, self._body())
+
+    @staticmethod
+    def from_bytes(data: bytes, path: str = "the manifest") -> Manifest:
+        """Read what `to_bytes` made; `path` is for messages.
+
+        Raises StateError `state.corrupt` or `state.newer`.
+        """
+        body = unseal(data, path, FORMAT)
+        try:
+            return _manifest(body)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise corrupt(path, f"a part of it is not as it has to be: {error!r}") from error
+
+    def _body(self) -> dict[str, Any]:
+        # Runs name their files by number: names are long and most files are named several times.
+        numbers = {name: number for number, name in enumerate(self.segments)}
+        return {
+            "job": self.job,
+            "stream": self.stream,
+            "batch": self.batch,
+            "written_at_s": self.written_at_s,
+            "closed": self.closed,
+            "watermark_us": self.watermark_us,
+            "previous_watermark_us": self.previous_watermark_us,
+            "events": self.events,
+            "late": self.late,
+            "quarantined": self.quarantined,
+            "matches": dict(self.matches),
+            "key_groups": self.key_groups,
+            "engines": self.engines,
+            "placement": list(map(int, self.placement)),  # also from NumPy
+            "segments": [[file.name, file.size_bytes, file.checksum] for file in self.segments.values()],
+            "queries": {
+                name: {
+                    "fingerprint": query.fingerprint,
+                    "sql": query.sql,
+                    "runs": [
+                        [
+                            numbers[run.segment],
+                            run.part,
+                            run.sequence,
+                            int(run.is_base),
+                            run.first_group,
+                            run.behind_group,
+                            run.slots,
+                            run.keys,
+                            run.size_bytes,
+                        ]
+                        for run in query.runs
+                    ],
+                }
+                for name, query in self.queries.items()
+            },
+        }
+
+
+def newest(folder: Folder, *, job: str | None = None, stream: str | None = None) -> Manifest | None:
+    """The manifest of the last committed batch, or None if there is none yet; errors as of `read`."""
+    known = batches(folder)
+    return read(folder, known[-1], job=job, stream=stream) if known else None
+
+
+def batches(folder: Folder) -> list[int]:
+    """The committed batches whose manifests are there, oldest first."""
+    found = (_NAME.fullmatch(name) for name in folder.names())
+    return [int(match[1]) for match in found if match]
+
+
+def read(folder: Folder, batch: int, *, job: str | None = None, stream: str | None = None) -> Manifest:
+    """The manifest of one batch.
+
+    Raises StateError `state.missing`, `state.corrupt`, `state.newer`, or `state.foreign` if it doesn't belong to that
+    job (the id of the checkpoint) or stream.
+    """
+    name = manifest_name(batch)
+    path = folder.shown_path(name)
+    manifest = Manifest.from_bytes(folder.read(name), path)
+    hint = "restore the checkpoint's own files, or start the job with a fresh checkpoint"
+    if job is not None and manifest.job != job:
+        raise StateError("state.foreign", f"{path} belongs to another job: {manifest.job} instead of {job}", hint)
+    if stream is not None and manifest.stream != stream:
+        message = f"{path} belongs to another stream: {manifest.stream} instead of {stream}"
+        raise StateError("state.foreign", message, hint)
+    if manifest.batch != batch:
+        raise StateError("state.foreign", f"{path} is the manifest of batch {manifest.batch}", hint)
+    return manifest
+
+
+def write(folder: Folder, manifest: Manifest, *, durable: bool = DURABLE) -> None:
+    """Commit a batch; its segments must have been published before.
+
+    Raises StateError `state.committed` if there is a manifest of that batch: a version is never changed.
+    """
+    name = manifest_name(manifest.batch)
+    try:
+        folder.write(name, manifest.to_bytes(), durable=durable, replace=False)
+    except FileExistsError as error:
+        raise StateError(
+            "state.committed",
+            f"batch {manifest.batch} of stream {manifest.stream} is committed already: {folder.shown_path(name)}",
+            "another job may write to this checkpoint: stop it, then start this one again",
+        ) from error
+
+
+def manifest_name(batch: int) -> str:
+    """The name of a batch's manifest; names sort as the batches do.
+
+    >>> manifest_name(42)
+    '000000000042.json'
+    """
+    return f"{batch:012d}.json"
+
+
+def seal(version: int, body: Mapping[str, Any]) -> bytes:
+    """A JSON object of format, checksum and body, for files that are read by later versions of trimtab."""
+    content = json.dumps(body, separators=(",", ":")).encode()
+    return b'{"format":%d,"checksum":"%b",%b%b}\n' % (version, _checksum(version, content).encode(), _BODY, content)
+
+
+def unseal(data: bytes, path: str, known: int) -> Any:
+    """The body of what `seal` made; `path` is for messages, `known` the newest format that can be read.
+
+    Raises StateError `state.corrupt` or `state.newer`.
+    """
+    try:
+        document = json.loads(data)
+        version, checksum, body = document["format"], document["checksum"], document["body"]
+        content = data[data.index(_BODY) + len(_BODY) : data.rindex(b"}")]
+    except (ValueError, KeyError, TypeError) as error:
+        raise corrupt(path, "it can't be read as JSON with a format, a checksum and a body") from error
+    # The checksum covers the format as well, so a flipped digit isn't taken for a newer one. Later formats have to
+    # keep this envelope.
+    if not isinstance(version, int) or _checksum(version, content) != checksum:
+        raise corrupt(path, "its checksum is wrong")
+    if version > known:
+        message = f"{path} has format {version}; this build reads up to {known}"
+        raise StateError("state.newer", message, "upgrade trimtab; nothing in the checkpoint has been changed")
+    return body
+
+
+def corrupt(path: str, why: str) -> StateError:
+    """The error for a damaged file of a checkpoint."""
+    return StateError(
+        "state.corrupt",
+        f"{path} is damaged: {why}",
+        "`trimtab state verify` lists all damage; restore the file from a copy of the checkpoint, "
+        "or start the job with a fresh checkpoint",
+    )
+
+
+def _manifest(body: dict[str, Any]) -> Manifest:
+    files = [SegmentFile(*file) for file in body["segments"]]
+    queries = {
+        name: QueryState(
+            query["fingerprint"],
+            tuple(Run(files[run[0]].name, run[1], run[2], bool(run[3]), *run[4:]) for run in query["runs"]),
+            query["sql"],
+        )
+        for name, query in body["queries"].items()
+    }
+    return Manifest(
+        **body
+        | {
+            "placement": tuple(body["placement"]),
+            "segments": {file.name: file for file in files},
+            "queries": queries,
+        }
+    )
+
+
+def _checksum(version: int, body: bytes) -> str:
+    return xxhash.xxh3_64_hexdigest(b"%d:%b" % (version, body))

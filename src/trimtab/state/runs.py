@@ -1,0 +1,197 @@
+"""One query's state at one version: sorted runs, of which the newest that speaks of a slot is right.
+
+For a key group only the recent runs that are newer than the base run which covers it apply, newest first, then the base
+run. Lookups are binary searches for all slots at once; what one run answers is not looked for in older ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from trimtab.state.bundle import GROUP_SHIFT, Bundle, Part, State, assemble, state_of
+from trimtab.state.gathering import BoolArray, Int64Array
+from trimtab.state.manifest import Run
+
+NO_FLOOR = -1
+
+
+class Reader:
+    """One query's state at one version. `runs` may come in any order; all arrays of slots are sorted."""
+
+    def __init__(self, runs: Sequence[tuple[Run, Bundle]], key_groups: int) -> None:
+        self._key_groups = key_groups
+        ordered = sorted(runs, key=lambda each: -each[0].sequence)
+        self._recent = [(run, bundle) for run, bundle in ordered if not run.is_base and len(bundle.slots)]
+        self._base = sorted(
+            ((run, bundle) for run, bundle in ordered if run.is_base and len(bundle.slots)),
+            key=lambda each: each[0].first_group,
+        )
+        self._floors = floors_of([run for run, _ in runs], key_groups)
+        self._highest_floor = int(self._floors.max(initial=NO_FLOOR))
+
+    def load(self, slots: Int64Array) -> State:
+        """The state of these slots, sorted and distinct; an empty mapping if nothing is known of them."""
+        return state_of(self._find(slots))
+
+    def due(self, after_us: int | None, until_us: int, owned: BoolArray) -> Int64Array:
+        """Live slots of owned groups that have a deadline in (after_us, until_us]; None: however long ago."""
+        found: list[Int64Array] = []
+        sequences: list[Int64Array] = []
+        for run, bundle in (*self._recent, *self._base):
+            begin = 0 if after_us is None else int(np.searchsorted(bundle.due_us, after_us, side="right"))
+            behind = int(np.searchsorted(bundle.due_us, until_us, side="right"))
+            if begin >= behind:
+                continue
+            slots = bundle.due_slots[begin:behind]
+            slots = slots[self._mine(slots, run, owned)]
+            found.append(slots)
+            sequences.append(np.full(len(slots), run.sequence, np.int64))
+        if not found:
+            return np.empty(0, np.int64)
+        slots = np.concatenate(found)
+        order = np.argsort(slots, kind="stable")
+        slots, said = slots[order], np.concatenate(sequences)[order]
+        for run, bundle in self._recent:
+            older = np.flatnonzero(said < run.sequence)
+            if not len(older):
+                continue
+            _, hit = _search(bundle.slots, slots[older])
+            if hit.any():  # a newer run speaks of the slot, and its deadline there counts, if it has any
+                kept = np.ones(len(slots), np.bool_)
+                kept[older[hit]] = False
+                slots, said = slots[kept], said[kept]
+        return slots
+
+    def slots(self, owned: BoolArray) -> Int64Array:
+        """All live slots of owned groups."""
+        spoken, live = self._resolved_recent
+        found = [spoken[live]]
+        for _, bundle in self._base:
+            slots = bundle.slots[np.diff(bundle.key_starts) > 0]
+            _, hit = _search(spoken, slots)
+            found.append(slots[~hit])
+        slots = np.sort(np.concatenate(found), kind="stable")  # two sorted runs: merged in one pass
+        return slots[owned[slots >> GROUP_SHIFT]] if len(slots) else slots
+
+    def _find(self, slots: Int64Array) -> list[Part]:
+        """Where the newest word on each slot is; each slot is in one part at most."""
+        found: list[Part] = []
+        left = slots
+        floors = self._floors[slots >> GROUP_SHIFT] if len(slots) else slots
+        for run, bundle in self._recent:
+            if not len(left):
+                return found
+            places, hit = _search(bundle.slots, left)
+            if run.sequence <= self._highest_floor:
+                hit &= floors < run.sequence
+            if hit.any():
+                found.append((bundle, places[hit]))
+                missing = ~hit
+                left, floors = left[missing], floors[missing]
+        if self._base and len(left):
+            begins, behinds = self._base_bounds
+            firsts = np.searchsorted(left, begins, side="right").tolist()
+            ends = np.searchsorted(left, behinds, side="right").tolist()
+            for (_, bundle), first, end in zip(self._base, firsts, ends, strict=True):
+                if first < end:
+                    places, hit = _search(bundle.slots, left[first:end])
+                    found.append((bundle, places[hit]))
+        return found
+
+    @cached_property
+    def _base_bounds(self) -> tuple[Int64Array, Int64Array]:
+        """The slots just before the first and the last one that each base run speaks of."""
+        begins = [(run.first_group << GROUP_SHIFT) - 1 for run, _ in self._base]
+        behinds = [(run.behind_group << GROUP_SHIFT) - 1 for run, _ in self._base]
+        return np.array(begins, np.int64), np.array(behinds, np.int64)
+
+    @cached_property
+    def _resolved_recent(self) -> tuple[Int64Array, BoolArray]:
+        """All slots that recent runs speak of where they apply, and which of them are live."""
+        found: list[Int64Array] = []
+        lives: list[BoolArray] = []
+        for run, bundle in self._recent:
+            applies = self._floors[bundle.slots >> GROUP_SHIFT] < run.sequence
+            found.append(bundle.slots[applies])
+            lives.append((np.diff(bundle.key_starts) > 0)[applies])
+        if not found:
+            return np.empty(0, np.int64), np.empty(0, np.bool_)
+        # The first of equal ones is the newest: runs come newest first.
+        slots, first = np.unique(np.concatenate(found), return_index=True)
+        return slots, np.concatenate(lives)[first]
+
+    def _mine(self, slots: Int64Array, run: Run, owned: BoolArray) -> BoolArray:
+        groups = slots >> GROUP_SHIFT
+        mine: BoolArray = owned[groups]
+        if not run.is_base and run.sequence <= self._highest_floor:
+            mine &= self._floors[groups] < run.sequence
+        return mine
+
+
+def floors_of(runs: Sequence[Run], key_groups: int) -> Int64Array:
+    """Per key group the sequence of the base run that covers it; -1 if there is none."""
+    floors = np.full(key_groups, NO_FLOOR, np.int64)
+    for run in runs:
+        if run.is_base:
+            floors[run.first_group : run.behind_group] = run.sequence
+    return floors
+
+
+def merge(
+    runs: Sequence[tuple[Run, Bundle]],
+    first_group: int,
+    behind_group: int,
+    *,
+    floors: Int64Array,
+    keep_freed: bool,
+) -> Bundle:
+    """One bundle of what the runs say of a range of groups; where several speak of a slot, the newest is right.
+
+    `floors`, by group, are those of all runs at this version (`floors_of`): what a recent run says of a group whose
+    base run is as new is left out. It has to be, because the merged run is newer than some of what goes into it.
+    """
+    ordered = sorted(runs, key=lambda each: -each[0].sequence)
+    parts: list[tuple[Bundle, Int64Array]] = []
+    found: list[Int64Array] = []
+    for run, bundle in ordered:
+        within = bundle.between(first_group, behind_group)
+        slots = bundle.slots[within]
+        if not len(slots):
+            continue
+        positions = np.arange(within.start, within.stop, dtype=np.int64)
+        if not run.is_base and run.sequence <= floors[first_group:behind_group].max():
+            applies = floors[slots >> GROUP_SHIFT] < run.sequence
+            slots, positions = slots[applies], positions[applies]
+        parts.append((bundle, positions))
+        found.append(slots)
+    if not parts:
+        return assemble([])
+    every = np.concatenate(found)
+    # A stable sort of sorted runs merges them, and puts the newest of equal slots first.
+    order = np.argsort(every, kind="stable")
+    ranked = every[order]
+    newest = np.ones(len(every), np.bool_)
+    newest[order[1:]] = ranked[1:] != ranked[:-1]
+    chosen: list[Part] = []
+    at = 0
+    for bundle, positions in parts:
+        kept = positions[newest[at : at + len(positions)]]
+        at += len(positions)
+        chosen.append((bundle, kept if keep_freed else _live(bundle, kept)))
+    return assemble(chosen)
+
+
+def _search(slots: Int64Array, wanted: Int64Array) -> tuple[Int64Array, BoolArray]:
+    """Where each wanted slot is or would be among sorted ones, and whether it is there."""
+    places = np.searchsorted(slots, wanted)
+    if not len(slots):
+        return places, np.zeros(len(wanted), np.bool_)
+    hit: BoolArray = slots[np.minimum(places, len(slots) - 1)] == wanted
+    return places, hit
+
+
+def _live(bundle: Bundle, positions: Int64Array) -> Int64Array:
+    return positions[bundle.key_starts[positions + 1] > bundle.key_starts[positions]]

@@ -1,0 +1,295 @@
+"""Segment files: the bundles of one engine's batch, or of a merge, in one file that is mapped and not decoded.
+
+The file: a magic word; per part its arrays (little-endian int64) and its tables (Arrow IPC streams of one record batch,
+uncompressed), each at a multiple of 64 bytes; the footer (JSON: where everything is); and the tail: the footer's
+checksum (xxh3_64) and length as little-endian uint64, and the magic word again. Later formats keep magic and tail.
+
+A segment never changes once it is published. Opening one reads the footer; arrays and tables are wrapped when they are
+first asked for, and pages come from the disk when they are first touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from trimtab.errors import StateError
+from trimtab.state.bundle import Bundle
+from trimtab.state.files import DURABLE, TEMPORARY, Folder, storage_errors
+from trimtab.state.gathering import Int64Array
+from trimtab.state.local_copies import cache_folder, check_content, corrupt, keep_copy, local_copy
+from trimtab.state.manifest import SegmentFile
+
+FORMAT = 1
+MAGIC = b"trimtab segment\n"
+ALIGNMENT_BYTES = 64
+OPEN_SEGMENTS = 512
+"""How many segments a process keeps open at most: an open one is a mapping and a few small objects."""
+
+_TAIL = struct.Struct(f"<QQ{len(MAGIC)}s")  # checksum and length of the footer, magic
+_ARRAYS = ("slots", "key_starts", "due_us", "due_slots")
+_ATTEMPTS = 5  # another process may remove a local copy before it is opened
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class PartSize:
+    """How much a part of a segment holds; freed slots count among `slots`."""
+
+    slots: int
+    keys: int
+    size_bytes: int
+
+
+class Segment:
+    """An open segment; as long as anything made from it lives, its pages stay mapped, also if the file is deleted."""
+
+    def __init__(self, path: str, content: pa.Buffer, footer: Mapping[str, Any]) -> None:
+        self.path = path
+        self._content = content
+        self._parts: dict[str, Any] = footer["parts"]
+        self._bundles: dict[str, Bundle] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parts."""
+        return tuple(self._parts)
+
+    def part(self, name: str) -> Bundle:
+        """The bundle of that name: nothing is copied, and tables are wrapped when they are first used."""
+        found = self._bundles.get(name)
+        if found is None:
+            if name not in self._parts:
+                raise corrupt(self.path, f"it has no part {name!r}")
+            found = self._bundles[name] = self._wrapped(self._parts[name])
+        return found
+
+    def _wrapped(self, part: Mapping[str, Any]) -> Bundle:
+        tables = {name: partial(self._table, place) for name, place in part["tables"].items()}
+        starts = {name: partial(self._array, place) for name, place in part["starts"].items()}
+        slots, key_starts, due_us, due_slots = (self._array(part[name]) for name in _ARRAYS)
+        return Bundle(slots, key_starts, _OnDemand(tables), _OnDemand(starts), due_us, due_slots)
+
+    def _array(self, place: tuple[int, int]) -> Int64Array:
+        offset, length = place
+        return np.frombuffer(self._content, "<i8", length // 8, offset)
+
+    def _table(self, place: tuple[int, int, int]) -> pa.Table:
+        offset, length, rows = place
+        try:
+            table = pa.ipc.open_stream(self._content.slice(offset, length)).read_all()
+        except (pa.ArrowException, OSError) as error:
+            raise corrupt(self.path, f"a table can't be read: {error}") from error
+        if table.num_rows != rows and table.num_columns:
+            raise corrupt(self.path, f"a table has {table.num_rows} rows instead of {rows}")
+        return table
+
+
+def write_segment(
+    folder: Folder, name: str, parts: Mapping[str, Bundle], *, durable: bool = DURABLE
+) -> tuple[SegmentFile, dict[str, PartSize]]:
+    """Write the parts into a file and publish it under that name: complete or not at all.
+
+    It is written to the folder itself under a temporary name, or to the local cache if the folder is remote; then the
+    cache keeps a copy. Raises StateError as `Folder` does.
+    """
+    near = folder if folder.is_local else Folder(str(cache_folder()))
+    temporary = near.path_of(f"{TEMPORARY}{name}.{uuid.uuid4().hex}")
+    try:
+        with storage_errors(near.shown_path(name), lambda: not near.exists()), open(temporary, "xb", 1 << 20) as file:
+            output = _Output(file)
+            footer, sizes = _write(output, parts)
+            output.write(footer)
+            output.write(_TAIL.pack(xxhash.xxh3_64_intdigest(footer), len(footer), MAGIC))
+        written = SegmentFile(name, output.at, output.checksum.hexdigest())
+        if not folder.is_local:
+            keep_copy(temporary, written)
+        folder.publish(temporary, name, durable=durable)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+    return written, sizes
+
+
+def open_segment(path: str) -> Segment:
+    """Map a segment, or hand over the one that is open in this process.
+
+    Raises StateError: `state.missing`; `state.foreign` for a file that is no segment; `state.newer` for a later format;
+    `state.corrupt`. Of the content only the footer is checked: see `verify_segment`.
+    """
+    with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
+        found = os.stat(path)
+    return _OPEN.get(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+def segment_of(folder: Folder, file: SegmentFile) -> Segment:
+    """The segment of that name in a folder; that of a remote folder comes from a checked local copy."""
+    if folder.is_local:
+        return open_segment(folder.path_of(file.name))
+    for _ in range(_ATTEMPTS):
+        try:
+            return open_segment(local_copy(folder, file))
+        except StateError as error:
+            if error.code != "state.missing" or not folder.exists(file.name):
+                raise
+    raise StateError(
+        "state.io",
+        f"the local copy of segment {folder.shown_path(file.name)} was removed {_ATTEMPTS} times before it was opened",
+        f"see that nothing else deletes files in {cache_folder()}, and that the disk has room",
+    )
+
+
+def verify_segment(path: str, file: SegmentFile) -> None:
+    """Read the whole file and compare it with what the manifest says.
+
+    Raises StateError `state.corrupt` if its size or checksum differs, `state.missing` if it isn't there.
+    """
+    with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
+        check_content(path, file, path)
+
+
+class _OpenSegments:
+    """The segments that this process has open, the longest unused one dropped first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._segments: OrderedDict[str, tuple[tuple[int, int, int], Segment]] = OrderedDict()
+
+    def get(self, path: str, identity: tuple[int, int, int]) -> Segment:
+        """The segment, opened if it isn't or if the file is another one by now."""
+        with self._lock:
+            known = self._segments.get(path)
+            if known is not None and known[0] == identity:
+                self._segments.move_to_end(path)
+                return known[1]
+        opened = _opened(path)
+        with self._lock:
+            self._segments[path] = identity, opened
+            self._segments.move_to_end(path)
+            while len(self._segments) > self._limit:
+                self._segments.popitem(last=False)  # bundles in use keep their pages mapped
+        return opened
+
+
+_OPEN = _OpenSegments(OPEN_SEGMENTS)
+
+
+class _OnDemand(Mapping[str, Value], Generic[Value]):
+    """Values that are made when they are first asked for."""
+
+    __slots__ = ("_made", "_makers")
+
+    def __init__(self, makers: Mapping[str, Callable[[], Value]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Value] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._makers[name]()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+
+class _Output:
+    """A file being written, with the checksum of what was; Arrow writes its buffers straight into it."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.at = 0
+        self.checksum = xxhash.xxh3_64()
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        written = memoryview(data).nbytes
+        self._file.write(data)
+        self.checksum.update(data)
+        self.at += written
+        return written
+
+    def align(self) -> int:
+        """Fill up to the next place where something may begin, and tell it."""
+        if rest := self.at % ALIGNMENT_BYTES:
+            self.write(bytes(ALIGNMENT_BYTES - rest))
+        return self.at
+
+    def flush(self) -> None:
+        """Arrow asks for it; closing the file does it."""
+
+
+def _write(output: _Output, parts: Mapping[str, Bundle]) -> tuple[bytes, dict[str, PartSize]]:
+    output.write(MAGIC)
+    described: dict[str, Any] = {}
+    sizes: dict[str, PartSize] = {}
+    for name, bundle in parts.items():
+        began = output.align()
+        part: dict[str, Any] = {array: _write_array(output, getattr(bundle, array)) for array in _ARRAYS}
+        part["starts"] = {table: _write_array(output, starts) for table, starts in bundle.starts.items()}
+        part["tables"] = {table: _write_table(output, bundle.tables[table]) for table in bundle.tables}
+        described[name] = part
+        sizes[name] = PartSize(len(bundle.slots), bundle.keys, output.at - began)
+    output.align()
+    return json.dumps({"format": FORMAT, "parts": described}, separators=(",", ":")).encode(), sizes
+
+
+def _write_array(output: _Output, array: Int64Array) -> tuple[int, int]:
+    offset = output.align()
+    if len(array):
+        output.write(np.ascontiguousarray(array, "<i8").data)
+    return offset, output.at - offset
+
+
+def _write_table(output: _Output, table: pa.Table) -> tuple[int, int, int]:
+    offset = output.align()
+    with pa.ipc.new_stream(pa.PythonFile(output, mode="w"), table.schema) as writer:
+        writer.write_table(table)
+    return offset, output.at - offset, table.num_rows
+
+
+def _opened(path: str) -> Segment:
+    with storage_errors(path):
+        size_bytes = os.path.getsize(path)
+        if not size_bytes:  # nothing can't be mapped
+            raise corrupt(path, "it is empty")
+        with pa.memory_map(path) as file:
+            content = file.read_buffer(size_bytes)
+    if bytes(content.slice(0, len(MAGIC))) != MAGIC[:size_bytes]:
+        hint = "remove it if it was put there by mistake; otherwise restore the segment from a copy of the checkpoint"
+        raise StateError("state.foreign", f"{path} is not a segment of trimtab's state", hint)
+    if size_bytes < len(MAGIC) + _TAIL.size:
+        raise corrupt(path, f"it was cut off behind {size_bytes} bytes")
+    checksum, length, magic = _TAIL.unpack(content.slice(size_bytes - _TAIL.size))
+    if magic != MAGIC:
+        raise corrupt(path, "its end is missing")
+    begin = size_bytes - _TAIL.size - length
+    if begin < len(MAGIC) or xxhash.xxh3_64_intdigest(content.slice(begin, length)) != checksum:
+        raise corrupt(path, "the checksum of its footer is wrong")
+    described = json.loads(bytes(content.slice(begin, length)))
+    if described["format"] > FORMAT:
+        message = f"segment {path} has format {described['format']}; this build reads up to {FORMAT}"
+        raise StateError("state.newer", message, "upgrade trimtab; nothing in the checkpoint has been changed")
+    return Segment(path, content, described)

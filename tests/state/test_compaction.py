@@ -1,0 +1,235 @@
+"""The policy of merging, by sizes alone over a thousand batches, and what is left after merges."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.state.model import array, model_of, random_key, slot, tables_of
+from trimtab.errors import StateError
+from trimtab.state.bundle import to_bundle
+from trimtab.state.compaction import (
+    MOST_BATCHES,
+    SMALL_KEYS,
+    TARGET_KEYS,
+    Merge,
+    apply_merges,
+    cut_into_ranges,
+    cuts,
+    plan_merges,
+)
+from trimtab.state.manifest import Run
+from trimtab.state.runs import floors_of
+
+GROUPS = 256
+
+
+def recent(name: str, sequence: int, slots: int = 10) -> Run:
+    return Run(name, "q", sequence, False, 0, GROUPS, slots, slots, 0)
+
+
+def base(name: str, sequence: int, first: int = 0, behind: int = GROUPS, keys: int = 10) -> Run:
+    return Run(name, "q", sequence, True, first, behind, keys, keys, 0)
+
+
+@dataclass
+class Simulation:
+    """Batches that touch keys at random, followed by sizes: which share of each group's keys a run speaks of."""
+
+    keys: int
+    engines: int = 1
+    runs: tuple[Run, ...] = ()
+    shares: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    touched: int = 0
+    written: int = 0
+    most_batches: int = 0
+    most_recent: int = 0
+    largest_base: int = 0
+    largest_plan: int = 0
+    weights: list[float] = field(default_factory=list)  # of recent runs, in parts of all keys
+
+    def run(self, batches: int, touched: Callable[[int], int]) -> Simulation:
+        for sequence in range(batches):
+            for engine in range(self.engines):
+                share = np.zeros(GROUPS)
+                share[engine :: self.engines] = min(1.0, touched(sequence) / self.keys)
+                run = self.add(share, sequence, False, 0, GROUPS)
+                self.touched += run.slots
+                self.runs = (run, *self.runs)
+            written = self.written
+            done = [(merge, self.merged(merge)) for merge in plan_merges("q", self.runs, GROUPS)]
+            if all(merge.to_base for merge, _ in done):
+                self.largest_plan = max(self.largest_plan, self.written - written)
+            self.runs = apply_merges(self.runs, done)
+            self.shares = {run.segment: self.shares[run.segment] for run in self.runs}
+            recents = [run for run in self.runs if not run.is_base]
+            self.most_batches = max(self.most_batches, len({run.sequence for run in recents}))
+            self.most_recent = max(self.most_recent, len(recents))
+            self.weights.append(sum(run.slots for run in recents) / self.keys)
+            self.largest_base = max([self.largest_base, *(run.keys for run in self.runs if run.is_base)])
+        return self
+
+    def add(self, share: npt.NDArray[np.float64], sequence: int, is_base: bool, first: int, behind: int) -> Run:
+        name = f"{sequence}-{len(self.shares)}-{self.written}"
+        self.shares[name] = share
+        count = round(float(share.sum()) * self.keys / GROUPS)
+        self.written += count
+        return Run(name, "q", sequence, is_base, first, behind, count, count, 0)
+
+    def merged(self, merge: Merge) -> list[Run]:
+        floors = floors_of(merge.base, GROUPS)
+        unknown = np.ones(GROUPS)
+        for run in merge.runs:
+            unknown *= 1 - self.shares[run.segment] * (run.is_base | (floors < run.sequence))
+        share = 1 - unknown
+        if not merge.to_base:
+            return [self.add(share, merge.sequence, False, 0, GROUPS)]
+        starts = np.cumsum([0, *(share * self.keys / GROUPS)[merge.first_group : merge.behind_group]]).astype(np.int64)
+        made = []
+        for begin, behind in itertools.pairwise(cuts(starts, TARGET_KEYS)):
+            own = np.zeros(GROUPS)
+            own[merge.first_group + begin : merge.first_group + behind] = 1
+            run_range = merge.first_group + begin, merge.first_group + behind
+            made.append(self.add(own * share, merge.sequence, True, *run_range))
+        return made
+
+    @property
+    def amplification(self) -> float:
+        return self.written / self.touched
+
+    @property
+    def base(self) -> list[Run]:
+        return sorted((run for run in self.runs if run.is_base), key=lambda run: run.first_group)
+
+
+def test_ten_million_keys_of_which_each_batch_touches_fifty_thousand() -> None:
+    done = Simulation(10_000_000).run(1000, lambda _: 50_000)
+    assert done.most_batches <= 14
+    assert done.amplification < 6
+    assert max(done.weights) < 0.45  # so state takes less than half as much room again
+    assert done.largest_base <= 2 * TARGET_KEYS
+    assert done.largest_plan <= 12 * 50_000
+    assert sum(run.keys for run in done.base) == pytest.approx(10_000_000, rel=0.1)
+    assert [run.first_group for run in done.base] == [0, *(run.behind_group for run in done.base[:-1])]
+    assert done.base[-1].behind_group == GROUPS
+    assert min(run.sequence for run in done.base) >= 900  # all floors rise
+
+
+def test_ten_thousand_keys_that_are_all_touched_by_every_batch() -> None:
+    done = Simulation(10_000).run(1000, lambda _: 10_000)
+    assert done.most_batches <= 8
+    assert done.amplification < 1.2
+    assert len(done.base) == 1
+
+
+def test_many_keys_that_are_all_touched_by_every_batch_do_not_pile_up() -> None:
+    done = Simulation(2_000_000).run(100, lambda _: 2_000_000)
+    assert max(done.weights[8:]) < 3  # before that it isn't known that they are always the same keys
+    assert done.amplification < 1.7
+
+
+def test_engines_share_a_batch_without_more_merging() -> None:
+    done = Simulation(1_000_000, engines=4).run(300, lambda _: 50_000)
+    assert done.most_batches <= 14
+    assert done.most_recent <= 8 * 4 + 8
+    assert done.amplification < 6
+
+
+@pytest.mark.parametrize(
+    ("keys", "touched"),
+    [
+        (10_000_000, lambda batch: 1_000 if batch % 50 else 1_000_000),
+        (10_000_000, lambda batch: 99_000 if batch % 2 else 1_000),
+        (1_000_000, lambda batch: int(10_000 * np.random.default_rng(batch).lognormal(0, 2))),
+        (100_000, lambda _: 100),
+        (1_000_000, lambda batch: max(1, 300_000 >> (batch % 19))),
+        (1_000_000, lambda batch: 1 << (batch % 19)),
+    ],
+)
+def test_batches_that_differ_stay_within_the_bounds(keys: int, touched: Callable[[int], int]) -> None:
+    done = Simulation(keys).run(600, touched)
+    assert done.most_batches < MOST_BATCHES
+    assert done.amplification < 8
+    assert max(done.weights) < 3
+    assert done.largest_base <= 2 * TARGET_KEYS
+
+
+def test_the_documented_numbers_are_the_simulated_ones() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| (\d+) \| ([\d.]+) \| (\d+)% \|$", page, re.MULTILINE)
+    assert len(listed) == 5
+    for keys, touched, *shown in listed:
+        each = int(touched.replace(",", ""))
+        done = Simulation(int(keys.replace(",", ""))).run(1000, lambda _, each=each: each)  # type: ignore[misc]
+        assert shown == [
+            str(done.most_batches),
+            f"{done.amplification:.1f}",
+            f"{100 * max(done.weights):.0f}",
+        ]
+
+
+def test_a_state_that_shrank_comes_to_lie_in_fewer_base_runs() -> None:
+    runs = tuple(base(str(n), 50, 16 * n, 16 * n + 16, keys=200) for n in range(16))
+    runs = (*(recent(f"r{n}", 51 + n, 1000) for n in range(8)), *runs)
+    [merge] = plan_merges("q", runs, GROUPS)
+    assert (merge.first_group, merge.behind_group, merge.to_base) == (0, GROUPS, True)
+    assert set(merge.runs) == set(runs)
+    assert sum(run.keys for run in runs) < SMALL_KEYS
+
+
+def test_few_batches_need_no_merge() -> None:
+    assert plan_merges("q", [], GROUPS) == []
+    assert plan_merges("q", [base("b", 7)], GROUPS) == []
+    assert plan_merges("q", [recent(str(n), n) for n in range(7)], GROUPS) == []
+
+
+def test_a_merge_into_base_keeps_newer_runs_and_drops_those_that_no_group_needs() -> None:
+    old = [recent("r2", 2), recent("r1", 1), base("left", 0, 0, 100), base("right", 1, 100, GROUPS)]
+    merge = Merge("q", (old[0], old[1], old[2]), 0, 100, True, (old[2],))
+    new = base("new", 2, 0, 100)
+    after = apply_merges([recent("r3", 3), *old], [(merge, [new])])
+    # The right half knows all that batch 1 did, and batch 2 is still needed there.
+    assert [run.segment for run in after] == ["r3", "r2", "new", "right"]
+
+
+def test_a_merge_of_recent_runs_stands_in_for_them() -> None:
+    runs = [recent(f"r{n}", n) for n in (4, 3, 2, 1)]
+    merge = Merge("q", tuple(runs[1:3]), 0, GROUPS, False, ())
+    assert [run.segment for run in apply_merges(runs, [(merge, [recent("m", 3)])])] == ["r4", "m", "r1"]
+    assert [run.segment for run in apply_merges(runs, [(merge, [])])] == ["r4", "r1"]
+
+
+def test_recent_runs_stay_while_some_groups_have_no_base() -> None:
+    runs = [recent("r1", 1), recent("r0", 0)]
+    merge = Merge("q", tuple(runs), 0, 10, True, ())
+    assert [run.segment for run in apply_merges(runs, [(merge, [base("b", 1, 0, 10)])])] == ["r1", "b", "r0"]
+
+
+def test_replacing_what_is_gone_is_refused() -> None:
+    merge = Merge("q", (recent("r1", 1),), 0, GROUPS, False, ())
+    with pytest.raises(StateError, match="not there any more"):
+        apply_merges([recent("r2", 2)], [(merge, [])])
+
+
+def test_a_bundle_is_cut_between_groups_and_all_groups_are_covered() -> None:
+    random = np.random.default_rng(1)
+    model = {slot(group, rest): (random_key(random),) for group in (2, 3, 7, 8) for rest in range(5)}
+    made = cut_into_ranges(to_bundle(tables_of(model), array(model)), 1, 10, 6)
+    assert [made[0][0], made[-1][1]] == [1, 10]
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(made))
+    assert [bundle.keys for _, _, bundle in made] == [5, 10, 5]
+    for first, behind, bundle in made:
+        assert all(first <= at >> 48 < behind for at in bundle.slots.tolist())
+    assert {at: keys for *_, bundle in made for at, keys in model_of(bundle.state()).items()} == model
+
+
+def test_a_bundle_without_keys_is_one_range() -> None:
+    [(first, behind, bundle)] = cut_into_ranges(to_bundle({}, array([])), 0, GROUPS, TARGET_KEYS)
+    assert (first, behind, len(bundle.slots)) == (0, GROUPS, 0)

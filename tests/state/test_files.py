@@ -1,0 +1,261 @@
+"""Folders: files that appear whole or not at all, and faults that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pa_fs
+import pytest
+
+from trimtab.errors import StateError
+from trimtab.state import files
+from trimtab.state.files import Folder
+
+
+@pytest.fixture(params=["local", "file", "remote"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """The same contract for a path, a file:// URI and a filesystem that only pyarrow knows."""
+    (tmp_path / "here").mkdir()
+    if request.param == "remote":
+        return remote_folder(tmp_path, monkeypatch)
+    return Folder(f"file://{tmp_path}/here" if request.param == "file" else f"{tmp_path}/here")
+
+
+def remote_folder(root: Path, monkeypatch: pytest.MonkeyPatch, type_name: str | None = None) -> Folder:
+    """hdfs://cluster/<path>, kept below `root` on the local disk."""
+
+    class Named:  # pyarrow's own tell their type; this one tells the type that a test wants
+        def __init__(self, filesystem: Any) -> None:
+            self.filesystem = filesystem
+            self.type_name = type_name or "hdfs"
+
+        def __getattr__(self, name: str) -> Any:
+            assert not (name == "move" and type_name == "s3"), "moving is copying there"
+            return getattr(self.filesystem, name)
+
+    def opened(location: str) -> tuple[Any, str]:
+        filesystem = pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem())
+        return Named(filesystem), location.removeprefix("hdfs://cluster/").partition("?")[0]
+
+    monkeypatch.setattr(files, "open_filesystem", opened)
+    return Folder("hdfs://cluster/here")
+
+
+def test_what_is_written_is_read(folder: Folder) -> None:
+    folder.write("b", b"one")
+    folder.write("a", b"two")
+    folder.write("b", b"three")
+    assert (folder.read("a"), folder.read("b")) == (b"two", b"three")
+    assert folder.names() == ["a", "b"]
+    assert folder.exists()
+    assert folder.exists("a")
+    assert not folder.exists("c")
+    assert not folder.child("c").exists()
+    assert folder.temporaries() == []
+
+
+def test_deleting_is_done_once_or_twice(folder: Folder) -> None:
+    folder.write("a", b"")
+    folder.delete("a")
+    folder.delete("a")
+    assert folder.names() == []
+    folder.child("deep").child("er").make()
+    folder.child("deep").make()
+    folder.child("deep").child("er").write("x", b"1")
+    assert folder.names() == ["deep"]
+    folder.child("deep").remove_all()
+    folder.child("deep").remove_all()
+    assert folder.names() == []
+
+
+def test_a_file_is_not_written_over_unless_asked(folder: Folder) -> None:
+    folder.write("a", b"first", replace=False)
+    with pytest.raises(FileExistsError):
+        folder.write("a", b"second", replace=False)
+    assert folder.read("a") == b"first"
+    assert folder.temporaries() == []
+
+
+def test_two_that_write_the_same_new_file_at_once_do_not_both_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(str(tmp_path))
+    monkeypatch.setattr(Folder, "exists", lambda *_: False)  # both looked before either wrote
+    folder.write("a", b"first", replace=False)
+    with pytest.raises(FileExistsError):
+        folder.write("a", b"second", replace=False)
+    assert folder.read("a") == b"first"
+
+
+def test_a_finished_file_is_moved_in(folder: Folder, tmp_path: Path) -> None:
+    local = tmp_path / "finished"
+    local.write_bytes(b"x" * 100_000)
+    folder.publish(str(local), "a")
+    assert not local.exists()
+    assert folder.read("a") == b"x" * 100_000
+    folder.fetch("a", str(tmp_path / "copy"))
+    assert (tmp_path / "copy").read_bytes() == b"x" * 100_000
+    assert sorted(os.listdir(tmp_path)) == ["copy", "here"]
+
+
+def test_a_file_from_another_disk_is_copied_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "finished").write_bytes(b"content")
+    replace = os.replace
+
+    def other_disk(source: str, target: str) -> None:
+        if not source.startswith(f"{tmp_path}/here"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", other_disk)
+    folder = Folder(f"{tmp_path}/here")
+    folder.publish(f"{tmp_path}/finished", "a")
+    assert folder.read("a") == b"content"
+    assert os.listdir(tmp_path) == ["here"]
+    assert folder.temporaries() == []
+
+
+def test_a_write_that_fails_half_way_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Folder(str(tmp_path))
+    folder.write("a", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StateError) as caught:
+        folder.write("a", b"new")
+    assert caught.value.code == "state.disk-full"
+    assert f"{tmp_path}/a" in str(caught.value)
+    assert folder.read("a") == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_remote_write_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    folder = remote_folder(tmp_path, monkeypatch)
+    with pytest.raises(TypeError):
+        folder.write("a", 3)  # type: ignore[arg-type]
+    assert os.listdir(tmp_path / "here") == []
+
+
+def test_object_stores_are_written_to_without_a_detour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    folder = remote_folder(tmp_path, monkeypatch, "s3")
+    folder.write("a", b"content")
+    assert folder.read("a") == b"content"
+
+
+def test_durable_files_are_on_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    replace, fsync = os.replace, os.fsync
+
+    def watched_replace(source: str, target: str) -> None:
+        steps.append("name")
+        replace(source, target)
+
+    def watched_fsync(descriptor: int) -> None:
+        steps.append("folder" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "replace", watched_replace)
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    folder = Folder(str(tmp_path / "here"))
+    folder.make()
+    folder.write("a", b"content", durable=True)
+    (tmp_path / "finished").write_bytes(b"content")
+    folder.publish(str(tmp_path / "finished"), "b", durable=True)
+    assert steps == ["file", "name", "folder"] * 2
+    folder.write("a", b"content", durable=False)
+    assert steps[6:] == ["name"]
+
+
+def test_a_folder_that_vanished_is_not_made_again(folder: Folder, tmp_path: Path) -> None:
+    os.rename(tmp_path / "here", tmp_path / "away")
+    (tmp_path / "finished").write_bytes(b"")
+    attempts: list[Callable[[], object]] = [lambda: folder.read("a"), folder.names]
+    if folder.is_local:
+        attempts += [
+            lambda: folder.write("a", b""),
+            lambda: folder.publish(str(tmp_path / "finished"), "a"),
+        ]
+    for attempt in attempts:
+        with pytest.raises(StateError) as caught:
+            attempt()
+        assert caught.value.code == "state.gone"
+        assert folder.shown in str(caught.value)
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_missing_file_in_a_folder_that_is_there_is_something_else(folder: Folder) -> None:
+    with pytest.raises(StateError) as caught:
+        folder.read("a")
+    assert caught.value.code == "state.missing"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "state.disk-full"),
+        (errno.EDQUOT, "state.disk-full"),
+        (errno.EACCES, "state.access"),
+        (errno.EROFS, "state.access"),
+        (errno.EIO, "state.io"),
+    ],
+)
+def test_faults_of_the_disk_say_what_to_do(
+    number: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> Iterator[None]:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(StateError) as caught:
+        Folder(str(tmp_path)).write("a", b"content")
+    assert caught.value.code == code
+    assert f"{tmp_path}/a" in caught.value.message
+    assert caught.value.hint
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for attempt in (Folder(f"{tmp_path}/file").names, Folder(f"{tmp_path}/file").make):
+        with pytest.raises(StateError) as caught:
+            attempt()
+        assert caught.value.code == "state.foreign"
+
+
+def test_folders_travel_to_other_processes_as_their_location(folder: Folder) -> None:
+    folder.write("a", b"content")
+    travelled = pickle.loads(pickle.dumps(folder))
+    assert travelled == folder
+    assert travelled.read("a") == b"content"
+    assert len(pickle.dumps(folder)) < 300
+
+
+def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Folder("here").location == f"{tmp_path}/here"
+    assert Folder("here").path_of("a") == f"{tmp_path}/here/a"
+    assert Folder(f"file://{tmp_path}/a%20b").location == f"{tmp_path}/a b"
+
+
+def test_credentials_in_a_location_are_never_shown() -> None:
+    folder = Folder("s3://id:secret@bucket/here?endpoint_override=localhost:9000").child("more")
+    assert folder.location == "s3://id:secret@bucket/here/more?endpoint_override=localhost:9000"
+    assert repr(folder) == "Folder('s3://bucket/here/more')"
+    assert folder.shown_path("a") == "s3://bucket/here/more/a"
+
+
+def test_a_scheme_that_nobody_knows_is_named() -> None:
+    with pytest.raises(StateError) as caught:
+        Folder("gopher://somewhere/else").names()
+    assert caught.value.code == "state.location"
+    assert "gopher" in str(caught.value)

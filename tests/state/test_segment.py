@@ -1,0 +1,270 @@
+"""Segment files: what was written comes back, mapped and not copied; what was damaged is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.state.model import array, model_of, random_key, same, slot, tables_of
+from trimtab.errors import StateError
+from trimtab.state import files, local_copies, segment
+from trimtab.state.bundle import Bundle, to_bundle
+from trimtab.state.files import Folder
+from trimtab.state.local_copies import local_copy, make_room
+from trimtab.state.manifest import SegmentFile
+from trimtab.state.segment import MAGIC, Segment, open_segment, segment_of, verify_segment, write_segment
+
+TAIL_BYTES = 16 + len(MAGIC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(str(tmp_path))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A folder that is treated as if it were on another machine; local copies lie in a folder of their own."""
+    monkeypatch.setenv("TRIMTAB_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "far").mkdir()
+
+    def opened(location: str) -> tuple[Any, str]:
+        root = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
+        return root, location.removeprefix("far://").strip("/")
+
+    monkeypatch.setattr(files, "open_filesystem", opened)
+    return Folder("far://far")
+
+
+def some_bundle(seed: int = 0, keys: int = 20) -> Bundle:
+    random = np.random.default_rng(seed)
+    model = {slot(n % 5, n): (random_key(random),) for n in range(keys)}
+    return to_bundle(tables_of(model, random), array({*model, slot(4, 1000)}))
+
+
+def assert_equal(found: Bundle, expected: Bundle) -> None:
+    for name in ("slots", "key_starts", "due_us", "due_slots"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+    assert list(found.tables) == list(expected.tables)
+    assert list(found.starts) == list(expected.starts)
+    for name, table in expected.tables.items():
+        assert found.tables[name].equals(table)
+        assert found.tables[name].schema.equals(table.schema, check_metadata=True)
+    for name, starts in expected.starts.items():
+        assert found.starts[name].tolist() == starts.tolist()
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32))
+def test_parts_come_back_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    folder = Folder(str(tmp_path_factory.mktemp("segments")))
+    parts = {"one": some_bundle(seed), "two": some_bundle(seed + 1, keys=1), "freed": to_bundle({}, np.array([1, 2]))}
+    file, sizes = write_segment(folder, "a.segment", parts)
+    path = folder.path_of("a.segment")
+    assert os.path.getsize(path) == file.size_bytes
+    assert xxhash.xxh3_64_hexdigest(Path(path).read_bytes()) == file.checksum
+    verify_segment(path, file)
+    opened = open_segment(path)
+    assert opened.names == ("one", "two", "freed")
+    for name, bundle in parts.items():
+        assert_equal(opened.part(name), bundle)
+        assert (sizes[name].slots, sizes[name].keys) == (len(bundle.slots), bundle.keys)
+    assert sum(size.size_bytes for size in sizes.values()) <= file.size_bytes
+    assert folder.names() == ["a.segment"]
+    assert folder.temporaries() == []
+
+
+def test_a_segment_without_parts_is_one(folder: Folder) -> None:
+    file, sizes = write_segment(folder, "a", {})
+    verify_segment(folder.path_of("a"), file)
+    assert (open_segment(folder.path_of("a")).names, sizes) == ((), {})
+
+
+def test_tables_are_mapped_and_begin_at_multiples_of_64_bytes(folder: Folder) -> None:
+    write_segment(folder, "a", {"q": some_bundle()})
+    opened = open_segment(folder.path_of("a"))
+    before = pa.total_allocated_bytes()
+    bundle = opened.part("q")
+    values = bundle.tables["keys"].column("__slot").chunk(0)
+    assert pa.total_allocated_bytes() - before < 1000
+    assert values.buffers()[1].address % 8 == 0
+    assert all(place[0] % 64 == 0 for place in opened._parts["q"]["tables"].values())
+    assert not bundle.slots.flags.owndata
+
+
+def test_a_deleted_segment_can_be_read_as_long_as_it_is_open(folder: Folder) -> None:
+    expected = some_bundle()
+    write_segment(folder, "a", {"q": expected})
+    opened = open_segment(folder.path_of("a"))
+    os.unlink(folder.path_of("a"))
+    assert_equal(opened.part("q"), expected)
+    with pytest.raises(StateError) as raised:
+        open_segment(folder.path_of("a"))
+    assert raised.value.code == "state.missing"
+
+
+def test_a_segment_is_opened_once_in_a_process(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "_OPEN", segment._OpenSegments(2))
+    for name in ("a", "b", "c"):
+        write_segment(folder, name, {"q": some_bundle()})
+    first: Segment = open_segment(folder.path_of("a"))
+    bundle = first.part("q")
+    assert open_segment(folder.path_of("a")) is first
+    open_segment(folder.path_of("b"))
+    open_segment(folder.path_of("c"))
+    assert open_segment(folder.path_of("a")) is not first
+    assert_equal(bundle, some_bundle())
+    write_segment(folder, "a", {"other": some_bundle(1)})  # never happens to a real segment
+    assert open_segment(folder.path_of("a")).names == ("other",)
+
+
+def footer_bytes(content: bytes) -> int:
+    length: int = struct.unpack("<Q", content[-TAIL_BYTES + 8 : -len(MAGIC)])[0]
+    return length
+
+
+def test_any_damage_to_the_magic_words_or_the_footer_is_noticed_when_opening(folder: Folder) -> None:
+    write_segment(folder, "a", {"q": some_bundle()})
+    path = Path(folder.path_of("a"))
+    content = path.read_bytes()
+    behind = len(content) - TAIL_BYTES - footer_bytes(content)
+    for place in (*range(len(MAGIC)), *range(behind, len(content))):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        with pytest.raises(StateError) as raised:
+            segment._opened(str(path))
+        assert raised.value.code == ("state.foreign" if place < len(MAGIC) else "state.corrupt")
+        assert str(path) in str(raised.value)
+        assert "hint" in str(raised.value)
+
+
+def test_any_damaged_byte_and_any_cut_is_noticed_when_verifying(folder: Folder) -> None:
+    file, _ = write_segment(folder, "a", {"q": some_bundle(keys=3)})
+    path = Path(folder.path_of("a"))
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        with pytest.raises(StateError, match="checksum is wrong"):
+            verify_segment(str(path), file)
+    for length in range(0, len(content), 101):
+        path.write_bytes(content[:length])
+        with pytest.raises(StateError, match="bytes instead of"):
+            verify_segment(str(path), file)
+        with pytest.raises(StateError) as raised:
+            open_segment(str(path))
+        assert raised.value.code == "state.corrupt"
+
+
+def test_a_damaged_table_is_told(folder: Folder) -> None:
+    write_segment(folder, "a", {"q": some_bundle()})
+    path = Path(folder.path_of("a"))
+    offset = open_segment(str(path))._parts["q"]["tables"]["keys"][0]
+    content = bytearray(path.read_bytes())
+    content[offset : offset + 64] = b"\x55" * 64
+    path.write_bytes(content)
+    with pytest.raises(StateError) as raised:
+        segment._opened(str(path)).part("q").tables["keys"]
+    assert raised.value.code == "state.corrupt"
+
+
+def test_a_file_that_is_no_segment_is_told(folder: Folder) -> None:
+    folder.write("a", b"PAR1" * 100)
+    with pytest.raises(StateError, match="not a segment") as raised:
+        open_segment(folder.path_of("a"))
+    assert raised.value.code == "state.foreign"
+
+
+def test_a_later_format_asks_for_an_upgrade(folder: Folder) -> None:
+    footer = json.dumps({"format": 99, "whatever": []}).encode()
+    tail = struct.pack("<QQ", xxhash.xxh3_64_intdigest(footer), len(footer)) + MAGIC
+    folder.write("a", MAGIC + bytes(48) + footer + tail)
+    with pytest.raises(StateError, match="upgrade trimtab") as raised:
+        open_segment(folder.path_of("a"))
+    assert raised.value.code == "state.newer"
+
+
+def test_a_part_that_is_missing_is_told(folder: Folder) -> None:
+    write_segment(folder, "a", {"q": some_bundle()})
+    with pytest.raises(StateError, match="no part 'other'"):
+        open_segment(folder.path_of("a")).part("other")
+
+
+def test_nothing_is_left_behind_when_writing_fails(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(segment, "_write_table", full)
+    with pytest.raises(StateError) as raised:
+        write_segment(folder, "a", {"q": some_bundle()})
+    assert raised.value.code == "state.disk-full"
+    assert folder.names() == []
+    assert folder.temporaries() == []
+
+
+def test_a_vanished_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StateError) as raised:
+        write_segment(Folder(str(tmp_path / "none")), "a", {"q": some_bundle()})
+    assert raised.value.code == "state.gone"
+    assert not (tmp_path / "none").exists()
+
+
+def test_segments_elsewhere_are_read_from_a_checked_copy(elsewhere: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = some_bundle()
+    file, _ = write_segment(elsewhere, "a", {"q": expected})
+    kept = local_copy(elsewhere, file)
+    assert_equal(segment_of(elsewhere, file).part("q"), expected)
+    os.unlink(kept)
+    assert local_copy(elsewhere, file) == kept
+    monkeypatch.setattr(Folder, "fetch", None)  # a second time nothing is fetched
+    assert_equal(segment_of(elsewhere, file).part("q"), expected)
+    assert [name for name in os.listdir(local_copies.cache_folder()) if name.startswith(".")] == []
+
+
+def test_a_damaged_segment_elsewhere_is_not_copied(elsewhere: Folder, tmp_path: Path) -> None:
+    file, _ = write_segment(elsewhere, "a", {"q": some_bundle()})
+    os.unlink(local_copy(elsewhere, file))
+    path = tmp_path / "far" / "a"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StateError, match=r"far/a is damaged: its checksum is wrong") as raised:
+        segment_of(elsewhere, file)
+    assert raised.value.code == "state.corrupt"
+    assert os.listdir(local_copies.cache_folder()) == []
+    path.unlink()
+    with pytest.raises(StateError) as raised:
+        segment_of(elsewhere, file)
+    assert raised.value.code == "state.missing"
+
+
+def test_old_copies_make_room_and_open_ones_stay_readable(elsewhere: Folder) -> None:
+    files: list[SegmentFile] = []
+    for number in range(4):
+        file, _ = write_segment(elsewhere, f"s{number}", {"q": some_bundle(number)})
+        files.append(file)
+        os.utime(local_copy(elsewhere, file), (number, number))
+    opened = segment_of(elsewhere, files[0])  # used last, but opened first
+    os.utime(local_copy(elsewhere, files[0]), (0, 0))
+    part = opened.part("q")
+    abandoned = local_copies.cache_folder() / ".left.by.a.crash"
+    abandoned.touch()
+    os.utime(abandoned, (0, 0))
+    make_room(limit_bytes=files[2].size_bytes + files[3].size_bytes)
+    left = sorted(os.listdir(local_copies.cache_folder()))
+    assert left == sorted(f"{file.checksum}-{file.size_bytes}.segment" for file in files[2:])
+    assert_equal(part, some_bundle(0))
+    assert same(model_of(segment_of(elsewhere, files[0]).part("q").state()), model_of(some_bundle(0).state()))

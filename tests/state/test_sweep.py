@@ -1,0 +1,146 @@
+"""Sweeping: whatever happens, every manifest that is there names only files that are there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import StateError
+from trimtab.state import manifest as manifests
+from trimtab.state.checkpoint import Checkpoint, StreamFolders
+from trimtab.state.files import Folder
+from trimtab.state.manifest import Manifest, SegmentFile
+from trimtab.state.sweep import OLD_S, Swept, sweep, what_to_delete
+
+
+def segment(batch: int, rest: str = "e0-a") -> str:
+    return f"{batch:012d}-{rest}.segment"
+
+
+def manifest(batch: int, *names: str) -> Manifest:
+    files = {name: SegmentFile(name, 1, "0" * 16) for name in names}
+    return Manifest("ab" * 16, "ticks", batch, 8, 1, (0,) * 8, None, None, {}, files)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> StreamFolders:
+    found = Checkpoint.open(str(tmp_path), 8).stream("ticks")
+    found.make()
+    return found
+
+
+def commit(folders: StreamFolders, batch: int, *names: str) -> None:
+    for name in names:
+        folders.segments.write(name, b"x")
+    manifests.write(folders.manifests, manifest(batch, *names))
+
+
+def assert_whole(folders: StreamFolders) -> None:
+    there = set(folders.segments.names())
+    for batch in manifests.batches(folders.manifests):
+        assert set(manifests.read(folders.manifests, batch).segments) <= there
+
+
+def test_old_versions_go_with_the_files_that_only_they_name(folders: StreamFolders) -> None:
+    for batch in range(6):
+        commit(folders, batch, segment(0, "e0-base"), segment(batch))
+    assert sweep(folders) == Swept(3, 3, 0)
+    assert manifests.batches(folders.manifests) == [3, 4, 5]
+    assert folders.segments.names() == sorted([segment(0, "e0-base"), *map(segment, (3, 4, 5))])
+    assert sweep(folders) == Swept(0, 0, 0)
+    assert sweep(folders, keep=1) == Swept(2, 2, 0)
+    assert_whole(folders)
+
+
+def test_files_of_the_batch_under_way_stay_until_a_job_starts_again(folders: StreamFolders) -> None:
+    commit(folders, 5, segment(5))
+    folders.segments.write(segment(6), b"x")
+    folders.segments.write(segment(5, "e1-dead"), b"x")  # of an attempt that was given up
+    assert sweep(folders).segments == 1
+    assert folders.segments.names() == [segment(5), segment(6)]
+    assert sweep(folders, at_start=True).segments == 1
+    assert folders.segments.names() == [segment(5)]
+
+
+def test_a_file_that_was_committed_goes_when_it_is_not_named_any_more_whatever_its_name(folders: StreamFolders) -> None:
+    merged, again, under_way = (segment(999_999_999_999, each) for each in ("m-a", "m-b", "m-c"))
+    commit(folders, 5, merged)
+    commit(folders, 6, again)
+    folders.segments.write(under_way, b"x")
+    folders.manifests.write(manifests.manifest_name(4), b"{")  # tells nothing, and goes
+    assert sweep(folders, keep=1) == Swept(2, 1, 0)
+    assert folders.segments.names() == [again, under_way]
+
+
+def test_before_the_first_commit_only_a_start_sweeps(folders: StreamFolders) -> None:
+    folders.segments.write(segment(0), b"x")
+    assert sweep(folders) == Swept(0, 0, 0)
+    assert sweep(folders, at_start=True) == Swept(0, 1, 0)
+
+
+def test_files_with_other_names_are_left_alone(folders: StreamFolders) -> None:
+    folders.segments.write("notes.txt", b"")
+    folders.manifests.write("7.json", b"")
+    sweep(folders, at_start=True)
+    assert folders.segments.names() == ["notes.txt"]
+    assert folders.manifests.names() == ["7.json"]
+
+
+def test_temporary_files_go_when_they_are_old(folders: StreamFolders) -> None:
+    for folder in (folders.manifests, folders.segments):
+        for name, age_s in ((".old", OLD_S + 10), (".new", OLD_S - 10)):
+            folder.write(name, b"")
+            os.utime(folder.path_of(name), (1e9 - age_s, 1e9 - age_s))
+    assert sweep(folders, at_start=True, now_s=1e9) == Swept(0, 0, 2)
+    assert [name for name, _ in folders.segments.temporaries()] == [".new"]
+
+
+def test_nothing_goes_if_a_version_to_be_kept_is_damaged(folders: StreamFolders) -> None:
+    for batch in range(5):
+        commit(folders, batch, segment(batch))
+    folders.manifests.write(manifests.manifest_name(3), b"{")
+    with pytest.raises(StateError) as caught:
+        sweep(folders)
+    assert caught.value.code == "state.corrupt"
+    assert len(folders.manifests.names()) == len(folders.segments.names()) == 5
+
+
+@pytest.mark.parametrize("survived", range(8))
+def test_a_sweeper_may_die_at_any_moment(
+    folders: StreamFolders, survived: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch in range(6):
+        commit(folders, batch, segment(batch))
+    folders.segments.write(segment(2, "e1-dead"), b"x")
+    delete = Folder.delete
+    deleted: list[str] = []
+
+    def dies(folder: Folder, name: str) -> None:
+        if len(deleted) == survived:
+            raise KeyboardInterrupt
+        deleted.append(name)
+        delete(folder, name)
+
+    monkeypatch.setattr(Folder, "delete", dies)
+    try:
+        sweep(folders)
+    except KeyboardInterrupt:
+        assert survived < 7
+    assert_whole(folders)
+    monkeypatch.setattr(Folder, "delete", delete)
+    sweep(folders)
+    assert folders.segments.names() == [*map(segment, (3, 4, 5))]
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=5), min_size=1, max_size=5), st.booleans())
+def test_what_is_deleted_is_named_by_none_and_all_that_can_go_goes(named: list[list[int]], at_start: bool) -> None:
+    names = [segment(batch) for batch in range(31)]
+    kept = [manifest(20 + place, *map(segment, each)) for place, each in enumerate(named)]
+    gone = set(what_to_delete(names, kept, 20, at_start=at_start))
+    needed = {segment(batch) for each in named for batch in each}
+    maybe_under_way = set() if at_start else set(names[21:])
+    assert gone == set(names) - needed - maybe_under_way
