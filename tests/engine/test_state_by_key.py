@@ -369,6 +369,19 @@ def test_a_pattern_bound_in_time_is_visited_when_its_time_is_over(
     assert_same_answers(stream(sql, table, cuts, delay_us), seed)
 
 
+def test_an_attempt_that_is_made_again_is_visited_when_its_time_is_over() -> None:
+    sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES count(*) AS n
+        PATTERN (A B* TIMEOUT) WITHIN INTERVAL '3' SECOND DEFINE A AS A.x > MATCH_NUMBER(), B AS B.x = 0)"""
+    query = compile_query(sql, {"t": SCHEMA}, event_time="ts")
+    table = pa.table({"k": [1, 1], "ts": pa.array([0, SECOND], pa.timestamp("us")), "x": [9, 0]})
+    rows = query.intake.run(table)
+    _, state = operator_of(query).advance(rows, {}, Moment(2 * SECOND))
+    assert state["keys"]["deadline_us"].to_pylist() == [3 * SECOND]
+    output, state = operator_of(query).advance(rows.slice(0, 0), state, Moment(3 * SECOND))
+    assert output.num_rows == 1
+    assert state["keys"].num_rows == 0
+
+
 # Ties ----------------------------------------------------------------------------------------------------------------
 
 
@@ -391,16 +404,23 @@ def together(batches: list[list[str]] | str) -> list[str] | str:
 
 
 @settings(max_examples=EXAMPLES)
-@given(
-    st.one_of(random_cases.map(lambda case: case.sql), st.sampled_from(WINDOWS)),
-    random_tables,
-    cuts_strategy,
-    st.integers(0, 6),
-    st.data(),
-    seeds,
-)
-def test_rows_that_tie_are_taken_in_order_of_arrival_wherever_they_stand(
+@given(random_cases, cuts_strategy, st.integers(0, 6), st.data(), seeds)
+def test_rows_of_a_pattern_that_tie_are_taken_in_order_of_arrival_wherever_they_stand(
+    case: Case, cuts: list[int], delay_s: int, data: st.DataObject, seed: int
+) -> None:
+    assert_ties_are_settled(case.sql, case.table, cuts, delay_s, data, seed)
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.sampled_from(WINDOWS), random_tables, cuts_strategy, st.integers(0, 6), st.data(), seeds)
+def test_rows_of_a_window_that_tie_are_taken_in_order_of_arrival_wherever_they_stand(
     sql: str, table: pa.Table, cuts: list[int], delay_s: int, data: st.DataObject, seed: int
+) -> None:
+    assert_ties_are_settled(sql, table, cuts, delay_s, data, seed)
+
+
+def assert_ties_are_settled(
+    sql: str, table: pa.Table, cuts: Sequence[int], delay_s: int, data: st.DataObject, seed: int
 ) -> None:
     arrivals = data.draw(arrivals_of(table))
     moments = table["ts"].to_pylist()

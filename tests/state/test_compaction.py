@@ -55,7 +55,9 @@ class Simulation:
     largest_plan: int = 0
     weights: list[float] = field(default_factory=list)  # of recent runs, in parts of all keys
 
-    def run(self, batches: int, touched: Callable[[int], int]) -> Simulation:
+    def run(self, batches: int, touched: Callable[[int], int], lag: int = 1) -> Simulation:
+        """Let batches come; merges take as long as `lag` of them."""
+        plan: list[Merge] = []
         for sequence in range(batches):
             for engine in range(self.engines):
                 share = np.zeros(GROUPS)
@@ -63,8 +65,12 @@ class Simulation:
                 run = self.add(share, sequence, False, 0, GROUPS)
                 self.touched += run.slots
                 self.runs = (run, *self.runs)
+            if sequence % lag:
+                continue
             written = self.written
-            done = [(merge, self.merged(merge)) for merge in plan_merges("q", self.runs, GROUPS)]
+            if lag == 1:
+                plan = plan_merges("q", self.runs, GROUPS)
+            done = [(merge, self.merged(merge)) for merge in plan]
             if all(merge.to_base for merge, _ in done):
                 self.largest_plan = max(self.largest_plan, self.written - written)
             self.runs = apply_merges(self.runs, done)
@@ -74,6 +80,7 @@ class Simulation:
             self.most_recent = max(self.most_recent, len(recents))
             self.weights.append(sum(run.slots for run in recents) / self.keys)
             self.largest_base = max([self.largest_base, *(run.keys for run in self.runs if run.is_base)])
+            plan = plan_merges("q", self.runs, GROUPS)  # for the next round, if it comes later
         return self
 
     def add(self, share: npt.NDArray[np.float64], sequence: int, is_base: bool, first: int, behind: int) -> Run:
@@ -112,14 +119,22 @@ class Simulation:
 def test_ten_million_keys_of_which_each_batch_touches_fifty_thousand() -> None:
     done = Simulation(10_000_000).run(1000, lambda _: 50_000)
     assert done.most_batches <= 14
-    assert done.amplification < 6
-    assert max(done.weights) < 0.45  # so state takes less than half as much room again
-    assert done.largest_base <= 2 * TARGET_KEYS
-    assert done.largest_plan <= 12 * 50_000
+    assert done.amplification < 4.5
+    assert max(done.weights) < 0.65  # so much room is taken besides
+    assert done.largest_base <= 1.6 * TARGET_KEYS
+    assert done.largest_plan <= 16 * 50_000
     assert sum(run.keys for run in done.base) == pytest.approx(10_000_000, rel=0.1)
     assert [run.first_group for run in done.base] == [0, *(run.behind_group for run in done.base[:-1])]
     assert done.base[-1].behind_group == GROUPS
-    assert min(run.sequence for run in done.base) >= 900  # all floors rise
+    assert min(run.sequence for run in done.base) >= 800  # all floors rise
+
+
+@pytest.mark.parametrize("lag", [2, 5])
+def test_merges_that_take_longer_than_a_batch_keep_up(lag: int) -> None:
+    done = Simulation(10_000_000).run(1000, lambda _: 50_000, lag)
+    assert done.most_batches <= 14 + lag
+    assert max(done.weights) < 0.8
+    assert done.amplification < 5
 
 
 def test_ten_thousand_keys_that_are_all_touched_by_every_batch() -> None:
@@ -158,7 +173,7 @@ def test_batches_that_differ_stay_within_the_bounds(keys: int, touched: Callable
     assert done.most_batches < MOST_BATCHES
     assert done.amplification < 8
     assert max(done.weights) < 3
-    assert done.largest_base <= 2 * TARGET_KEYS
+    assert done.largest_base <= 1.6 * TARGET_KEYS
 
 
 def test_the_documented_numbers_are_the_simulated_ones() -> None:

@@ -1,4 +1,4 @@
-"""The demonstration's picture: the session of one symbol, and its deepest falls from near."""
+"""The V-shapes of the demonstration drawn: the session of one symbol, and its deepest falls from near."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
 from PIL import Image
 
 LINE, BAND = "#33415c", "#f4a259"
@@ -58,29 +59,52 @@ def draw_v_shapes(ticks: pa.Table, found: pa.Table, path: Path) -> None:
     session.margins(x=0.005, y=0.12)
     session.set_ylabel("price", fontsize=13)
 
-    for place, match in enumerate(sorted(close, key=lambda each: each["top_at"])):
-        axes = figure.add_subplot(grid[1, place])
+    draw_close_ups(figure, [grid[1, place] for place in range(len(close))], own, close)
+    save(figure, path)
+
+
+def draw_close_ups(figure: Figure, places: list[SubplotSpec], ticks: pa.Table, matches: list[dict[str, Any]]) -> None:
+    """Draw each match in its place, in order of time, with the prices of its symbol around it."""
+    for place, match in zip(places, sorted(matches, key=lambda each: each["top_at"]), strict=True):
+        axes = figure.add_subplot(place)
         margin = (match["back_at"] - match["top_at"]) * 0.25
         first, last = match["top_at"] - margin, match["back_at"] + margin
+        own = ticks.filter(pc.equal(ticks["symbol"], match["symbol"]))
         inside = pc.and_(pc.greater_equal(own["ts"], pa.scalar(first)), pc.less_equal(own["ts"], pa.scalar(last)))
-        _price_line(axes, own.filter(inside), 1.3)
+        _price_line(axes, own.filter(inside).sort_by("ts"), 1.3)
         _mark(axes, match, size=110)
         lasted_s = (match["back_at"] - match["top_at"]) / datetime.timedelta(seconds=1)
         axes.set_title(
-            f"{match['fall_percent']} % down and back in {int(lasted_s) // 60} min {int(lasted_s) % 60} s",
+            f"{match['symbol']}: {match['fall_percent']} % down and back in "
+            f"{int(lasted_s) // 60} min {int(lasted_s) % 60} s",
             fontsize=14,
             loc="left",
             color="#222222",
         )
         _clock(axes, minutes=1 if lasted_s < 420 else 2)
         axes.margins(x=0, y=0.15)
-        if place == 0:
+        if place is places[0]:
             axes.set_ylabel("price", fontsize=13)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as a small PNG."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     # A drawing has few colours: with a palette the file is half the size.
     image = Image.open(drawn).convert("RGB")
     image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def plain_axes(axes: Axes) -> None:
+    """Light lines behind, and no box around."""
+    axes.grid(color="#e3e3e3", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=12, color="#bbbbbb")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#bbbbbb")
 
 
 def _clock(axes: Axes, minutes: int | None = None) -> None:
@@ -92,13 +116,7 @@ def _clock(axes: Axes, minutes: int | None = None) -> None:
 
 def _price_line(axes: Axes, rows: pa.Table, width: float) -> None:
     axes.plot(rows["ts"].to_numpy(), rows["price"].to_numpy(), color=LINE, linewidth=width, zorder=2)
-    axes.grid(color="#e3e3e3", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(labelsize=12, color="#bbbbbb")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#bbbbbb")
+    plain_axes(axes)
 
 
 def _mark(axes: Axes, match: dict[str, Any], size: float) -> None:

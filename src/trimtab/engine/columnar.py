@@ -20,11 +20,12 @@ from trimtab.engine.binding import BoolArray, Int64Array, numbers, ranks, single
 from trimtab.engine.bounds import Bounds, computes
 from trimtab.engine.codegen import KernelPlan, generate
 from trimtab.engine.emit import walk
-from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue
+from trimtab.engine.expression import Aggregate, Expr, RowValue
+from trimtab.engine.grouping import LARGE, by_key
+from trimtab.engine.keeping import Keeper, Left
 from trimtab.engine.lowered import is_string
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State, is_internal
 from trimtab.engine.paths import Paths, PathSlots, Points
-from trimtab.engine.pattern import Anchor
 from trimtab.engine.plan import (
     ERROR_SKIP_FIRST,
     ERROR_SKIP_MISSING,
@@ -32,7 +33,6 @@ from trimtab.engine.plan import (
     FIXED,
     KIND_MATCH,
     NO_WATERMARK,
-    START,
     Generated,
     traits_of,
 )
@@ -43,6 +43,7 @@ from trimtab.engine.registers import Fold
 from trimtab.engine.rowset import Rowset, gather
 from trimtab.engine.slots import Records, slot_column
 from trimtab.engine.threads import Threads
+from trimtab.engine.warming import made_up
 from trimtab.errors import InputError, MatchError, ThreadLimitError
 
 MAX_THREADS = 10_000
@@ -131,11 +132,40 @@ class Matcher:
             np.asarray(snoff, np.int64),
             np.stack([np.asarray(a[:snn], np.int64) for a in (snrow, snpos, snpar)], axis=1),
         )
-        kept = self._keep(
-            generated, rowset, saved, np.asarray(resume, np.int64), tail, np.asarray(fronts, np.int64),
-            np.asarray(numbers_, np.int64), begun, times, moment.watermark_us,
-        )  # fmt: skip
-        return output, kept
+        left = Left(
+            saved,
+            np.asarray(resume, np.int64),
+            tail,
+            np.asarray(fronts, np.int64),
+            np.asarray(numbers_, np.int64),
+            begun,
+        )
+        return output, self._keeper.state(generated, rowset, left, times, moment.watermark_us)
+
+    @cached_property
+    def _keeper(self) -> Keeper:
+        return Keeper(self.query, self.traits, self.program)
+
+    def warm(self, schema: pa.Schema) -> bool:
+        """Have machine code for the usual case, rows without nulls and NaN, ready in this process.
+
+        `schema` is that of the rows to come. The kernel is loaded from disk, or compiled, which takes seconds; from
+        then on the smallest batch uses it. False: conditions of this query can't be compiled, it is interpreted.
+        """
+        generated = self._kernel((frozenset(), False)).generated
+        if not generated.compiled:
+            return False
+        kernels.compiled(generated.source)
+        by_key(np.zeros(LARGE, np.int64), 2)
+        before, self._seen = (self._seen, self._work), (frozenset(), False)
+        try:
+            # The same as for any batch, so that the types of all arguments are those of any batch.
+            self.advance(made_up(schema), {}, Moment(closing=True))
+        except (MatchError, ThreadLimitError):
+            pass  # made-up rows may well skip to where they can't
+        finally:
+            self._seen, self._work = before
+        return True
 
     # Rows in order -----------------------------------------------------------------------------
 
@@ -393,98 +423,6 @@ class Matcher:
         arrays = [a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)]
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
-    # State -------------------------------------------------------------------------------------
-
-    def _keep(
-        self, generated: Generated, rowset: Rowset, saved: Threads, resume: Int64Array, tail: Int64Array,
-        fronts: Int64Array, numbers_: Int64Array, begun: Int64Array, times: Int64Array, watermark_us: int | None,
-    ) -> State:  # fmt: skip
-        """What the next batch needs: threads, the rows they refer to, and the rows still to be processed."""
-        counts = np.diff(saved.offsets) if len(saved.offsets) > 1 else np.zeros(0, np.int64)
-        thread_key = np.repeat(np.arange(len(counts)), counts)
-        low = np.maximum(tail, resume - self.traits.lookback)
-        if generated.paths and len(saved.ints):
-            # A path's rows stand side by side, from the first row of the oldest attempt on.
-            starts = resume.copy()
-            np.minimum.at(starts, thread_key, saved.ints[:, START])
-            low = np.maximum(tail, np.minimum(low, starts - self.traits.lookback))
-        if self.query.rows is Rows.ALL_WITH_UNMATCHED:
-            low = np.minimum(low, fronts)
-        # Few rows stay of many: the last ones of every key, and those before them that threads refer to.
-        references = generated.row_fields
-        pointed = saved.ints[:, references]
-        apart = pointed[(pointed >= 0) & (pointed < low[thread_key, None])]
-        kept = _spans(low, rowset.hi)
-        if len(apart):
-            kept = np.union1d(kept, apart)
-        kept_key = np.searchsorted(rowset.hi, kept, side="right")
-        kept_rows = np.bincount(kept_key, minlength=len(resume))
-        base = np.cumsum(kept_rows) - kept_rows
-        # A state counts rows from the key's first.
-        ints = saved.ints.copy()
-        for column in references:
-            rows = ints[:, column]
-            known = rows >= 0
-            ints[known, column] = np.searchsorted(kept, rows[known]) - base[thread_key[known]]
-        nodes = saved.nodes.copy()
-        if len(nodes):
-            nodes[:, 0] = np.searchsorted(kept, nodes[:, 0]) - np.repeat(base, np.diff(saved.node_offsets))
-        begun = begun | (resume > rowset.first)
-        alive = (counts > 0) | (kept_rows > 0)
-        if self._counts_matches:
-            alive |= numbers_ > 0
-        if Anchor.START in self.program.uses:
-            alive |= begun > 0
-        renumber = np.cumsum(alive) - 1
-        deadline = self._deadlines(rowset, saved, thread_key, resume, times, watermark_us)
-        keys = rowset.keys.filter(pa.array(alive))
-        for name, values in (
-            ("number", numbers_), ("begun", begun), ("tail", resume - low), ("front", resume - fronts),
-        ):  # fmt: skip
-            keys = keys.append_column(name, pa.array(values[alive], pa.int64()))
-        keys = keys.append_column("deadline_us", deadline.filter(pa.array(alive)))
-        own = rowset.table.take(pa.array(rowset.order[kept]))
-        own = own.append_column("key", pa.array(renumber[kept_key], pa.int64()))
-        own = own.append_column("pending", pa.array(kept >= resume[kept_key]))
-        state = {"keys": keys, "rows": own}
-        state |= saved.tables(ints, nodes, renumber, thread_key, generated)
-        return state
-
-    @cached_property
-    def _counts_matches(self) -> bool:
-        exprs = [e for c in self.query.conditions if c is not None for e in walk(c)]
-        exprs += [e for s in self.query.slots for e in walk(s)]
-        return any(isinstance(e, MatchNumber) for e in exprs)
-
-    def _deadlines(
-        self, rowset: Rowset, saved: Threads, thread_key: Int64Array, resume: Int64Array, times: Int64Array,
-        watermark_us: int | None,
-    ) -> pa.Array:  # fmt: skip
-        """When time alone wants a key to be visited: a thread runs out, or a waiting row becomes certain."""
-        never = np.iinfo(np.int64).max
-        deadline = np.full(len(rowset.lo), never)
-        if self.query.within_us is not None:
-            ends = times[saved.ints[:, START]] + self.query.within_us
-            if watermark_us is not None:
-                # What has run out and is still there waits for rows, or for the end of the input.
-                ends[ends <= watermark_us] = never
-            np.minimum.at(deadline, thread_key, ends)
-            if self.traits.sequential:
-                # The attempt under way has left no threads: it is made again from its first row.
-                under_way = np.flatnonzero(resume < rowset.hi)
-                ends = times[resume[under_way]] + self.query.within_us
-                if watermark_us is not None:
-                    ends[ends <= watermark_us] = never
-                deadline[under_way] = np.minimum(deadline[under_way], ends)
-        uncertain = np.flatnonzero(rowset.ready < rowset.hi)
-        if len(uncertain):
-            # Rows are in order of time, so the first one decides; those before it that wait for NEXT wait for it, too.
-            assert self.query.time_column is not None
-            waiting, _ = times_us(rowset.table.column(self.query.time_column))
-            first = waiting[rowset.order[rowset.ready[uncertain]]]
-            deadline[uncertain] = np.minimum(deadline[uncertain], first + 1)
-        return pa.array(deadline, pa.int64(), mask=deadline == never)
-
 
 class _Scratch(threading.local):
     """Room for reported matches, kept from batch to batch: fresh memory costs a page fault for every 4 kB.
@@ -508,17 +446,6 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
-
-
-def _spans(starts: Int64Array, stops: Int64Array) -> Int64Array:
-    """All numbers from each start to its stop, one span behind the other.
-
-    >>> _spans(np.array([0, 5, 7]), np.array([2, 5, 9]))
-    array([0, 1, 7, 8])
-    """
-    lengths = stops - starts
-    steps: Int64Array = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return steps
 
 
 def _magnitude(values: npt.NDArray[Any]) -> int:

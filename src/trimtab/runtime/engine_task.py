@@ -37,7 +37,6 @@ from trimtab.state.segment import PartSize, segment_of, write_segment
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-REPORT_SCHEMA = "report binary"
 INLINE_BYTES = 16 << 20
 """Outputs up to this size travel in the report; larger ones are left in a file, if the query's sinks can take files."""
 READY_PLANS = 16

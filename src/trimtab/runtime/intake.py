@@ -3,118 +3,166 @@
 Everything is a Spark SQL expression, so code generation compiles it once for the job's life. What changes from batch
 to batch (the placement) is an array literal, which generated code reads through a reference; a plain number would be
 written into the code, and each batch would wait for a compiler. Lateness is decided by the engines for that reason.
+
+Columns are made once and kept as Java objects: a batch of a thousand rows takes less time to run than a plan of fifty
+columns takes to spell out through py4j.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation has it
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.util import PythonEvalType
 
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
 from trimtab.runtime.placement import Placement
 
+REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
+Task = Callable[[Any], Any]
+
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What tier 1 saw of a batch: all rows of the stream, whether a query wants them or not."""
+class Routed:
+    """A batch on its way: rows at their engines' partitions, and the observation to ask once the job is done."""
 
-    events: int
-    newest: Any
+    frame: DataFrame
+    observation: Observation | None
 
 
 class Intake:
-    """Tier 1 and the splitter of one stream, built once and applied to every batch."""
+    """Tier 1 and the splitter of one stream, built once and applied to every batch.
 
-    def __init__(
-        self, plan: IntakePlan, spark: SparkSession, schema: Any, key_groups: int, keep_original: bool
-    ) -> None:
-        self.plan = plan
-        self._spark = spark
-        self._key_groups = key_groups
+    `frame` is the stream itself, or anything with its schema.
+    """
+
+    def __init__(self, plan: IntakePlan, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
+        self.plan, self._spark, self._key_groups = plan, frame.sparkSession, key_groups
+        self._keep_original = keep_original
         source = next(c.source for c in plan.columns if c.name == plan.time)
-        self._time_type = schema[source].dataType.typeName()
-        self._type_names: dict[str, str] = {}
-        self._passed = [F.col(_quoted(c.source)).alias(c.name) for c in plan.columns if c.source is not None]
-        self._passed += [
-            _attempt(spark, F.struct(_typed(c.text, c.type).alias("v"))).alias(c.name)
-            for c in plan.columns
-            if c.source is None
-        ]
-        if keep_original:
-            self._passed.append(F.struct(*(F.col(_quoted(name)) for name in schema.names)).alias(ORIGINAL))
-        self._extracted = [_extracted(c.name, c.source is not None) for c in plan.columns]
-        if keep_original:
-            self._extracted.append(F.col(ORIGINAL))
-        self._extracted += [
-            _any([F.col(name).isNull() for name in r.computed]).alias(r.failed)
-            for r in plan.readings
-            if r.failed is not None
-        ]
-        self._has_computed = any(c.source is None for c in plan.columns)
-        self._wanted = self._where() if plan.is_filtered else None
-        sent = [c.name for c in plan.columns if c.name in self._sent_names()]
-        sent += [r.failed for r in plan.readings if r.failed is not None]
-        sent += [ORIGINAL] if keep_original else []
-        self._sent = sent
+        self._time_type = frame.schema[str(source)].dataType.typeName()
+        self._steps: list[Any] = [self._sequence(self._passed(frame))]
+        if any(c.source is None for c in plan.columns):
+            self._steps.append(self._sequence(self._extracted()))
+        computed = self._computed(frame)
+        self._where = self._wanted() if plan.is_filtered else None
+        types = {field.name: field.dataType.typeName() for field in computed.schema.fields}
+        found = {name: F.col(name) for name in types}
+        if len(self._steps) == 1 and self._where is None and not keep_original:
+            # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
+            found = {c.name: F.col(_quoted(c.source)) for c in plan.columns}
+            self._steps, computed = [], frame
+        self._sent = self._sequence(self._split(types, found))
+        routed = self._select(computed, self._sent)
+        self.schema: pa.Schema = to_arrow_schema(routed.schema, timezone="UTC")
+        self._inputs = [F.col(name) for name in routed.columns]
+        self._table: tuple[Placement | None, Any] = (None, None)
 
-    def apply(self, batch: DataFrame, placement: Placement) -> tuple[DataFrame, Observation | None]:
-        """The batch's rows, each at its engine's partition, and the observation to ask once the job is done."""
-        rows = batch.select(*self._passed)
-        if self._has_computed:
-            rows = rows.select(*self._extracted)
+    def apply(self, batch: DataFrame, placement: Placement) -> Routed:
+        """The batch's rows, each at its engine's partition."""
+        rows = self._computed(batch)
         observation = None
-        if self._wanted is not None:
+        if self._where is not None:
             # Rows that are left out still tell the time.
             observation = Observation()
             rows = rows.observe(observation, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
-            rows = rows.filter(self._wanted)
-        table = F.from_json(F.lit(json.dumps(placement.owner)), "array<int>")
-        return self._split(rows, table, placement.engines), observation
+            rows = _wrapped(_java(rows).filter(self._where._jc), rows)
+        rows = self._select(rows, self._sent)
+        at_engines = _java(rows).repartitionById(placement.engines, self._engine(placement))
+        return Routed(_wrapped(at_engines, rows), observation)
 
-    def arrow_schema(self, batch: DataFrame) -> pa.Schema:
-        """The schema in which rows arrive at the engines, with times in UTC."""
-        rows, _ = self.apply(batch, Placement.even(1, self._key_groups))
-        return to_arrow_schema(rows.schema, timezone="UTC")
+    def run(self, routed: Routed, task: Task) -> pa.Table:
+        """Run a function over each engine's rows, as one Spark job; what the functions gave."""
+        function = pandas_udf(task, REPORT_SCHEMA, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+        column = function(*self._inputs)
+        mapped = _wrapped(_java(routed.frame).mapInArrow(column._jc, False, None), routed.frame)
+        found = mapped._collect_as_arrow()  # type: ignore[operator]
+        return pa.Table.from_batches(found, pa.schema([("report", pa.binary())]))
 
-    def _split(self, rows: DataFrame, table: Column, engines: int) -> DataFrame:
+    # Columns -----------------------------------------------------------------------------------
+
+    def _computed(self, rows: DataFrame) -> DataFrame:
+        for step in self._steps:
+            rows = self._select(rows, step)
+        return rows
+
+    def _passed(self, frame: DataFrame) -> list[Column]:
+        """Every column of tier 1; computed ones as a struct that is null where computing failed."""
+        columns = [
+            F.col(_quoted(c.source)).alias(c.name)
+            if c.source is not None
+            else _attempt(self._spark, F.struct(_typed(c.text, c.type).alias("v"))).alias(c.name)
+            for c in self.plan.columns
+        ]
+        if self._keep_original:
+            columns.append(F.struct(*(F.col(_quoted(name)) for name in frame.columns)).alias(ORIGINAL))
+        return columns
+
+    def _extracted(self) -> list[Column]:
+        columns = [
+            F.col(c.name) if c.source is not None else F.col(c.name)["v"].alias(c.name) for c in self.plan.columns
+        ]
+        columns += [F.col(ORIGINAL)] if self._keep_original else []
+        return columns + [
+            _any([F.col(name).isNull() for name in r.computed]).alias(r.failed)
+            for r in self.plan.readings
+            if r.failed is not None
+        ]
+
+    def _wanted(self) -> Column:
+        def holds(reading: Reading) -> Column:
+            wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
+            return wanted if reading.failed is None else wanted | F.col(reading.failed)
+
+        return _any([holds(reading) for reading in self.plan.readings])
+
+    def _split(self, types: Mapping[str, str], found: Mapping[str, Column]) -> list[Column]:
+        """What is sent to the engines: columns, the hash that breaks ties, and the slot; a row for each route."""
         plan = self.plan
-        arrivals = {r.arrival: _hash(sorted({c for _, c in r.columns}), self._types(rows)) for r in plan.readings}
-        hashed = [column.alias(name) for name, column in arrivals.items()]
+        needed = {name for r in plan.readings for _, name in r.columns} | {plan.time}
+        needed |= {r.wanted for r in plan.readings if r.wanted is not None and len(plan.readings) > 1}
+        needed |= {name for route in plan.routes for name in route.keys}
+        names = [c.name for c in plan.columns if c.name in needed]
+        names += [r.failed for r in plan.readings if r.failed is not None]
+
+        def hashed(columns: Iterable[str]) -> Column:
+            return _hash([(found[name], types[name]) for name in columns])
+
+        def slot(route: Route) -> Column:
+            # The key group and 48 bits of the key's hash in one number, so that sorting by it is group by group.
+            key = hashed(route.keys if route.is_keyed else names)
+            group = F.pmod(key, F.lit(self._key_groups))
+            return F.shiftleft(group, 48).bitwiseOR(F.shiftrightunsigned(key, 16))
+
+        hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in plan.readings}
+        sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
+        sent += [F.col(ORIGINAL)] if self._keep_original else []
         if len(plan.routes) == 1:
-            whole = F.lit(self._key_groups)
-            rows = rows.select(*self._sent, *hashed, self._key(plan.routes[0], rows).alias("__hash"))
-            group = F.pmod("__hash", whole)
-            at = rows.repartitionById(engines, F.element_at(table, (group + 1).cast("int")))
-            return at.select(*self._sent, *arrivals, self._slot(F.col("__hash")).alias(SLOT))
+            return [*sent, slot(plan.routes[0]).alias(SLOT)]
         ways = [
-            F.struct(F.lit(number).cast("int").alias(ROUTE), self._key(route, rows).alias("__hash"))
+            F.struct(F.lit(number).cast("int").alias(ROUTE), slot(route).alias(SLOT))
             for number, route in enumerate(plan.routes)
         ]
-        rows = rows.select(*self._sent, *hashed, F.inline(F.array(*ways)))
-        group = F.pmod("__hash", F.lit(self._key_groups))
-        at = rows.repartitionById(engines, F.element_at(table, (group + 1).cast("int")))
-        return at.select(*self._sent, *arrivals, ROUTE, self._slot(F.col("__hash")).alias(SLOT))
+        return [*sent, F.inline(F.array(*ways))]
 
-    def _slot(self, hashed: Column) -> Column:
-        group = F.pmod(hashed, F.lit(self._key_groups))
-        return F.shiftleft(group, 48).bitwiseOR(F.shiftrightunsigned(hashed, 16))
-
-    def _key(self, route: Route, rows: DataFrame) -> Column:
-        if route.is_keyed:
-            return _hash(route.keys, self._types(rows))
-        return _hash([c for c in self._sent if c != ORIGINAL], self._types(rows))
-
-    def _types(self, rows: DataFrame) -> dict[str, str]:
-        if not self._type_names:  # asking costs a round trip to the JVM, and they never change
-            self._type_names = {field.name: field.dataType.typeName() for field in rows.schema.fields}
-        return self._type_names
+    def _engine(self, placement: Placement) -> Any:
+        """The engine of a row's key group, as a Java column; made anew only when the placement changes."""
+        known, column = self._table
+        if known != placement:
+            owners = F.from_json(F.lit(json.dumps(placement.owner)), "array<int>")
+            column = F.element_at(owners, (F.shiftright(SLOT, 48) + 1).cast("int"))._jc
+            self._table = (placement, column)
+        return column
 
     def _time_us(self) -> Column:
         """The event time in microseconds since 1970, as the engines count."""
@@ -127,17 +175,23 @@ class Intake:
             case _:
                 return F.unix_micros(time)
 
-    def _sent_names(self) -> set[str]:
-        names = {name for r in self.plan.readings for _, name in r.columns} | {self.plan.time}
-        names |= {r.wanted for r in self.plan.readings if r.wanted is not None and len(self.plan.readings) > 1}
-        return names | {name for route in self.plan.routes for name in route.keys}
+    # Java objects ------------------------------------------------------------------------------
 
-    def _where(self) -> Column:
-        def holds(reading: Reading) -> Column:
-            wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
-            return wanted if reading.failed is None else wanted | F.col(reading.failed)
+    def _sequence(self, columns: Sequence[Column]) -> Any:
+        jvm: Any = self._spark._jvm
+        return jvm.PythonUtils.toSeq([column._jc for column in columns])
 
-        return _any([holds(reading) for reading in self.plan.readings])
+    @staticmethod
+    def _select(rows: DataFrame, columns: Any) -> DataFrame:
+        return _wrapped(_java(rows).select(columns), rows)
+
+
+def _java(frame: DataFrame) -> Any:
+    return frame._jdf
+
+
+def _wrapped(java: Any, like: DataFrame) -> DataFrame:
+    return ClassicDataFrame(java, like.sparkSession)
 
 
 def _quoted(name: str | None) -> str:
@@ -149,10 +203,6 @@ def _typed(text: str, kind: pa.DataType | None) -> Column:
     return column if kind is None else column.cast(from_arrow_type(kind))
 
 
-def _extracted(name: str, is_passed: bool) -> Column:
-    return F.col(name) if is_passed else F.col(name)["v"].alias(name)
-
-
 def _any(columns: Sequence[Column]) -> Column:
     found = columns[0]
     for column in columns[1:]:
@@ -160,20 +210,18 @@ def _any(columns: Sequence[Column]) -> Column:
     return found
 
 
-def _hash(names: Sequence[str], types: dict[str, str]) -> Column:
-    """Spark's hash of some columns; equal values give equal hashes, so there is one zero."""
-    columns = [
-        F.col(name) + F.lit(0.0).cast(types[name]) if types[name] in ("double", "float") else F.col(name)
-        for name in names
-        if types[name] != "map"  # Spark has no hash of maps
+def _hash(columns: Sequence[tuple[Column, str]]) -> Column:
+    """Spark's hash of columns with these types; equal values give equal hashes, so there is one zero."""
+    hashed = [
+        column + F.lit(0.0).cast(kind) if kind in ("double", "float") else column
+        for column, kind in columns
+        if kind != "map"  # Spark has no hash of maps
     ]
-    return F.xxhash64(*columns) if columns else F.lit(42).cast("bigint")
+    return F.xxhash64(*hashed) if hashed else F.lit(42).cast("bigint")
 
 
 def _attempt(spark: SparkSession, column: Column) -> Column:
     """The column, or null where computing it fails: by Spark's `TryEval`, of which its `try_...` functions are made."""
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
     jvm: Any = spark._jvm
     convert = jvm.org.apache.spark.sql.classic.ExpressionUtils
     attempt = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(convert.expression(column._jc))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -231,13 +231,12 @@ class Job:
                 sink.prepare(f"{stream.name}{name.replace('__', '_')}")
         keep_original = any(stream.sinks.values())
         layout = plan_intake(queries, stream.schema, stream.event_time)
-        intake = Intake(layout, self.spark, stream.frame.schema, self.key_groups, keep_original)
-        with session_with(self.spark, FOR_JOBS):
-            schema = _explained(queries, lambda: intake.arrow_schema(stream.frame))
+        with session_with(self.spark, FOR_JOBS), _explained(queries):
+            intake = Intake(layout, stream.frame, self.key_groups, keep_original=keep_original)
         plan = EnginePlan(
             intake=layout,
             queries=queries,
-            schema=schema,
+            schema=intake.schema,
             delay_us=stream.delay_us,
             key_groups=self.key_groups,
             max_threads=self.max_threads,
@@ -292,16 +291,16 @@ def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
         raise JobError("job.name", f"there are two with the name {name}: each {what} has its own")
 
 
-def _explained(queries: Mapping[str, Query], ask: Any) -> pa.Schema:
-    """Spark's schema of tier 1; what Spark doesn't understand of it is a mistake in a query."""
+@contextmanager
+def _explained(queries: Mapping[str, Query]) -> Iterator[None]:
+    """What Spark doesn't understand of tier 1 is a mistake in a query."""
     try:
-        return ask()
+        yield
     except PySparkException as error:
         first = str(error).split("\n", 1)[0]
         sql = next(iter(queries.values())).sql if len(queries) == 1 else ""
-        raise QueryError(
-            "query.spark", f"Spark can't compute the columns of {', '.join(queries)}: {first}", sql
-        ) from error
+        message = f"Spark can't compute the columns of {', '.join(queries)}: {first}"
+        raise QueryError("query.spark", message, sql) from error
 
 
 def _indented(text: str) -> str:

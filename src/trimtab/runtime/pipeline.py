@@ -27,8 +27,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from trimtab.errors import JobError, StateError
 from trimtab.runtime import lost_workers
 from trimtab.runtime.compactor import Compactor, Merged, take_up
-from trimtab.runtime.engine_task import REPORT_SCHEMA, run_engine
-from trimtab.runtime.intake import Intake
+from trimtab.runtime.engine_task import run_engine
+from trimtab.runtime.intake import Intake, Routed
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
 from trimtab.runtime.placement import Placement
 from trimtab.runtime.progress import BatchProgress, EngineProgress
@@ -203,14 +203,15 @@ class Pipeline:
         before = self.placement
         placement = self._placement_for(batch)
         orders = self._orders(batch, placement, closing)
-        rows, observation = self._intake.apply(frame, placement)
+        routed = self._intake.apply(frame, placement)
         planned = time.perf_counter()
-        reports = self._engines(rows, orders)
+        reports = self._engines(routed, orders)
         if not reports:
             # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
-            rows, observation = self._intake.apply(_no_rows(frame.sparkSession, frame.schema), placement)
-            reports = self._engines(rows, orders)
+            routed = self._intake.apply(_no_rows(frame.sparkSession, frame.schema), placement)
+            reports = self._engines(routed, orders)
         _check_complete(reports, orders)
+        observation = routed.observation
         newest_us = _newest_us(reports, observation)
         done = time.perf_counter()
         matches = self._deliver(reports, batch, frame.sparkSession)
@@ -250,13 +251,13 @@ class Pipeline:
             closing=closing,
         )
 
-    def _engines(self, rows: DataFrame, orders: Orders) -> list[EngineReport]:
+    def _engines(self, routed: Routed, orders: Orders) -> list[EngineReport]:
         """The one Spark job of the batch; a lost worker or executor costs a retry."""
 
         def engine(batches: Any) -> Any:
             return run_engine(orders, batches)
 
-        table = lost_workers.retried(lambda: rows.mapInArrow(engine, REPORT_SCHEMA).toArrow())
+        table = lost_workers.retried(lambda: self._intake.run(routed, engine))
         reports: list[EngineReport] = sorted(
             (pickle.loads(each.as_py()) for each in table.column("report")), key=lambda r: r.engine
         )
@@ -415,6 +416,7 @@ def _progress(
                 busy_ms=report.busy_ms,
                 groups=report.groups,
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
+                stages_ms=report.stages_ms,
             )
             for report in reports
         ),

@@ -15,6 +15,7 @@ class EngineProgress:
     busy_ms: float  # time in the task, from its first row to its last answer
     groups: int  # key groups it holds
     state_bytes: int  # what it wrote
+    stages_ms: Mapping[str, float] = field(default_factory=dict)  # where the time in the task went
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,7 @@ class FormatSink:
             delivery.frame().write.format(self.format).mode("append").options(**self.options).save()
 
 
-def make_sink(target: str | BatchFunction, options: dict[str, Any]) -> Sink:
+def make_sink(target: Any, options: dict[str, Any]) -> Sink:
     """The sink that `.write(...)` asks for."""
     if not isinstance(target, str):
         if not callable(target):

@@ -4,15 +4,15 @@ Every batch adds recent runs. Two kinds of merges keep their number down:
 
 - *Recent into recent.* The newest batches' runs are merged into one as soon as there are `BATCHES` of about the same
   weight, and so on with the merged ones: a slot is rewritten once for every factor of `GROWTH` or so.
-- *Recent into base.* A range of groups is due when recent runs hold a `SHARE`th of its keys, and either `BATCHES`
+- *Recent into base.* A range of groups is due when recent runs hold 1 / `SHARE` of its keys, and either `BATCHES`
   batches came since it was last merged or they hold `OUTWEIGHED` times its keys. Each plan takes the ranges with the
-  lowest floors, for `PACE` times what the newest batch wrote, but at least one: the work is spread over batches
-  instead of stopping one of them for long.
+  lowest floors: at least one, and as many as are `PACE` times what was written since the last plan (by `MOST_AT_ONCE`
+  batches at most). So the work is spread over batches instead of stopping one of them for long.
 
-Bounds, for batches of any size: recent runs of at most `MOST_BATCHES` different sequences apply; base runs hold
-`SMALL_KEYS` to twice `TARGET_KEYS` keys, unless all there is or a single group is less or more. For batches of like
-size and `n` keys, a touched slot is written once by its batch, about log(n / `SHARE` / batch) / log(`GROWTH`) times by
-recent merges and about `SHARE` + 1 times by base merges.
+Bounds, for batches of any size: recent runs of at most `MOST_BATCHES` different sequences apply; base runs hold three
+quarters to one and a half times `TARGET_KEYS`, give or take a group, unless there are fewer keys than that. For batches
+of like size and `n` keys, a touched slot is written once by its batch, about log(n / `SHARE` / batch) / log(`GROWTH`)
+times by recent merges and at most `SHARE` + 1 times by base merges.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from trimtab.state.runs import NO_FLOOR, floors_of, merge
 
 BATCHES = 8
 GROWTH = 6  # below 8, so that batches which differ a little in weight still count as alike
-SHARE = 4
+SHARE = 2  # 4 writes a quarter more and saves a third of the room that recent runs take
 OUTWEIGHED = 2
 PACE = 4
+MOST_AT_ONCE = 4
 MOST_BATCHES = 24
 TARGET_KEYS = 160_000
 SMALL_KEYS = 128_000
@@ -117,13 +118,15 @@ def carry_out(
 def cut_into_ranges(
     bundle: Bundle, first_group: int, behind_group: int, target_keys: int
 ) -> list[tuple[int, int, Bundle]]:
-    """The bundle in pieces of about so many keys, each with the range of groups that it speaks for.
+    """A bundle of these groups in pieces of about so many keys, each with the range of groups that it speaks for.
 
     The ranges cover all groups from `first_group` up to `behind_group`, also those without keys. A piece is much larger
     than the target only if a single group is.
     """
     positions = np.array([group_start(bundle.slots, group) for group in range(first_group, behind_group + 1)])
     bounds = cuts(bundle.key_starts[positions], target_keys)
+    if len(bounds) == 2:
+        return [(first_group, behind_group, bundle)]
     return [
         (first_group + begin, first_group + behind, bundle.take(np.arange(positions[begin], positions[behind])))
         for begin, behind in itertools.pairwise(bounds)
@@ -172,7 +175,9 @@ def _into_base(query: str, recent: Sequence[Run], base: Sequence[Run], key_group
     ranges = _ranges(recent, base, key_groups)
     due = [number for number, each in enumerate(ranges) if each.is_due(batches=newest - max(each.floor, oldest - 1))]
     due.sort(key=lambda number: (ranges[number].floor, number))
-    budget = PACE * sum(run.slots for run in recent if run.sequence == newest)
+    # Merges may take longer than a batch: then a plan makes up for the batches that came meanwhile.
+    batches = min(newest - max((run.sequence for run in base), default=NO_FLOOR), MOST_AT_ONCE)
+    budget = PACE * batches * sum(run.slots for run in recent if run.sequence == newest)
     taken: set[int] = set()
     merges: list[Merge] = []
     spent = 0.0

@@ -57,6 +57,8 @@ def rows_of(pieces: Sequence[Piece], order: Int64Array | None) -> pa.Table:
     assert pieces, "there is no schema without a table"
     pieces = [piece for piece in pieces if len(piece[1])] or pieces[:1]
     schema = pieces[0][0].schema
+    if len(pieces) == 1 and order is None and isinstance(pieces[0][1], range):
+        return _taken(pieces[0][0].table, pieces[0][1])
     if len(pieces) > 1 and not all(source.schema.equals(schema) for source, _ in pieces):
         return _with_other_columns(pieces, order)
     places = list(itertools.pairwise(itertools.accumulate((len(rows) for _, rows in pieces), initial=0)))
@@ -146,7 +148,8 @@ def _bitmap(plan: _Plan, columns: Sequence[_Fixed], bitmaps: Sequence[Bytes | No
     chosen = np.ones(plan.total, np.bool_)
     for bitmap, column, (_, rows), place in zip(bitmaps, columns, plan.pieces, plan.places, strict=True):
         if bitmap is not None:
-            bits = np.asarray(rows) + column.offset
+            numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+            bits = numbers + column.offset
             chosen[place] = (bitmap[bits >> 3] >> (bits & 7).astype(np.uint8)) & 1
     return pa.py_buffer(np.packbits(chosen if plan.order is None else chosen[plan.order], bitorder="little"))
 

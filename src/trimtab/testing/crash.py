@@ -1,0 +1,392 @@
+"""The crash law on real Spark: kill any process at any moment, start again, and the answer is the same.
+
+    python -m trimtab.testing.crash --kills 50 --seed 1
+
+A job (`crash_job`) runs undisturbed first, which gives the answer, checked by `trimtab.evaluate`. Then it runs again
+and again while its processes are killed with SIGKILL: the driver, whole or only its Python or its JVM; Python workers
+and the daemon that forks them; on a standalone cluster also executors, and a worker with all that runs on it. After
+every kill the checkpoint is verified, and after every job the answer is compared: nothing lost, nothing twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import datetime
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pq
+
+from trimtab.evaluate import evaluate
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.inspect import verify
+from trimtab.testing.cluster import Cluster
+from trimtab.testing.crash_job import DELAY_S, EVENT_TIME, LATE, QUERIES, rows_folder
+from trimtab.testing.processes import MARK, Process, await_end, end_all, marked, new_mark
+
+PATIENCE_S = 240.0
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+RETRIED = "a worker was lost"
+LOCAL_KINDS = ("driver", "driver's python", "driver's jvm", "python worker", "python worker", "python daemon")
+CLUSTER_KINDS = ("executor", "executor", "machine", "driver", "driver's python", "driver's jvm", "python worker")
+DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
+Answer = Mapping[str, collections.Counter[tuple[Any, ...]]]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done, and what went wrong."""
+
+    kills: collections.Counter[str] = field(default_factory=collections.Counter)
+    missed: int = 0  # the process to be killed was not there
+    jobs: int = 0
+    starts: int = 0
+    retries: int = 0  # batches that ran again inside a job, because a worker was lost
+    orphans: int = 0  # processes of killed drivers that had to be ended
+    verified: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """One line."""
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
+        wrong = f"{len(self.problems)} DIFFERENCES" if self.problems else "every answer the same"
+        return (
+            f"{self.kills.total()} kills ({kinds}), {self.jobs} jobs, {self.starts} starts, {self.retries} batches "
+            f"retried, {self.verified} checkpoints verified, {self.orphans} orphans ended: {wrong}"
+        )
+
+
+# The input and the answer ------------------------------------------------------------------------
+
+
+def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
+    """Files of events, each a second or so of the stream; most rows a little late, some too late."""
+    dice = random.Random(seed)
+    folder.mkdir(parents=True)
+    keys = max(10, files * rows // 60)
+    for number in range(files):
+        now_ms = number * 1500
+        events = [_event(dice, keys, now_ms) for _ in range(rows)]
+        table = pa.table(
+            {
+                "k": pa.array([key for key, _, _ in events], pa.int64()),
+                "ts": pa.array([at for _, at, _ in events], pa.timestamp("us", tz="UTC")),
+                "x": pa.array([x for _, _, x in events], pa.int64()),
+            }
+        )
+        path = folder / f"{number:05d}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_000_000_000 + number,) * 2)  # the order in which Spark takes them
+
+
+def _event(dice: random.Random, keys: int, now_ms: int) -> tuple[int, datetime.datetime, int]:
+    too_late = dice.random() < 0.01
+    age_ms = dice.randint(DELAY_S * 1000, DELAY_S * 3000) if too_late else dice.randint(0, DELAY_S * 400)
+    at = START + datetime.timedelta(
+        milliseconds=now_ms + dice.randint(0, 1500) - age_ms, microseconds=dice.randrange(4)
+    )
+    return dice.randrange(keys), at, dice.randrange(100)
+
+
+def expected(folder: Path) -> Answer:
+    """The answer by `trimtab.evaluate`, over the rows that are not too late when each file is a batch."""
+    newest: datetime.datetime | None = None
+    kept = []
+    for path in sorted(folder.glob("*.parquet")):
+        table = pq.read_table(path)
+        times = table.column("ts").to_pylist()
+        if newest is not None:
+            watermark = newest - datetime.timedelta(seconds=DELAY_S)
+            table = table.filter(pa.array([at >= watermark for at in times]))
+        kept.append(table)
+        newest = max([*times, *([newest] if newest is not None else [])])
+    whole = {"ticks": pa.concat_tables(kept)}
+    delay = datetime.timedelta(seconds=DELAY_S)
+    return {name: _counted(evaluate(sql, whole, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
+
+
+def answer(output: Path) -> Answer:
+    """What a job wrote: each query's parquet files, and the rows that its function sink got."""
+    found: dict[str, collections.Counter[tuple[Any, ...]]] = {}
+    for name in (*QUERIES, LATE):
+        # As any reader would take the folder: what a crash left half done must not be in the way.
+        found[name] = _counted(pa_dataset.dataset(output / name, format="parquet").to_table())
+    for name in QUERIES:
+        batches = sorted(rows_folder(output, name).glob("*.json"))
+        found[f"{name} by batch"] = collections.Counter(
+            tuple(row) for file in batches for row in json.loads(file.read_text())
+        )
+    return found
+
+
+def _counted(table: pa.Table) -> collections.Counter[tuple[Any, ...]]:
+    return collections.Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+def differences(right: Answer, found: Answer) -> list[str]:
+    """What is missing and what is too much, by query."""
+    told = []
+    for name, rows in right.items():
+        missing, extra = rows - found[name], found[name] - rows
+        if missing or extra:
+            shown = [f"-{row}" for row in list(missing)[:2]] + [f"+{row}" for row in list(extra)[:2]]
+            told.append(f"{name}: {missing.total()} missing, {extra.total()} too many: {' '.join(shown)}")
+    return told
+
+
+# A job that is killed ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One start of the job: the process, its mark, and its log."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    log: Path
+    deliberate: bool = False  # whether its end was our doing
+
+    def of_kind(self, kind: str, cluster: Cluster | None) -> list[Process]:
+        """The processes that a kill of this kind can choose from."""
+        own = marked(self.mark)
+        if kind == "driver's python":
+            return [each for each in own if each.pid == self.process.pid]
+        if kind == "driver's jvm":
+            return [each for each in own if "deploy.SparkSubmit" in each.command]
+        if kind == "executor":
+            return [] if cluster is None else cluster.executors()
+        forked = [
+            each for each in [*own, *(cluster.processes() if cluster else [])] if "pyspark.daemon" in each.command
+        ]
+        pids = {each.pid for each in forked}
+        return [each for each in forked if (each.parent in pids) == (kind == "python worker")]
+
+
+@dataclass(slots=True)
+class CrashLaw:
+    """Kills jobs in a folder; `kills` of them are tallied."""
+
+    folder: Path
+    dice: random.Random
+    right: Answer
+    tell: Callable[[str], None]
+    tally: Tally = field(default_factory=Tally)
+
+    def run_job(self, kinds: Sequence[str], kills: int, cluster: Cluster | None = None) -> None:
+        """One job from its start to its end, killed at most so many times on the way."""
+        self.tally.jobs += 1
+        home = self.folder / f"job-{self.tally.jobs}"
+        home.mkdir()
+        until = self.tally.kills.total() + kills
+        attempt = start_job(home, self.folder / "input", cluster, 3)
+        marks = [attempt.mark]
+        try:
+            while True:
+                self.tally.starts += 1
+                while self.tally.kills.total() < until and not attempt.deliberate:
+                    if not self._await_moment(attempt, home):
+                        break
+                    self._kill(attempt, self.dice.choice(kinds), cluster, home)
+                code = attempt.process.wait(PATIENCE_S)
+                self.tally.retries += attempt.log.read_text(errors="replace").count(RETRIED)
+                if code == 0:
+                    break
+                if not attempt.deliberate:
+                    end = "\n".join(attempt.log.read_text(errors="replace").splitlines()[-60:])
+                    self._wrong(f"{home.name}: a start ended with {code}, though its driver was not killed:\n{end}")
+                    return
+                attempt = start_job(home, self.folder / "input", cluster, self.dice.choice((None, None, 2, 3)))
+                marks.append(attempt.mark)
+        except subprocess.TimeoutExpired:
+            self._wrong(f"{home.name}: a start did not end within {PATIENCE_S:.0f} s: see {attempt.log}")
+            return
+        finally:
+            for mark in marks:
+                if not await_end(mark, 3.0):
+                    self.tally.orphans += len(end_all(mark))
+        self._verify(home)
+        for difference in differences(self.right, answer(home / "output")):
+            self._wrong(f"{home.name}: {difference}")
+
+    def _await_moment(self, attempt: Attempt, home: Path) -> bool:
+        """Wait for a random moment, most often in the middle of a batch; False if the job ended before."""
+        if self.dice.random() < 0.1:  # while it starts
+            return self._still_runs(attempt, self.dice.uniform(0.0, 5.0))
+        behind = newest_batch(home) + self.dice.choice((0, 1, 1, 2, 3))
+        while newest_batch(home) < behind:
+            if not self._still_runs(attempt, 0.01):
+                return False
+        return self._still_runs(attempt, self.dice.uniform(0.0, 0.7))
+
+    @staticmethod
+    def _still_runs(attempt: Attempt, wait_s: float) -> bool:
+        try:
+            attempt.process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def _kill(self, attempt: Attempt, kind: str, cluster: Cluster | None, home: Path) -> None:
+        batch = newest_batch(home)
+        if kind == "machine":
+            assert cluster is not None
+            number = self.dice.randrange(cluster.workers)
+            cluster.kill_worker(number)
+        elif kind == "driver":
+            attempt.deliberate = True
+            for process in [each for each in marked(attempt.mark) if "pyspark.daemon" not in each.command]:
+                process.kill()
+        else:
+            there = attempt.of_kind(kind, cluster)
+            if not there or not self.dice.choice(there).kill():
+                self.tally.missed += 1
+                return
+            attempt.deliberate = kind in DRIVER_KINDS
+        self.tally.kills[kind] += 1
+        self._verify(home)
+        self.tell(f"kill {self.tally.kills.total()}: {kind}, {home.name} behind batch {batch}")
+        if kind == "machine":
+            assert cluster is not None
+            time.sleep(self.dice.uniform(0.0, 2.0))
+            cluster.restart_worker(number)
+
+    def _verify(self, home: Path) -> None:
+        """Every version that is kept has to be whole at any moment."""
+        if not (home / "checkpoint" / "job.json").exists():
+            return
+        self.tally.verified += 1
+        for problem in verify(Checkpoint.existing(str(home / "checkpoint"))).problems:
+            self._wrong(f"{home.name}: {problem}")
+
+    def _wrong(self, problem: str) -> None:
+        self.tally.problems.append(problem)
+        self.tell(problem)
+
+
+def newest_batch(home: Path) -> int:
+    """The newest committed batch of a job; -1 before the first."""
+    folder = home / "checkpoint" / "streams" / "ticks" / "manifests"
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".json") and name[0].isdigit()]
+    except FileNotFoundError:
+        return -1
+    return max((int(name.removesuffix(".json")) for name in names), default=-1)
+
+
+def start_job(
+    home: Path, folder: Path, cluster: Cluster | None, engines: int | None, *, still: bool = False
+) -> Attempt:
+    """Start the job in a session of its own."""
+    mark = new_mark()
+    command = [sys.executable, "-m", "trimtab.testing.crash_job", str(home / "checkpoint"), str(folder)]
+    command.append(str(home / "output"))
+    if cluster is not None:
+        settings = {**cluster.settings, "spark.cores.max": str(cluster.workers * cluster.cores)}
+        command += ["--master", cluster.url, *(f"--conf={name}={value}" for name, value in settings.items())]
+    command += ["--engines", str(engines)] if engines is not None else []
+    command += ["--still"] if still else []
+    log = home / f"log-{len(list(home.glob('log-*'))):03d}.txt"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, MARK: mark, "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Attempt(process, mark, log)
+
+
+def undisturbed(folder: Path) -> Answer:
+    """The answer of a run that nobody disturbs, which has to be what `trimtab.evaluate` says."""
+    home = folder / "undisturbed"
+    home.mkdir()
+    attempt = start_job(home, folder / "input", None, 3, still=True)
+    try:
+        if attempt.process.wait(PATIENCE_S) != 0:
+            raise RuntimeError(f"the undisturbed run failed:\n{attempt.log.read_text(errors='replace')}")
+    finally:
+        end_all(attempt.mark)
+    found = answer(home / "output")
+    if told := differences(expected(folder / "input"), found):
+        raise RuntimeError("\n".join(["the undisturbed run differs from trimtab.evaluate:", *told]))
+    return found
+
+
+def crash(
+    folder: Path,
+    *,
+    kills: int,
+    seed: int,
+    modes: Sequence[str] = ("local", "cluster"),
+    files: int = 40,
+    rows: int = 300,
+    kinds: Sequence[str] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Tally:
+    """Kill jobs until there were so many kills, evenly over the modes; the folder has everything that was written."""
+    make_input(folder / "input", seed, files, rows)
+    law = CrashLaw(folder, random.Random(seed), undisturbed(folder), tell)
+    tell(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
+    for number, mode in enumerate(modes, 1):
+        target = kills * number // len(modes)
+        with ExitStack() as stack:
+            cluster = stack.enter_context(Cluster(folder=folder / "cluster")) if mode == "cluster" else None
+            chosen = kinds or (CLUSTER_KINDS if mode == "cluster" else LOCAL_KINDS)
+            while law.tally.kills.total() < target and not law.tally.problems:
+                law.run_job(chosen, target - law.tally.kills.total(), cluster)
+                tell(str(law.tally))
+    return law.tally
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the law; exit code 1 if an answer changed, and then the folder is kept."""
+    parser = argparse.ArgumentParser(prog="python -m trimtab.testing.crash", description=main.__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
+    parser.add_argument("--files", type=int, default=40, help="of the input, each of them a batch")
+    parser.add_argument("--rows", type=int, default=300, help="of each file")
+    parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
+    options = parser.parse_args(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="trimtab-crash-"))
+    began_s = time.monotonic()
+
+    def tell(line: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - began_s:7.1f} s  {line}\n")
+        sys.stdout.flush()
+
+    tally = crash(
+        folder,
+        kills=options.kills,
+        seed=options.seed,
+        modes=options.modes.split(","),
+        files=options.files,
+        rows=options.rows,
+        tell=tell,
+    )
+    tell(f"crash law, seed {options.seed}: {tally}")
+    if tally.problems or options.keep:
+        tell(f"everything is in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return 1 if tally.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
