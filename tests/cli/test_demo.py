@@ -1,4 +1,4 @@
-"""`trimtab demo`: synthetic trades, a query over them, and a picture."""
+"""`trimtab demo --without-spark`: synthetic trades, a query over them, and a picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.testing.ticks import market_ticks
 
 
 def test_the_demo_prints_matches_and_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--rows", "6000", "--out", str(tmp_path / "new")]) == 0
+    assert main(["demo", "--without-spark", "--rows", "6000", "--out", str(tmp_path / "new")]) == 0
     printed = capsys.readouterr().out
     assert "MATCH_RECOGNIZE" in printed
     assert "rows a second" in printed
@@ -25,9 +25,9 @@ def test_the_demo_prints_matches_and_draws_them(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_demo_too_small_to_find_anything_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--rows", "10", "--out", str(tmp_path)]) == 0
+    assert main(["demo", "--without-spark", "--rows", "10", "--out", str(tmp_path)]) == 0
     assert "nothing to draw" in capsys.readouterr().out
-    assert main(["demo", "--rows", "0", "--out", str(tmp_path)]) == 1
+    assert main(["demo", "--without-spark", "--rows", "0", "--out", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith("error[input.rows]: ")
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from trimtab.cli import demo_in_process, demo_on_spark
 from trimtab.errors import InputError
+
+INTERRUPTED = 130  # what shells give for an interrupt
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -44,5 +47,9 @@ def run(options: argparse.Namespace) -> int:
     if options.without_spark:
         demo_in_process.show(rows, options.out)
         return 0
-    is_same = demo_on_spark.show(rows, options.out, plain=options.plain)
+    try:
+        is_same = demo_on_spark.show(rows, options.out, plain=options.plain)
+    except KeyboardInterrupt:
+        print("stopped; the next demonstration starts afresh", file=sys.stderr)
+        return INTERRUPTED
     return 0 if is_same else 1

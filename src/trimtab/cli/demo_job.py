@@ -20,11 +20,14 @@ FIRST_ENGINES = 2
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Half of all key groups go to engines drawn by lot."""
+    """Half of an engine's key groups, drawn by lot, go to another engine."""
+
+    engine: int
+    to: int
 
     def __str__(self) -> str:
         """As the view tells it."""
-        return "half of all key groups move to engines drawn by lot"
+        return f"half of engine {self.engine}'s key groups move to engine {self.to}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Restart:
 
 
 Change = Move | Resize | Restart
-CHANGES: tuple[Change, ...] = (Move(), Resize(4), Move(), Restart(), Resize(3))
+CHANGES: tuple[Change, ...] = (Move(0, 1), Resize(4), Move(3, 1), Restart(), Resize(3))
 """In this order, spread evenly over the batches."""
 
 
@@ -56,7 +59,7 @@ def schedule(files: int) -> list[tuple[int, Change]]:
     """Behind which batch each change is made.
 
     >>> [batch for batch, _ in schedule(20)]
-    [2, 5, 9, 12, 15]
+    [2, 6, 9, 12, 16]
     """
     step = files / (len(CHANGES) + 1)
     return [(round(step * (number + 1)) - 1, change) for number, change in enumerate(CHANGES)]
@@ -128,7 +131,6 @@ def _make(run: Any, change: Move | Resize, dice: np.random.Generator) -> None:
     match change:
         case Resize(engines):
             run.resize(engines)
-        case Move():
-            engines = run.placement["ticks"].engines
-            groups = dice.choice(KEY_GROUPS, KEY_GROUPS // 2, replace=False)
-            run.move({int(group): int(dice.integers(engines)) for group in groups})
+        case Move(engine, to):
+            groups = np.flatnonzero(run.placement["ticks"].groups_of(engine))
+            run.move({int(group): to for group in dice.choice(groups, len(groups) // 2, replace=False)})

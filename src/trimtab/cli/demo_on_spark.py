@@ -1,10 +1,12 @@
-"""The demonstration on a local Spark: make a stream, run it, disturb it, and hold its answer against that of one pass."""
+"""The demonstration on a local Spark: make a stream, disturb it under way, and compare its answer with one pass."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,8 @@ def show(rows: int, out: Path, *, plain: bool = False, files: int = FILES, warm:
     with _session(view) as spark:
         story = _run(spark, folders, view, files, warm=warm)
     is_same = _compare(ticks, folders, story)
-    _draw(ticks, folders, story, out)
-    _what_next(folders)
+    _draw(ticks, folders, story, out, is_same=is_same)
+    _what_next(folders, story)
     return is_same
 
 
@@ -61,7 +63,7 @@ def _check_spark() -> None:
 
 @contextmanager
 def _session(view: DemoView) -> Iterator[Any]:
-    """A session on this machine; what Java logs is kept out of the drawing, and shown if something fails."""
+    """A session on this machine; what Java logs is kept out of the drawing, and named if something fails."""
     from trimtab.runtime.session import start_session
 
     print(f"Starting Spark on {MASTER}.", flush=True)
@@ -70,10 +72,15 @@ def _session(view: DemoView) -> Iterator[Any]:
         spark = start_session("trimtab demo", MASTER, conf)
     try:
         yield spark
-    finally:
-        spark.stop()
+    except Exception:
+        if log is not None:
+            print(f"Spark's own log is {log}", file=sys.stderr)
+        raise
+    else:
         if log is not None:
             log.unlink(missing_ok=True)
+    finally:
+        spark.stop()
 
 
 def _run(spark: Any, folders: DemoFolders, view: DemoView, files: int, *, warm: bool) -> Story:
@@ -87,7 +94,7 @@ def _run(spark: Any, folders: DemoFolders, view: DemoView, files: int, *, warm: 
         story = run_job(start, schedule(files), view)
     spent_s = time.perf_counter() - began
     engines = [len(batch.engines) for batch in story.batches]
-    changed = [before for before, after in zip(engines, engines[1:], strict=False) if before != after]
+    changed = [before for before, after in pairwise(engines) if before != after]
     kinds = [type(change) for _, change in story.changes]
     print(
         f"\n{len(story.batches)} batches in {spent_s:.0f} s. Under way {kinds.count(Move)} moves and "
@@ -122,24 +129,26 @@ def _in_order(table: pa.Table) -> pa.Table:
     return table.take(order).combine_chunks()
 
 
-def _draw(ticks: pa.Table, folders: DemoFolders, story: Story, out: Path) -> None:
+def _draw(ticks: pa.Table, folders: DemoFolders, story: Story, out: Path, *, is_same: bool) -> None:
     try:
         from trimtab.cli.demo_picture import draw_story
     except ModuleNotFoundError:
         print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
         return
     try:
-        draw_story(story, ticks, pq.read_table(folders.found("v_shapes")), out / PICTURE)
+        draw_story(story, ticks, pq.read_table(folders.found("v_shapes")), out / PICTURE, is_same=is_same)
     except OSError as error:
         raise InputError("input.file", f"{out / PICTURE} can't be written: {error.strerror}") from error
     print(f"\nThe engines' load and the deepest falls are drawn in {out / PICTURE}")
 
 
-def _what_next(folders: DemoFolders) -> None:
+def _what_next(folders: DemoFolders, story: Story) -> None:
+    last = story.batches[-1].batch - 1  # the end of the input took the last one's state
     print(
         f"What the queries found is parquet: {folders.found('v_shapes')}, {folders.found('candles')}\n"
         "To look into the job's state:\n"
         f"  trimtab state ls {folders.checkpoint}\n"
+        f"  trimtab state show {folders.checkpoint} --batch {last} --query v_shapes symbol=KEEL\n"
         f"  trimtab state verify {folders.checkpoint}\n"
         "To write a job of your own: docs/jobs.md in Python, docs/running.md as a file."
     )

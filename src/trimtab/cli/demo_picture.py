@@ -8,6 +8,7 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from trimtab.cli.demo_job import Change, Move, Resize, Restart, Story
 from trimtab.cli.picture import CLOSE_UPS, draw_close_ups, plain_axes, save
@@ -16,7 +17,7 @@ ENGINES = ("#33415c", "#f4a259", "#5b8e7d", "#bc4b51", "#8cb9c4", "#d9bf77")
 EDGE = "#222222"
 
 
-def draw_story(story: Story, ticks: pa.Table, found: pa.Table, path: Path) -> None:
+def draw_story(story: Story, ticks: pa.Table, found: pa.Table, path: Path, *, is_same: bool) -> None:
     """Draw how the engines shared the stream, and the deepest matches below: 1600 by 900 pixels."""
     deepest = found.sort_by([("fall_percent", "descending")]).slice(0, CLOSE_UPS).to_pylist()
     figure = Figure(figsize=(16, 9), dpi=100, facecolor="white")
@@ -32,14 +33,15 @@ def draw_story(story: Story, ticks: pa.Table, found: pa.Table, path: Path) -> No
         top=0.83,
         bottom=0.06,
     )
-    title = "A stream whose keys move, and whose answer doesn't"
+    title = "Keys move, the answer doesn't" if is_same else "Keys move, and the answer is another one"
+    compared = "the same as" if is_same else "NOT those found"
     figure.text(0.06, 0.945, title, fontsize=24, weight="bold", color=EDGE)
     events = sum(batch.events for batch in story.batches)
     figure.text(
         0.06,
         0.905,
         f"{events:,} trades; {found.num_rows:,} falls of at least 4 % that recovered within 10 minutes, "
-        "the same as in one pass over all of them. Below, the deepest.",
+        f"{compared} in one pass over all of them. Below, the deepest.",
         fontsize=14,
         color="#555555",
     )
@@ -71,13 +73,14 @@ def _draw_load(axes: Axes, story: Story) -> None:
     axes.set_xlim(-0.6, max((batch.batch for batch in batches), default=0) + 0.6)
     axes.set_xlabel("batch", fontsize=13)
     axes.set_ylabel("trades, by engine", fontsize=13)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def _word(change: Change) -> str:
     match change:
-        case Move():
-            return "half of the keys move"
+        case Move(engine, to):
+            return f"half of engine {engine} moves to {to}"
         case Resize(engines):
             return f"{engines} engines"
         case Restart():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -60,13 +61,12 @@ def write_stream(folder: Path, rows: int, files: int, *, seed: int = 7) -> pa.Ta
     """
     ticks = market_ticks(rows, SYMBOLS, seed=seed)
     # Rows are in order of time, so those of the same millisecond stand together and get different microseconds.
-    apart = pa.array((np.arange(rows) % 1000).astype("timedelta64[us]"))
-    times = ticks["ts"].to_numpy() + apart.to_numpy(zero_copy_only=False)
+    times = ticks["ts"].to_numpy() + (np.arange(rows) % 1000).astype("timedelta64[us]")
     ticks = ticks.set_column(ticks.schema.get_field_index("ts"), "ts", pa.array(times))
     late_us = np.random.default_rng(seed).integers(0, DELAY_S * 1_000_000, rows)
     ticks = ticks.take(pa.array(np.argsort(times + late_us.astype("timedelta64[us]"), kind="stable")))
     edges = np.linspace(0, rows, files + 1).astype(int)
-    for number, (start, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for number, (start, end) in enumerate(pairwise(edges)):
         path = folder / f"ticks-{number:03d}.parquet"
         pq.write_table(ticks.slice(start, end - start), path)
         os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest first

@@ -81,7 +81,7 @@ def draw_close_ups(figure: Figure, places: list[SubplotSpec], ticks: pa.Table, m
             loc="left",
             color="#222222",
         )
-        _clock(axes, minutes=1 if lasted_s < 420 else 2)
+        _clock(axes, minutes=1 if lasted_s < 300 else 2)
         axes.margins(x=0, y=0.15)
         if place is places[0]:
             axes.set_ylabel("price", fontsize=13)

@@ -7,7 +7,9 @@ operands of types that don't go together. And it folds constants.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TypeVar
 
@@ -57,7 +59,29 @@ def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
     known = infer(expression, column)
     if known is not None:
         return known
-    return _asked(sql, expression, lambda: duck.type_of_translated(duck.translate_tree(expression, schema), schema))
+    try:
+        return _asked(sql, expression, lambda: duck.type_of_translated(duck.translate_tree(expression, schema), schema))
+    except QueryError:
+        another = _ANOTHER.get()
+        found = None if another is None else another(expression.sql(dialect="spark"), schema)
+        if found is None:
+            raise
+        return found
+
+
+Oracle = Callable[[str, pa.Schema], pa.DataType | None]
+"""Gives the type of a Spark SQL expression over a schema, or None if it doesn't know it either."""
+_ANOTHER: ContextVar[Oracle | None] = ContextVar("another oracle", default=None)
+
+
+@contextmanager
+def also_asking(another: Oracle) -> Iterator[None]:
+    """Have another one asked where DuckDB has no answer: a Spark session knows functions that DuckDB lacks."""
+    token = _ANOTHER.set(another)
+    try:
+        yield
+    finally:
+        _ANOTHER.reset(token)
 
 
 _CHANGING = (
@@ -151,6 +175,10 @@ def _complaint(sql: str, expression: exp.Expr, text: str) -> QueryError:
     if found := re.search(r"Function with name \"?(\w+)\"? does not exist", text):
         name = found[1]
         node = next((f for f in expression.find_all(exp.Func) if _is_called(f, name)), expression)
+        if name.lower() in known_functions():
+            message = f"the function {name} works on Spark only, and there in a sub-select"
+            hint = "write FROM (SELECT *, f(x) AS y FROM t) and use y"
+            return mistake(sql, "query.function", message, node, hint)
         hint = did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
         return mistake(sql, "query.function", f"there is no function {name}", node, hint)
     message = re.sub(r"^\w+ Error: ", "", first).rstrip(".")

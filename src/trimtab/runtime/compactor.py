@@ -6,13 +6,16 @@ as of a batch that never comes, so that sweeping leaves them alone until a manif
 
 from __future__ import annotations
 
+import pickle
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pyspark import SparkContext
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
+from trimtab.runtime import lost_workers
 from trimtab.state.bundle import Bundle
 from trimtab.state.compaction import Merge, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
@@ -76,8 +79,8 @@ def run_merge(work: Work) -> Merged:
 class Compactor:
     """Keeps one plan of merges under way at a time."""
 
-    def __init__(self, context: SparkContext, folder: Folder) -> None:
-        self._context, self._folder = context, folder
+    def __init__(self, spark: SparkSession, folder: Folder) -> None:
+        self._spark, self._folder = spark, folder
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="trimtab-compactor")
         self._under_way: Future[list[Merged]] | None = None
 
@@ -112,9 +115,16 @@ class Compactor:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, work: list[Work]) -> list[Merged]:
-        # A local property, so it only names this thread's jobs.
-        self._context.setJobDescription("trimtab: merging state")
-        return self._context.parallelize(work, len(work)).map(run_merge).collect()
+        """One task a merge, in the workers that the engines run in: they have all that it takes loaded."""
+
+        def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                done = [pickle.dumps(run_merge(work[number])) for number in batch.column(0).to_pylist()]
+                yield pa.record_batch({"merged": pa.array(done, pa.binary())})
+
+        numbers = self._spark.range(0, len(work), 1, len(work))
+        found = lost_workers.retried(lambda: numbers.mapInArrow(merge, "merged binary").collect())
+        return [pickle.loads(row.merged) for row in found]
 
 
 def take_up(

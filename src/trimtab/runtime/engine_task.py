@@ -98,8 +98,14 @@ def _unpacked(orders: Orders) -> ReadyPlan:
 
 
 def ready_plan(plan: EnginePlan) -> ReadyPlan:
-    """The plan with every operator built."""
-    return ReadyPlan(plan, {name: _ready(query, plan.max_threads) for name, query in plan.queries.items()})
+    """The plan with every operator built, and its machine code loaded if the plan wants that."""
+    ready = ReadyPlan(plan, {name: _ready(query, plan.max_threads) for name, query in plan.queries.items()})
+    if plan.warm:
+        for reading in plan.intake.readings:
+            operator = ready.queries[reading.query].operator
+            if isinstance(operator, Matcher):
+                operator.warm(_operands(reading, plan.schema.empty_table()).schema)
+    return ready
 
 
 def _ready(query: Query, max_threads: int) -> ReadyQuery:
@@ -112,6 +118,13 @@ def _ready(query: Query, max_threads: int) -> ReadyQuery:
     keyed = dataclasses.replace(query.operator, partition=(SLOT, *query.operator.partition))
     operator = operator_of(dataclasses.replace(query, operator=keyed), max_threads=max_threads)
     return ReadyQuery(query, operator, finish)
+
+
+def _operands(reading: Reading, table: pa.Table) -> pa.Table:
+    """The rows as the query's operator knows them."""
+    names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
+    sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
+    return pa.table([table.column(name) for name in sources], names=names)
 
 
 class Engine:
@@ -229,7 +242,7 @@ class Engine:
         if ready.operator is None:
             if len(rows.slots):
                 with self._timed("advance"):
-                    table = self._operands(reading, rows).append_column(TIME_US, pa.array(rows.times))
+                    table = _operands(reading, rows.table).append_column(TIME_US, pa.array(rows.times))
                     self._put_out(reading.query, ready.finish.run(table))
             return
         watermark = self._watermark_us
@@ -249,7 +262,9 @@ class Engine:
                 return
             state = reader.load(touched)
         with self._timed("advance"):
-            output, after = ready.operator.advance(self._operands(reading, rows), state, Moment(watermark_us=watermark))
+            output, after = ready.operator.advance(
+                _operands(reading, rows.table), state, Moment(watermark_us=watermark)
+            )
         if output.num_rows:
             with self._timed("finish"):
                 self._put_out(reading.query, ready.finish.run(output))
@@ -267,7 +282,7 @@ class Engine:
             own = rows.only(np.isin(rows.slots, chosen))
             state: State = reader.load(chosen)
             moment = Moment(watermark_us=self._watermark_us, closing=True)
-            output, _ = ready.operator.advance(self._operands(reading, own), state, moment)
+            output, _ = ready.operator.advance(_operands(reading, own.table), state, moment)
             outputs.append(ready.finish.run(output))
         if outputs:
             self._put_out(reading.query, pa.concat_tables(outputs))
@@ -295,12 +310,6 @@ class Engine:
             if not wanted.all():
                 rows = rows.only(wanted)
         return rows
-
-    @staticmethod
-    def _operands(reading: Reading, rows: Rows) -> pa.Table:
-        names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
-        sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
-        return pa.table([rows.table.column(name) for name in sources], names=names)
 
     def _put_out(self, name: str, table: pa.Table) -> None:
         if not table.num_rows:
@@ -388,16 +397,3 @@ class _Stopwatch:
     def __exit__(self, *_: object) -> None:
         spent = (time.perf_counter() - self._began) * 1e3
         self._stages_ms[self._stage] = self._stages_ms.get(self._stage, 0.0) + spent
-
-
-def warm(plan: EnginePlan) -> None:
-    """Compile the kernels of a plan's queries, or load them from the disk, before the first row comes."""
-    for ready in ready_plan(plan).queries.values():
-        if isinstance(ready.operator, Matcher):
-            ready.operator.warm(_operator_schema(plan, ready.query))
-
-
-def _operator_schema(plan: EnginePlan, query: Query) -> pa.Schema:
-    reading = next(r for r in plan.intake.readings if plan.queries[r.query] is query)
-    fields = [pa.field(known, plan.schema.field(name).type) for known, name in reading.columns]
-    return pa.schema([*fields, pa.field(ARRIVAL, pa.int64()), pa.field(SLOT, pa.int64())])

@@ -18,10 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from trimtab.engine.columnar import MAX_THREADS
 from trimtab.errors import JobError, QueryError
-from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
-from trimtab.runtime.engine_task import warm
+from trimtab.runtime.engine_task import ready_plan
 from trimtab.runtime.intake import Intake
 from trimtab.runtime.intake_plan import plan_intake
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan
@@ -30,6 +29,7 @@ from trimtab.runtime.placement import check_engines, check_key_groups
 from trimtab.runtime.run import Run, Tally
 from trimtab.runtime.settings import FOR_JOBS, ON_LOCAL_DISK, session_with
 from trimtab.runtime.sinks import BatchFunction, Sink, make_sink
+from trimtab.runtime.spark_functions import compile_for
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import newest
@@ -150,8 +150,8 @@ class Job:
         tables = {each.name: each.schema for each in self._streams.values()}
         if not tables:
             raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
-        source = compile_query(sql, tables).source
-        compiled = compile_query(sql, tables, event_time=self._streams[source].event_time)
+        source = compile_for(self.spark, sql, tables, None).source
+        compiled = compile_for(self.spark, sql, tables, self._streams[source].event_time)
         handle = QueryHandle(name, compiled, reset)
         self._queries[name] = handle
         return handle
@@ -243,9 +243,10 @@ class Job:
             keep_original=keep_original,
             event_time=stream.event_time,
             spills=frozenset(name for name in queries if all(sink.takes_files for sink in sinks[name])),
+            warm=self.warm,
         )
         if self.warm:
-            warm(plan)
+            ready_plan(plan)  # compiled here once, kept on disk, loaded by the workers
         prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
         if engines is None and newest(checkpoint.stream(stream.name).manifests) is None:

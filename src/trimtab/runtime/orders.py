@@ -33,6 +33,7 @@ class EnginePlan:
     keep_original: bool
     event_time: str
     spills: frozenset[str]  # queries whose large outputs may be left in files
+    warm: bool = False  # whether workers load machine code before their first row
 
 
 @dataclass(frozen=True, slots=True)

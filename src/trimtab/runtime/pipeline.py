@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Observation, SparkSession
 
@@ -89,7 +90,9 @@ class Pipeline:
         self.manifest = manifests.newest(self._folders.manifests, job=checkpoint.job, stream=spec.name)
         self._repeated = self._begun_before()
         self._settle_queries()
-        self._compactor = Compactor(spark.sparkContext, self._folders.segments)
+        self._kept = self._kept_placement()
+        self._latest = self._kept or self.placement  # of the batch under way, or the last one
+        self._compactor = Compactor(spark, self._folders.segments)
 
     # Starting ----------------------------------------------------------------------------------
 
@@ -135,27 +138,33 @@ class Pipeline:
     def expected(self) -> Placement:
         """The placement that the next batch will have, as things stand."""
         with self._changes_lock:
-            placement = self.placement
+            placement = self._latest
             for each in self._changes:
                 placement = each(placement)
             return placement
 
-    def _placement_for(self, batch: int) -> Placement:
-        """The placement of a batch; a change is on disk before its batch begins, where a repeated one finds it."""
-        name = f"{batch:012d}.json"
-        if batch == self._repeated and self._placements.exists(name):
+    def _kept_placement(self) -> Placement | None:
+        """Of the batch that comes again: the placement of its first try."""
+        if self._repeated is None:
+            return None
+        name = f"{self._repeated:012d}.json"
+        if self._placements.exists(name):
             kept = json.loads(self._placements.read(name))
             return Placement(kept["engines"], tuple(kept["owner"]))
-        if batch == self._repeated and self.manifest is not None:
-            return self.placement  # as at its first try; changes wait for the next one
+        return None if self.manifest is None else self.placement
+
+    def _placement_for(self, batch: int) -> Placement:
+        """The placement of a batch; a change is on disk before its batch begins, where a repeated one finds it."""
+        if batch == self._repeated and self._kept is not None:
+            return self._kept  # changes wait for the next one
         with self._changes_lock:
-            changes, self._changes = self._changes, []
-        placement = self.placement
-        for each in changes:
-            placement = each(placement)
+            for each in self._changes:
+                self._latest = each(self._latest)
+            self._changes = []
+            placement = self._latest
         if placement != self.placement or self.manifest is None:
             kept = {"engines": placement.engines, "owner": list(placement.owner)}
-            self._placements.write(name, json.dumps(kept).encode())
+            self._placements.write(f"{batch:012d}.json", json.dumps(kept).encode())
         return placement
 
     # A batch -----------------------------------------------------------------------------------
@@ -205,16 +214,18 @@ class Pipeline:
         orders = self._orders(batch, placement, closing)
         routed = self._intake.apply(frame, placement)
         planned = time.perf_counter()
-        reports = self._engines(routed, orders)
+        reports, observation = self._engines(frame, placement, routed, orders)
         if not reports:
             # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
-            routed = self._intake.apply(_no_rows(frame.sparkSession, frame.schema), placement)
-            reports = self._engines(routed, orders)
+            frame = _no_rows(frame.sparkSession, frame.schema)
+            routed = self._intake.apply(frame, placement)
+            reports, observation = self._engines(frame, placement, routed, orders)
         _check_complete(reports, orders)
-        observation = routed.observation
         newest_us = _newest_us(reports, observation)
         done = time.perf_counter()
-        matches = self._deliver(reports, batch, frame.sparkSession)
+        # The end of the input is no batch of Spark's, which therefore can't tell whether it was tried before.
+        may_repeat = closing or batch == self._repeated
+        matches = self._deliver(reports, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
         manifest = self._next_manifest(batch, placement, reports, newest_us, matches, merged, closing)
@@ -251,22 +262,32 @@ class Pipeline:
             closing=closing,
         )
 
-    def _engines(self, routed: Routed, orders: Orders) -> list[EngineReport]:
+    def _engines(
+        self, frame: DataFrame, placement: Placement, routed: Routed, orders: Orders
+    ) -> tuple[list[EngineReport], Observation | None]:
         """The one Spark job of the batch; a lost worker or executor costs a retry."""
+        tries = [routed]
 
         def engine(batches: Any) -> Any:
             return run_engine(orders, batches)
 
-        table = lost_workers.retried(lambda: self._intake.run(routed, engine))
+        def work() -> tuple[pa.Table, Observation | None]:
+            # An observation speaks of the first job that it sees, which may have failed half way: a retry has its own.
+            mine = tries.pop() if tries else self._intake.apply(frame, placement)
+            return self._intake.run(mine, engine), mine.observation
+
+        table, observation = lost_workers.retried(work)
         reports: list[EngineReport] = sorted(
             (pickle.loads(each.as_py()) for each in table.column("report")), key=lambda r: r.engine
         )
         for report in reports:
             if report.error is not None:
                 raise report.error
-        return reports
+        return reports, observation
 
-    def _deliver(self, reports: Sequence[EngineReport], batch: int, spark: SparkSession) -> dict[str, int]:
+    def _deliver(
+        self, reports: Sequence[EngineReport], batch: int, spark: SparkSession, *, may_repeat: bool
+    ) -> dict[str, int]:
         """Hand every output to its sinks; how many rows each query gave."""
         counts: dict[str, int] = {}
         for name in (*self.spec.plan.queries, LATE, QUARANTINE):
@@ -274,13 +295,13 @@ class Pipeline:
             if name in self.spec.plan.queries:
                 counts[name] = sum(output.rows for output in outputs)
             sinks = self.spec.sinks.get(name, ())
-            if not sinks or (not outputs and batch != self._repeated):
+            if not sinks or (not outputs and not may_repeat):
                 continue
             table, files = combine(outputs)
             shown = name if name in self.spec.plan.queries else f"{self.spec.name}{name.replace('__', '-')}"
             delivery = Delivery(shown, self._checkpoint.job, batch, table, files, self._outbox, spark)
             for sink in sinks:
-                sink.take(delivery, may_repeat=batch == self._repeated)
+                sink.take(delivery, may_repeat=may_repeat)
         return counts
 
     # The commit --------------------------------------------------------------------------------

@@ -334,8 +334,8 @@ def crash(
     kills: int,
     seed: int,
     modes: Sequence[str] = ("local", "cluster"),
-    files: int = 40,
-    rows: int = 300,
+    files: int = 30,
+    rows: int = 200,
     kinds: Sequence[str] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tally:
@@ -360,8 +360,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
-    parser.add_argument("--files", type=int, default=40, help="of the input, each of them a batch")
-    parser.add_argument("--rows", type=int, default=300, help="of each file")
+    parser.add_argument("--files", type=int, default=30, help="of the input, each of them a batch")
+    parser.add_argument("--rows", type=int, default=200, help="of each file")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="trimtab-crash-"))

@@ -1,0 +1,52 @@
+"""Compiling a query with Spark at hand: tier 1 may then use any function that the session knows, users' own included.
+
+What is computed behind the operator (measures of several rows) runs in the engines by DuckDB, so there the function
+has to be one that DuckDB has, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from trimtab.errors import QueryError
+from trimtab.language.compile import compile_query
+from trimtab.language.compiled import Query
+from trimtab.language.oracle import also_asking
+
+
+def compile_for(spark: SparkSession, sql: str, tables: Mapping[str, pa.Schema], event_time: str | None) -> Query:
+    """The query, compiled with the session's functions.
+
+    Raises QueryError.
+    """
+    try:
+        return compile_query(sql, tables, event_time=event_time)
+    except QueryError as error:
+        asked: list[str] = []
+
+        def ask(text: str, schema: pa.Schema) -> pa.DataType | None:
+            found = spark_type(spark, text, schema)
+            if found is not None:
+                asked.append(text)
+            return found
+
+        with also_asking(ask):
+            query = compile_query(sql, tables, event_time=event_time)
+        behind = " ".join([*(text for _, text in query.finish.columns), query.finish.where or ""])
+        if query.operator is not None and any(text in behind for text in asked):
+            raise error
+        return query
+
+
+def spark_type(spark: SparkSession, text: str, schema: pa.Schema) -> pa.DataType | None:
+    """The type that Spark gives an expression over these columns; None if it refuses it."""
+    try:
+        rows = spark.createDataFrame([], from_arrow_schema(schema, prefer_timestamp_ntz=True))
+        return to_arrow_schema(rows.selectExpr(f"{text} AS v").schema, timezone="UTC").field("v").type
+    except PySparkException:
+        return None
