@@ -117,6 +117,11 @@ class Run:
         return not self._ended.is_set()
 
     @property
+    def streaming_queries(self) -> Mapping[str, StreamingQuery]:
+        """Spark's own handle of each stream: its progress, its plan. Stop the job here, not there."""
+        return dict(self._queries)
+
+    @property
     def placement(self) -> Mapping[str, Placement]:
         """The placement of each stream's last committed batch."""
         return {name: pipeline.placement for name, pipeline in self._pipelines.items()}

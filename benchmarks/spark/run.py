@@ -1,0 +1,94 @@
+"""Run the benchmarks on Spark, print them, keep them in `results.json` and make docs/benchmarks-spark.md of that.
+
+`python -m benchmarks.spark.run` takes about half an hour; `--only NAME` measures one part and leaves the others as
+they were; `--quick` uses small sizes and writes nothing. Measure on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.machine import machine
+from benchmarks.results import Result, Table, as_json, from_json
+from benchmarks.spark import growth, latency, moving, streams, throughput
+from benchmarks.spark.session import local_session
+
+RESULTS = Path(__file__).with_name("results.json")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks-spark.md"
+
+BENCHMARKS: dict[str, tuple[Callable[..., Result], Any, Any]] = {
+    "throughput": (throughput.run, throughput.FULL, throughput.QUICK),
+    "flink": (streams.run, streams.FULL, streams.QUICK),
+    "latency": (latency.run, latency.FULL, latency.QUICK),
+    "growth": (growth.run, growth.FULL, growth.QUICK),
+    "moving": (moving.run, moving.FULL, moving.QUICK),
+}
+"""By name, in the order of the page: what measures, its sizes in full, and quickly."""
+
+_HEAD = """\
+# Benchmarks on Spark
+
+This page is generated: `python -m benchmarks.spark.run` measures on seeded ticks, each thing beside its peer in the
+same run on `local[2]`, writes `benchmarks/spark/results.json` and makes this page from it. `--only throughput` measures
+one part, and `--quick` looks at small sizes and writes nothing.
+
+A number is the median over the batches after a warm-up; ± is half of what lies between the smallest and the largest.
+Batches are timed by Spark's own clock, from finding the new files to the commit log (`triggerExecution`).
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.run", description=__doc__)
+    parser.add_argument("--only", choices=list(BENCHMARKS), action="append", help="measure one part")
+    parser.add_argument("--quick", action="store_true", help="small sizes; nothing is written")
+    options = parser.parse_args(arguments)
+    spark = local_session()
+    for name in options.only or list(BENCHMARKS):
+        measure, full, quick = BENCHMARKS[name]
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
+            result = measure(spark, Path(folder), quick if options.quick else full)
+        print(report.section(result))
+        for bar in result.bars:
+            print(f"{'holds' if bar.holds else 'DOES NOT HOLD'}: {bar.claim}: {bar.number}")
+        print(f"({name} took {time.perf_counter() - began:.0f} s)\n", flush=True)
+        if not options.quick:
+            keep(name, result)
+
+
+def keep(name: str, result: Result) -> None:
+    """Take a part into the results and make the page anew."""
+    results: dict[str, Any] = {"benchmarks": {}}
+    if RESULTS.exists():
+        results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results["machine"] = machine(datetime.date.today())
+    results["benchmarks"][name] = as_json(result)
+    results["benchmarks"] = {each: results["benchmarks"][each] for each in BENCHMARKS if each in results["benchmarks"]}
+    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(page(results), encoding="utf-8")
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page of documentation."""
+    parts = [from_json(plain) for plain in results["benchmarks"].values()]
+    held = Table(
+        ("bar", "measured", "holds"),
+        tuple((bar.claim, bar.number, "yes" if bar.holds else "**no**") for part in parts for bar in part.bars),
+    )
+    described = Table(("", ""), tuple((name, value) for name, value in results["machine"].items()))
+    sections = [_HEAD, "## Bars", report.text(held), *(report.section(part) for part in parts)]
+    sections += ["## The machine", report.text(described)]
+    return "\n".join(part.rstrip("\n") + "\n" for part in sections)
+
+
+if __name__ == "__main__":
+    main()
