@@ -61,9 +61,7 @@ def run(spark: SparkSession, folder: Path, sizes: Sizes) -> Result:
                 1.5,
             ),
         ),
-        (
-            "A batch writes the state of the keys it touches: 50,000 draws touch all of 10,000, and 49,000 of a million.",
-        ),
+        ("A batch writes the state of the keys it touches: 50,000 draws are all of 10,000, 49,000 of a million.",),
     )
 
 

@@ -51,12 +51,12 @@ class StreamHandle:
 
     def late(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
         """Send rows that came too late (older than the watermark) to a sink, instead of only counting them."""
-        self.sinks[LATE].append(make_sink(target, options))
+        self.sinks[LATE].append(make_sink(self.frame.sparkSession, target, options))
         return self
 
     def quarantine(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
         """Send rows without key or time, or whose columns can't be computed, to a sink, with the reason."""
-        self.sinks[QUARANTINE].append(make_sink(target, options))
+        self.sinks[QUARANTINE].append(make_sink(self.frame.sparkSession, target, options))
         return self
 
 
@@ -67,6 +67,7 @@ class QueryHandle:
     name: str
     query: Query
     reset: bool
+    spark: SparkSession
     sinks: list[Sink] = field(default_factory=list)
 
     def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
@@ -75,7 +76,7 @@ class QueryHandle:
         `target`: "parquet" (with `path`; exactly once), "delta" (where installed; exactly once), "console", "memory",
         any other Spark format with its options (at least once), or a function of (DataFrame, batch id).
         """
-        self.sinks.append(make_sink(target, options))
+        self.sinks.append(make_sink(self.spark, target, options))
         return self
 
 
@@ -152,7 +153,7 @@ class Job:
             raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
         source = compile_for(self.spark, sql, tables, None).source
         compiled = compile_for(self.spark, sql, tables, self._streams[source].event_time)
-        handle = QueryHandle(name, compiled, reset)
+        handle = QueryHandle(name, compiled, reset, self.spark)
         self._queries[name] = handle
         return handle
 

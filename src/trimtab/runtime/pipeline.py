@@ -12,6 +12,7 @@ is written down before the batch starts.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import pickle
 import threading
@@ -79,6 +80,7 @@ class Pipeline:
         self._placements, self._outbox = home.child("placements"), home.child("outbox")
         self._placements.make()
         self._outbox.make()
+        self._empty_outbox(self._outbox.names())  # what a crash left: its batch is done again
         self._packed: bytes = cloudpickle.dumps(spec.plan)  # type: ignore[no-untyped-call]
         self._plan_id = hashlib.sha256(self._packed).hexdigest()
         self._turn = threading.Lock()  # held while a batch runs
@@ -101,7 +103,7 @@ class Pipeline:
         groups = self.spec.plan.key_groups
         if self.manifest is None:
             self.placement = Placement.even(self.spec.engines or 2, groups)
-            sweep(self._folders, at_start=True)
+            self._sweep_leftovers()
             return
         if self.manifest.closed:
             message = f"the input of stream {self.spec.name} was closed, and closed it stays"
@@ -110,7 +112,16 @@ class Pipeline:
         self.placement = placement
         if self.spec.engines is not None and self.spec.engines != placement.engines:
             self.change(lambda now: now.resized(self.spec.engines or now.engines))
+        self._sweep_leftovers()
+
+    def _sweep_leftovers(self) -> None:
+        """Delete what a crash left, and note what goes with the versions that are still kept."""
         sweep(self._folders, at_start=True)
+        for name in self._outbox.names():
+            self._outbox.delete(name)
+        kept = [manifests.read(self._folders.manifests, batch) for batch in manifests.batches(self._folders.manifests)]
+        for earlier, now in itertools.pairwise(kept):
+            self._dropped[now.batch] = set(earlier.segments) - set(now.segments)
 
     def _begun_before(self) -> int | None:
         """The batch that was begun but not committed when the job last ended, if there is one: it comes again."""
@@ -221,18 +232,19 @@ class Pipeline:
             routed = self._intake.apply(frame, placement)
             reports, observation = self._engines(frame, placement, routed, orders)
         _check_complete(reports, orders)
-        newest_us = _newest_us(reports, observation)
+        seen = _seen(reports, observation)
         done = time.perf_counter()
         # The end of the input is no batch of Spark's, which therefore can't tell whether it was tried before.
         may_repeat = closing or batch == self._repeated
         matches = self._deliver(reports, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
-        manifest = self._next_manifest(batch, placement, reports, newest_us, matches, merged, closing)
+        manifest = self._next_manifest(batch, placement, reports, seen, matches, merged, closing)
         self._lock.check()
         manifests.write(self._folders.manifests, manifest)
         earlier, self.manifest, self.placement = self.manifest, manifest, placement
-        self._tidy_up(earlier, manifest)
+        self._tidy_up(earlier, manifest, reports)
+        self._empty_outbox([output.file for report in reports for output in report.outputs.values() if output.file])
         self._compactor.consider(manifest)
         committed = time.perf_counter()
         stages = {
@@ -242,7 +254,7 @@ class Pipeline:
             "commit": committed - delivered,
         }
         moved = placement.moves_from(before)
-        self._on_progress(_progress(self.spec.name, manifest, reports, matches, stages, moved, observation))
+        self._on_progress(_progress(self.spec.name, manifest, reports, matches, stages, moved, seen.events))
 
     def _orders(self, batch: int, placement: Placement, closing: bool) -> Orders:
         known = self.manifest
@@ -318,7 +330,7 @@ class Pipeline:
         batch: int,
         placement: Placement,
         reports: Sequence[EngineReport],
-        newest_us: int | None,
+        seen: Seen,
         matches: Mapping[str, int],
         merged: Sequence[Merged],
         closing: bool,
@@ -339,8 +351,8 @@ class Pipeline:
         segments |= {file.name: file for file in files}
         named = {run.segment for query in queries.values() for run in query.runs}
         watermark = None if known is None else known.watermark_us
-        if newest_us is not None:
-            own = newest_us - self.spec.plan.delay_us
+        if seen.newest_us is not None:
+            own = seen.newest_us - self.spec.plan.delay_us
             watermark = own if watermark is None else max(watermark, own)
         return Manifest(
             job=self._checkpoint.job,
@@ -353,7 +365,7 @@ class Pipeline:
             previous_watermark_us=None if known is None else known.watermark_us,
             queries=queries,
             segments={name: file for name, file in segments.items() if name in named},
-            events=(known.events if known else 0) + sum(r.events for r in reports),
+            events=(known.events if known else 0) + seen.events,
             late=(known.late if known else 0) + sum(r.late for r in reports),
             quarantined=(known.quarantined if known else 0) + sum(r.quarantined for r in reports),
             matches={n: (known.matches.get(n, 0) if known and n in kept else 0) + matches.get(n, 0) for n in queries},
@@ -378,8 +390,10 @@ class Pipeline:
             if report.segment is not None and query in report.parts
         ]
 
-    def _tidy_up(self, earlier: Manifest | None, now: Manifest) -> None:
-        """Delete the version that is old enough, then the files that only it and older ones named."""
+    def _tidy_up(self, earlier: Manifest | None, now: Manifest, reports: Sequence[EngineReport]) -> None:
+        """Delete what sinks have taken, the version that is old enough, and the files that only that one named."""
+        for file in (output.file for report in reports for output in report.outputs.values() if output.file):
+            self._outbox.delete(file)
         if earlier is None:
             return
         self._dropped[now.batch] = set(earlier.segments) - set(now.segments)
@@ -389,6 +403,11 @@ class Pipeline:
             self._placements.delete(f"{old:012d}.json")
         for name in self._dropped.pop(old + 1, ()):
             self._folders.segments.delete(name)
+
+    def _empty_outbox(self, files: Sequence[str]) -> None:
+        """Delete outputs that sinks have taken, and a manifest has made final."""
+        for name in files:
+            self._outbox.delete(name)
 
 
 def _check_complete(reports: Sequence[EngineReport], orders: Orders) -> None:
@@ -402,12 +421,22 @@ def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:
     return spark.createDataFrame(spark.sparkContext.parallelize([], 1), schema)
 
 
-def _newest_us(reports: Sequence[EngineReport], observation: Observation | None) -> int | None:
-    """The newest event time of the batch, in all rows of the stream."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a batch brought, in all rows of the stream, also those that no query wants."""
+
+    events: int
+    newest_us: int | None
+
+
+def _seen(reports: Sequence[EngineReport], observation: Observation | None) -> Seen:
+    events = sum(report.events for report in reports)
     known = [report.newest_us for report in reports if report.newest_us is not None]
-    if observation is not None and (newest := observation.get.get("newest")) is not None:
-        known.append(int(newest))
-    return max(known, default=None)
+    if observation is not None:
+        observed = observation.get
+        events = int(observed["events"])
+        known += [] if observed["newest"] is None else [int(observed["newest"])]
+    return Seen(events, max(known, default=None))
 
 
 def _progress(
@@ -417,13 +446,12 @@ def _progress(
     matches: Mapping[str, int],
     stages: Mapping[str, float],
     moved: int,
-    observation: Observation | None,
+    events: int,
 ) -> BatchProgress:
-    events = sum(report.events for report in reports)
     return BatchProgress(
         stream=stream,
         batch=manifest.batch,
-        events=events if observation is None else int(observation.get["events"]),
+        events=events,
         late=sum(report.late for report in reports),
         quarantined=sum(report.quarantined for report in reports),
         matches=dict(matches),

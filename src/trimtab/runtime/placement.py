@@ -57,7 +57,11 @@ class Placement:
         (0, 1, 0, 0, 1, 1)
         """
         check_engines(engines, len(self.owner))
-        share = [len(self.owner) // engines + (e < len(self.owner) % engines) for e in range(engines)]
+        least, extra = divmod(len(self.owner), engines)
+        share = [least] * engines
+        held = [self.owner.count(engine) for engine in range(engines)]
+        for engine in sorted(range(engines), key=lambda engine: -held[engine])[:extra]:
+            share[engine] += 1  # where most can stay
         owner: list[int] = []
         homeless: list[int] = []
         for group, engine in enumerate(self.owner):

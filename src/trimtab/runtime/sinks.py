@@ -71,8 +71,8 @@ def combine(outputs: Sequence[Output]) -> tuple[pa.Table | None, tuple[str, ...]
         return None, files
     table = pa.concat_tables(tables)
     if TIME_US in table.column_names:
-        if len(tables) > 1:
-            times = table.column(TIME_US).fill_null(0).to_numpy()
+        times = table.column(TIME_US).fill_null(0).to_numpy()
+        if np.any(times[1:] < times[:-1]):  # also of a single engine: its rows are in order by key
             table = table.take(pa.array(np.argsort(times, kind="stable")))
         table = table.drop_columns([TIME_US])
     return table.combine_chunks(), files
@@ -161,6 +161,7 @@ class ConsoleSink:
 class MemorySink:
     """Rows kept in the driver and shown as a temporary view of the query's name; gone when the driver ends."""
 
+    spark: SparkSession  # the user's own: a batch has another one, whose views nobody sees
     view: str | None = None
     takes_files: bool = False
     tables: dict[int, pa.Table] = field(default_factory=dict)  # by batch, so that a repeated one replaces itself
@@ -176,22 +177,20 @@ class MemorySink:
             return
         self.tables[delivery.batch] = delivery.table
         whole = pa.concat_tables([self.tables[batch] for batch in sorted(self.tables)])
-        session = SparkSession.getActiveSession() or delivery.spark
-        for each in {id(s): s for s in (session, delivery.spark, SparkSession._instantiatedSession) if s}.values():
-            each.createDataFrame(whole).createOrReplaceTempView(str(self.view))
+        self.spark.createDataFrame(whole).createOrReplaceTempView(str(self.view))
 
 
 @dataclass(slots=True)
 class DeltaSink:
     """A Delta Lake table, exactly once: Delta drops a batch whose number it has seen from this job already."""
 
+    spark: SparkSession
     options: dict[str, Any]
     takes_files: bool = False
 
     def prepare(self, name: str) -> None:
         """Refuse if Delta Lake isn't there."""
-        session = SparkSession.active()
-        loader: Any = session._jvm
+        loader: Any = self.spark._jvm
         try:
             loader.java.lang.Class.forName(
                 "io.delta.sql.DeltaSparkSessionExtension", True, loader.Thread.currentThread().getContextClassLoader()
@@ -235,7 +234,7 @@ class FormatSink:
             delivery.frame().write.format(self.format).mode("append").options(**self.options).save()
 
 
-def make_sink(target: Any, options: dict[str, Any]) -> Sink:
+def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink:
     """The sink that `.write(...)` asks for."""
     if not isinstance(target, str):
         if not callable(target):
@@ -250,9 +249,9 @@ def make_sink(target: Any, options: dict[str, Any]) -> Sink:
         case "console":
             return ConsoleSink(**_only(target, options, ("rows",)))
         case "memory":
-            return MemorySink(**_only(target, options, ("view",)))
+            return MemorySink(spark, **_only(target, options, ("view",)))
         case "delta":
-            return DeltaSink(options)
+            return DeltaSink(spark, options)
         case _:
             return FormatSink(target, options)
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 
@@ -35,15 +36,18 @@ from trimtab.evaluate import evaluate
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import verify
 from trimtab.testing.cluster import Cluster
-from trimtab.testing.crash_job import DELAY_S, EVENT_TIME, LATE, QUERIES, rows_folder
+from trimtab.testing.crash_job import BY_BATCH, DELAY_S, EVENT_TIME, LATE, QUERIES
 from trimtab.testing.processes import MARK, Process, await_end, end_all, marked, new_mark
 
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
+BUSY_WITHIN_S = 3.0
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 RETRIED = "a worker was lost"
-LOCAL_KINDS = ("driver", "driver's python", "driver's jvm", "python worker", "python worker", "python daemon")
-CLUSTER_KINDS = ("executor", "executor", "machine", "driver", "driver's python", "driver's jvm", "python worker")
 DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
+LOCAL_KINDS = (*DRIVER_KINDS, *("python worker",) * 4, "python daemon")
+CLUSTER_KINDS = (*DRIVER_KINDS, *("executor",) * 4, "machine", "python worker")
+Plan = collections.deque[str]
+"""Kinds of kills yet to be done."""
 Answer = Mapping[str, collections.Counter[tuple[Any, ...]]]
 
 
@@ -52,7 +56,6 @@ class Tally:
     """What was done, and what went wrong."""
 
     kills: collections.Counter[str] = field(default_factory=collections.Counter)
-    missed: int = 0  # the process to be killed was not there
     jobs: int = 0
     starts: int = 0
     retries: int = 0  # batches that ran again inside a job, because a worker was lost
@@ -94,7 +97,7 @@ def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
 
 
 def _event(dice: random.Random, keys: int, now_ms: int) -> tuple[int, datetime.datetime, int]:
-    too_late = dice.random() < 0.01
+    too_late = dice.random() < 0.03
     age_ms = dice.randint(DELAY_S * 1000, DELAY_S * 3000) if too_late else dice.randint(0, DELAY_S * 400)
     at = START + datetime.timedelta(
         milliseconds=now_ms + dice.randint(0, 1500) - age_ms, microseconds=dice.randrange(4)
@@ -103,34 +106,32 @@ def _event(dice: random.Random, keys: int, now_ms: int) -> tuple[int, datetime.d
 
 
 def expected(folder: Path) -> Answer:
-    """The answer by `trimtab.evaluate`, over the rows that are not too late when each file is a batch."""
-    newest: datetime.datetime | None = None
-    kept = []
-    for path in sorted(folder.glob("*.parquet")):
-        table = pq.read_table(path)
-        times = table.column("ts").to_pylist()
-        if newest is not None:
-            watermark = newest - datetime.timedelta(seconds=DELAY_S)
-            table = table.filter(pa.array([at >= watermark for at in times]))
-        kept.append(table)
-        newest = max([*times, *([newest] if newest is not None else [])])
-    whole = {"ticks": pa.concat_tables(kept)}
+    """The answer by `trimtab.evaluate`, when each file is a batch: rows are late by the files before theirs."""
     delay = datetime.timedelta(seconds=DELAY_S)
-    return {name: _counted(evaluate(sql, whole, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
+    tables = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
+    newest: datetime.datetime | None = None
+    taken, late = [], []
+    for table in tables:
+        times = table.column("ts").to_pylist()
+        is_late = pa.array([newest is not None and at < newest - delay for at in times])
+        late.append(table.filter(is_late))
+        taken.append(table.filter(pc.invert(is_late)))
+        newest = max([*times, *([] if newest is None else [newest])])
+    ticks = {"ticks": pa.concat_tables(taken)}
+    right = {name: _counted(evaluate(sql, ticks, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
+    by_batch = collections.Counter(tuple(map(str, row)) for row in right[BY_BATCH].elements())
+    return {**right, LATE: _counted(pa.concat_tables(late)), f"{BY_BATCH} by batch": by_batch}
 
 
 def answer(output: Path) -> Answer:
-    """What a job wrote: each query's parquet files, and the rows that its function sink got."""
+    """What a job wrote: each query's parquet files, the late rows, and the rows that the function sink got."""
     found: dict[str, collections.Counter[tuple[Any, ...]]] = {}
     for name in (*QUERIES, LATE):
         # As any reader would take the folder: what a crash left half done must not be in the way.
         found[name] = _counted(pa_dataset.dataset(output / name, format="parquet").to_table())
-    for name in QUERIES:
-        batches = sorted(rows_folder(output, name).glob("*.json"))
-        found[f"{name} by batch"] = collections.Counter(
-            tuple(row) for file in batches for row in json.loads(file.read_text())
-        )
-    return found
+    batches = sorted((output / f"{BY_BATCH}-by-batch").glob("*.json"))
+    rows = collections.Counter(tuple(row) for file in batches for row in json.loads(file.read_text()))
+    return {**found, f"{BY_BATCH} by batch": rows}
 
 
 def _counted(table: pa.Table) -> collections.Counter[tuple[Any, ...]]:
@@ -186,31 +187,32 @@ class CrashLaw:
     tell: Callable[[str], None]
     tally: Tally = field(default_factory=Tally)
 
-    def run_job(self, kinds: Sequence[str], kills: int, cluster: Cluster | None = None) -> None:
-        """One job from its start to its end, killed at most so many times on the way."""
+    def run_job(self, plan: Plan, cluster: Cluster | None = None) -> None:
+        """One job from its start to its end, killed on the way as planned; what was done is gone from the plan."""
         self.tally.jobs += 1
         home = self.folder / f"job-{self.tally.jobs}"
         home.mkdir()
-        until = self.tally.kills.total() + kills
-        attempt = start_job(home, self.folder / "input", cluster, 3)
-        marks = [attempt.mark]
+        engines: int | None = 3
+        marks: list[str] = []
         try:
             while True:
+                attempt = start_job(home, self.folder / "input", cluster, engines)
                 self.tally.starts += 1
-                while self.tally.kills.total() < until and not attempt.deliberate:
-                    if not self._await_moment(attempt, home):
-                        break
-                    self._kill(attempt, self.dice.choice(kinds), cluster, home)
+                marks.append(attempt.mark)
+                while plan and not attempt.deliberate and self._await_moment(attempt, home):
+                    kind = plan.popleft()
+                    if not self._kill(attempt, kind, cluster, home):
+                        plan.append(kind)  # it wasn't there; later
                 code = attempt.process.wait(PATIENCE_S)
-                self.tally.retries += attempt.log.read_text(errors="replace").count(RETRIED)
+                said = attempt.log.read_text(errors="replace")
+                self.tally.retries += said.count(RETRIED)
                 if code == 0:
                     break
                 if not attempt.deliberate:
-                    end = "\n".join(attempt.log.read_text(errors="replace").splitlines()[-60:])
+                    end = "\n".join(said.splitlines()[-60:])
                     self._wrong(f"{home.name}: a start ended with {code}, though its driver was not killed:\n{end}")
                     return
-                attempt = start_job(home, self.folder / "input", cluster, self.dice.choice((None, None, 2, 3)))
-                marks.append(attempt.mark)
+                engines = self.dice.choice((None, None, 2, 3))
         except subprocess.TimeoutExpired:
             self._wrong(f"{home.name}: a start did not end within {PATIENCE_S:.0f} s: see {attempt.log}")
             return
@@ -240,29 +242,41 @@ class CrashLaw:
             return True
         return False
 
-    def _kill(self, attempt: Attempt, kind: str, cluster: Cluster | None, home: Path) -> None:
+    def _kill(self, attempt: Attempt, kind: str, cluster: Cluster | None, home: Path) -> bool:
+        """Kill something of this kind; False if there is nothing."""
         batch = newest_batch(home)
-        if kind == "machine":
-            assert cluster is not None
-            number = self.dice.randrange(cluster.workers)
-            cluster.kill_worker(number)
+        machine = self.dice.randrange(cluster.workers) if cluster is not None else 0
+        if kind == "machine" and cluster is not None:
+            cluster.kill_worker(machine)
         elif kind == "driver":
+            # Daemons have to find out by themselves, as they do when it's the machine's out-of-memory killer.
+            victims = [each for each in marked(attempt.mark) if "pyspark.daemon" not in each.command]
+            killed = [each.kill() for each in victims]
+            if not any(killed):
+                return False
             attempt.deliberate = True
-            for process in [each for each in marked(attempt.mark) if "pyspark.daemon" not in each.command]:
-                process.kill()
         else:
-            there = attempt.of_kind(kind, cluster)
+            there = self._candidates(attempt, kind, cluster)
             if not there or not self.dice.choice(there).kill():
-                self.tally.missed += 1
-                return
+                return False
             attempt.deliberate = kind in DRIVER_KINDS
         self.tally.kills[kind] += 1
         self._verify(home)
         self.tell(f"kill {self.tally.kills.total()}: {kind}, {home.name} behind batch {batch}")
-        if kind == "machine":
-            assert cluster is not None
+        if kind == "machine" and cluster is not None:
             time.sleep(self.dice.uniform(0.0, 2.0))
-            cluster.restart_worker(number)
+            cluster.restart_worker(machine)
+        return True
+
+    @staticmethod
+    def _candidates(attempt: Attempt, kind: str, cluster: Cluster | None) -> list[Process]:
+        there = attempt.of_kind(kind, cluster)
+        if kind != "python worker":
+            return there
+        until_s = time.monotonic() + BUSY_WITHIN_S  # one that works: an idle one is hardly missed
+        while not any(each.is_busy for each in there) and time.monotonic() < until_s:
+            there = attempt.of_kind(kind, cluster)
+        return [each for each in there if each.is_busy]
 
     def _verify(self, home: Path) -> None:
         """Every version that is kept has to be whole at any moment."""
@@ -334,9 +348,8 @@ def crash(
     kills: int,
     seed: int,
     modes: Sequence[str] = ("local", "cluster"),
-    files: int = 30,
+    files: int = 24,
     rows: int = 200,
-    kinds: Sequence[str] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tally:
     """Kill jobs until there were so many kills, evenly over the modes; the folder has everything that was written."""
@@ -344,12 +357,12 @@ def crash(
     law = CrashLaw(folder, random.Random(seed), undisturbed(folder), tell)
     tell(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
     for number, mode in enumerate(modes, 1):
-        target = kills * number // len(modes)
+        kinds = CLUSTER_KINDS if mode == "cluster" else LOCAL_KINDS
+        plan = Plan(law.dice.choice(kinds) for _ in range(kills * number // len(modes) - law.tally.kills.total()))
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(folder=folder / "cluster")) if mode == "cluster" else None
-            chosen = kinds or (CLUSTER_KINDS if mode == "cluster" else LOCAL_KINDS)
-            while law.tally.kills.total() < target and not law.tally.problems:
-                law.run_job(chosen, target - law.tally.kills.total(), cluster)
+            while plan and not law.tally.problems:
+                law.run_job(plan, cluster)
                 tell(str(law.tally))
     return law.tally
 
@@ -360,7 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
-    parser.add_argument("--files", type=int, default=30, help="of the input, each of them a batch")
+    parser.add_argument("--files", type=int, default=24, help="of the input, each of them a batch")
     parser.add_argument("--rows", type=int, default=200, help="of each file")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
     options = parser.parse_args(arguments)

@@ -23,7 +23,7 @@ from trimtab.runtime.session import start_session
 EVENT_TIME, DELAY_S = "ts", 4
 SCHEMA = "k BIGINT, ts TIMESTAMP, x BIGINT"
 KEY_GROUPS = 64
-# All leave rows out, so that the newest event time has to be observed before that. Events of a key may have the same
+# Both leave rows out, so that the newest event time has to be observed before that. Events of a key may have the same
 # time: the order of their values makes the answer that of `evaluate`, which knows another order of arrival.
 QUERIES = {
     "quiet": """
@@ -33,19 +33,14 @@ QUERIES = {
           PATTERN (A B* TIMEOUT) WITHIN INTERVAL '5' SECOND
           DEFINE A AS A.x >= 60, B AS B.x < 30
         )""",
-    "falls": """
-        SELECT * FROM (SELECT k, ts, x FROM ticks WHERE x <> 13) MATCH_RECOGNIZE (
-          PARTITION BY k ORDER BY ts, x
-          MEASURES FIRST(D.ts) AS since, COUNT(D.*) AS length, LAST(D.x) AS low
-          PATTERN (D+ U) WITHIN INTERVAL '8' SECOND
-          DEFINE D AS D.x < PREV(D.x), U AS U.x > PREV(U.x)
-        )""",
     "sums": """
         SELECT k, ts, x, SUM(x) OVER
           (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND CURRENT ROW) AS recent
         FROM ticks WHERE x > 4""",
 }
 LATE = "late"
+BY_BATCH = "sums"
+"""The query with a function as a second sink, which writes `sums-by-batch/`."""
 LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "512m",
@@ -53,11 +48,6 @@ LOCAL_SETTINGS = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
 }
-
-
-def rows_folder(output: Path, query: str) -> Path:
-    """Where the function sink of a query leaves its batches."""
-    return output / f"{query}-by-batch"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,7 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
     stream.late("parquet", path=str(options.output / LATE))
     for name, sql in QUERIES.items():
         query = job.query(name, sql).write("parquet", path=str(options.output / name))
-        query.write(_by_batch(rows_folder(options.output, name)))
+        if name == BY_BATCH:
+            query.write(_by_batch(options.output / f"{name}-by-batch"))
     try:
         run = job.start(available_now=True, close=True)
     except JobError as error:
@@ -118,7 +109,7 @@ def _by_batch(folder: Path) -> Any:
 
     def take(frame: Any, batch: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        rows = sorted([str(value) for value in row] for row in frame.collect())
+        rows = sorted([str(value) for value in row.values()] for row in frame.toArrow().to_pylist())
         file, content = folder / f"{batch:06d}.json", json.dumps(rows)
         if file.exists():
             if file.read_text() != content:

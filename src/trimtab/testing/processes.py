@@ -25,6 +25,7 @@ class Process:
     pid: int
     parent: int
     command: str
+    is_busy: bool = False  # whether it had, or wanted, a processor when it was looked at
 
     def kill(self, with_signal: signal.Signals = signal.SIGKILL) -> bool:
         """Send it a signal; False if it's gone."""
@@ -53,7 +54,7 @@ def marked(mark: str, part: str = "") -> list[Process]:
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
             state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
             if part in command and state != "Z":
-                found.append(Process(int(folder.name), int(parent), command))
+                found.append(Process(int(folder.name), int(parent), command, state == "R"))
     return sorted(found, key=lambda each: each.pid)
 
 

@@ -121,7 +121,7 @@ class Life:
         pieces = {name: list(_pieces(case)) for name, case in self.cases.items()}
         while any(pieces.values()):
             for name, waiting in pieces.items():
-                for _ in range(between(self._choices, 1, 3) if len(waiting) > 1 else len(waiting)):
+                for _ in range(min(len(waiting), between(self._choices, 1, 3))):
                     self._streams[name].add(waiting.pop(0))
             last = not any(pieces.values())
             if last or chance(self._choices, 60):
