@@ -155,15 +155,16 @@ def test_an_operator_that_fails_says_so(tmp_path: pathlib.Path) -> None:
     schema = SCHEMA.set(2, pa.field("x", pa.string()))
     bottle = Bottle(str(tmp_path), {"q": "SELECT * FROM runs_of(TABLE(t) PARTITION BY k ORDER BY ts, 1)"}, schema, "ts")
     rows = events((1, 0, 0)).set_column(2, "x", pa.array(["many"]))
+    bottle.batch(rows)
     with pytest.raises(OperatorError, match="k = 1"):
-        bottle.batch(rows)
+        bottle.close()
 
 
 def test_too_many_partial_matches_are_an_error(tmp_path: pathlib.Path) -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS n
         AFTER MATCH SKIP TO NEXT ROW PATTERN (A B* C) DEFINE C AS C.x > SUM(A.x) + SUM(B.x))"""
     bottle = Bottle(str(tmp_path), {"q": sql}, SCHEMA, "ts", max_threads=3)
-    with pytest.raises(ThreadLimitError, match="k = 1"):
+    with pytest.raises(ThreadLimitError, match="k=1"):
         bottle.batch(events(*((1, second, 1) for second in range(20))))
 
 

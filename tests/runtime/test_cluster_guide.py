@@ -18,7 +18,7 @@ from trimtab.testing.processes import MARK, end_all, new_mark
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BREAK = "==== end of block"
-PATIENCE_S = 400
+PATIENCE_S = 900
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -17,6 +17,8 @@ from trimtab.runtime.progress import BatchProgress
 from trimtab.runtime.run import RATE_WINDOW_S, Tally
 from trimtab.runtime.sinks import ConsoleSink, DeltaSink, FormatSink, FunctionSink, MemorySink, combine, make_sink
 
+NO_SPARK: Any = None  # nothing here asks for it
+
 
 def output(times: list[int | None], values: list[int]) -> Output:
     table = pa.table({"v": pa.array(values, pa.int64()), TIME_US: pa.array(times, pa.int64())})
@@ -126,21 +128,21 @@ def test_a_sink_is_what_was_asked_for() -> None:
     def function(frame: Any, batch: int) -> None:
         del frame, batch
 
-    assert isinstance(make_sink(function, {}), FunctionSink)
-    assert isinstance(make_sink("Console", {"rows": 3}), ConsoleSink)
-    assert isinstance(make_sink("memory", {}), MemorySink)
-    assert isinstance(make_sink("delta", {"path": "x"}), DeltaSink)
-    assert isinstance(make_sink("orc", {"path": "x"}), FormatSink)
+    assert isinstance(make_sink(NO_SPARK, function, {}), FunctionSink)
+    assert isinstance(make_sink(NO_SPARK, "Console", {"rows": 3}), ConsoleSink)
+    assert isinstance(make_sink(NO_SPARK, "memory", {}), MemorySink)
+    assert isinstance(make_sink(NO_SPARK, "delta", {"path": "x"}), DeltaSink)
+    assert isinstance(make_sink(NO_SPARK, "orc", {"path": "x"}), FormatSink)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: make_sink("parquet", {}),
-        lambda: make_sink("parquet", {"path": "x", "partitionBy": "k"}),
-        lambda: make_sink("console", {"lines": 3}),
-        lambda: make_sink(print, {"path": "x"}),
-        lambda: make_sink(3, {}),
+        lambda: make_sink(NO_SPARK, "parquet", {}),
+        lambda: make_sink(NO_SPARK, "parquet", {"path": "x", "partitionBy": "k"}),
+        lambda: make_sink(NO_SPARK, "console", {"lines": 3}),
+        lambda: make_sink(NO_SPARK, print, {"path": "x"}),
+        lambda: make_sink(NO_SPARK, 3, {}),
     ],
 )
 def test_a_sink_that_cannot_be_is_refused(make: Callable[[], object]) -> None:

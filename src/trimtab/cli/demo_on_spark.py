@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def show(rows: int, out: Path, *, plain: bool = False, files: int = FILES, warm:
     ticks = write_stream(folders.ticks, rows, files)
     print(f"{rows:,} trades of {SYMBOLS} symbols in {files} files, up to {DELAY_S} s out of order: {folders.ticks}")
     view = DemoView(plain=plain)
-    with _session(view) as spark:
+    with _session() as spark:
         story = _run(spark, folders, view, files, warm=warm)
     is_same = _compare(ticks, folders, story)
     _draw(ticks, folders, story, out, is_same=is_same)
@@ -62,23 +62,24 @@ def _check_spark() -> None:
 
 
 @contextmanager
-def _session(view: DemoView) -> Iterator[Any]:
-    """A session on this machine; what Java logs is kept out of the drawing, and named if something fails."""
+def _session() -> Iterator[Any]:
+    """A session on this machine; what Java logs goes to a file, which is named if something fails."""
     from trimtab.runtime.session import start_session
 
     print(f"Starting Spark on {MASTER}.", flush=True)
     conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    with spark_errors("the session"), stderr_to_file() if view.is_drawn else nullcontext() as log:
+    with spark_errors("the session"), stderr_to_file() as log:
         spark = start_session("trimtab demo", MASTER, conf)
     try:
         yield spark
     except Exception:
-        if log is not None:
-            print(f"Spark's own log is {log}", file=sys.stderr)
+        print(f"Spark's own log is {log}", file=sys.stderr)
+        raise
+    except KeyboardInterrupt:
+        log.unlink(missing_ok=True)
         raise
     else:
-        if log is not None:
-            log.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
     finally:
         spark.stop()
 

@@ -28,11 +28,6 @@ class DemoView:
         self._told = -1
         self._drawn_s = float("-inf")
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether it is a drawing, which nothing else should be written into."""
-        return self._live is not None
-
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show what it is told inside the block."""

@@ -37,8 +37,9 @@ from trimtab.state.segment import PartSize, segment_of, write_segment
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-INLINE_BYTES = 16 << 20
-"""Outputs up to this size travel in the report; larger ones are left in a file, if the query's sinks can take files."""
+INLINE_BYTES = 2 << 20
+"""Outputs up to this size travel in the report; larger ones are left in a file, if the query's sinks can take files:
+engines write side by side, where the driver would write for all of them."""
 READY_PLANS = 16
 """How many plans a worker keeps: one a stream of a job, and workers outlive jobs."""
 CLOSING_SLOTS = 200_000

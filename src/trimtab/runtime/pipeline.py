@@ -18,7 +18,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,6 @@ class Pipeline:
     def _sweep_leftovers(self) -> None:
         """Delete what a crash left, and note what goes with the versions that are still kept."""
         sweep(self._folders, at_start=True)
-        for name in self._outbox.names():
-            self._outbox.delete(name)
         kept = [manifests.read(self._folders.manifests, batch) for batch in manifests.batches(self._folders.manifests)]
         for earlier, now in itertools.pairwise(kept):
             self._dropped[now.batch] = set(earlier.segments) - set(now.segments)
@@ -243,7 +241,7 @@ class Pipeline:
         self._lock.check()
         manifests.write(self._folders.manifests, manifest)
         earlier, self.manifest, self.placement = self.manifest, manifest, placement
-        self._tidy_up(earlier, manifest, reports)
+        self._tidy_up(earlier, manifest)
         self._empty_outbox([output.file for report in reports for output in report.outputs.values() if output.file])
         self._compactor.consider(manifest)
         committed = time.perf_counter()
@@ -313,7 +311,7 @@ class Pipeline:
             shown = name if name in self.spec.plan.queries else f"{self.spec.name}{name.replace('__', '-')}"
             delivery = Delivery(shown, self._checkpoint.job, batch, table, files, self._outbox, spark)
             for sink in sinks:
-                sink.take(delivery, may_repeat=may_repeat)
+                sink.take(replace(delivery, is_last=sink is sinks[-1]), may_repeat=may_repeat)
         return counts
 
     # The commit --------------------------------------------------------------------------------
@@ -390,10 +388,8 @@ class Pipeline:
             if report.segment is not None and query in report.parts
         ]
 
-    def _tidy_up(self, earlier: Manifest | None, now: Manifest, reports: Sequence[EngineReport]) -> None:
-        """Delete what sinks have taken, the version that is old enough, and the files that only that one named."""
-        for file in (output.file for report in reports for output in report.outputs.values() if output.file):
-            self._outbox.delete(file)
+    def _tidy_up(self, earlier: Manifest | None, now: Manifest) -> None:
+        """Delete the version that is old enough, then the files that only it and older ones named."""
         if earlier is None:
             return
         self._dropped[now.batch] = set(earlier.segments) - set(now.segments)

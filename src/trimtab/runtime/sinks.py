@@ -37,6 +37,7 @@ class Delivery:
     files: tuple[str, ...]
     outbox: Folder
     spark: SparkSession
+    is_last: bool = True  # nobody else wants the files after this sink
 
     @property
     def is_empty(self) -> bool:
@@ -107,7 +108,10 @@ class ParquetSink:
             folder.write(written[-1], sink.getvalue().to_pybytes())
         for number, file in enumerate(delivery.files, 1):
             written.append(f"{stem}-{number:03d}.parquet")
-            folder.write(written[-1], delivery.outbox.read(file))
+            if delivery.is_last and delivery.outbox.is_local:
+                folder.publish(delivery.outbox.path_of(file), written[-1])
+            else:
+                folder.write(written[-1], delivery.outbox.read(file))
         if may_repeat:  # a try before a crash may have had more files: its engines may have spilled others
             for name in folder.names():
                 if name.startswith(stem) and name not in written:

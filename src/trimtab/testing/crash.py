@@ -193,12 +193,12 @@ class CrashLaw:
         home = self.folder / f"job-{self.tally.jobs}"
         home.mkdir()
         engines: int | None = 3
-        marks: list[str] = []
+        attempts: list[Attempt] = []
         try:
             while True:
                 attempt = start_job(home, self.folder / "input", cluster, engines)
                 self.tally.starts += 1
-                marks.append(attempt.mark)
+                attempts.append(attempt)
                 while plan and not attempt.deliberate and self._await_moment(attempt, home):
                     kind = plan.popleft()
                     if not self._kill(attempt, kind, cluster, home):
@@ -217,9 +217,10 @@ class CrashLaw:
             self._wrong(f"{home.name}: a start did not end within {PATIENCE_S:.0f} s: see {attempt.log}")
             return
         finally:
-            for mark in marks:
-                if not await_end(mark, 3.0):
-                    self.tally.orphans += len(end_all(mark))
+            for each in attempts:
+                if not await_end(each.mark, 3.0):
+                    self.tally.orphans += len(end_all(each.mark))
+                each.process.wait()
         self._verify(home)
         for difference in differences(self.right, answer(home / "output")):
             self._wrong(f"{home.name}: {difference}")
@@ -336,6 +337,7 @@ def undisturbed(folder: Path) -> Answer:
             raise RuntimeError(f"the undisturbed run failed:\n{attempt.log.read_text(errors='replace')}")
     finally:
         end_all(attempt.mark)
+        attempt.process.wait()
     found = answer(home / "output")
     if told := differences(expected(folder / "input"), found):
         raise RuntimeError("\n".join(["the undisturbed run differs from trimtab.evaluate:", *told]))
