@@ -39,10 +39,10 @@ def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
 class Bench:
     """Everything around the jobs of one test: `stream` is what they read as `t`, `given` what their queries gave."""
 
-    def __init__(self, spark: Any, folder: pathlib.Path) -> None:
+    def __init__(self, spark: Any, folder: pathlib.Path, schema: pa.Schema = SCHEMA) -> None:
         self.spark, self.folder = spark, folder
         self.checkpoint = folder / "checkpoint"
-        self.stream = FileStream(folder / "t", spark, SCHEMA)
+        self.stream = FileStream(folder / "t", spark, schema)
         self.given: dict[str, dict[int, list[dict[str, Any]]]] = {}
         self.calls: list[tuple[str, int]] = []
 

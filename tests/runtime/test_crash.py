@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions
 
+import trimtab
 from trimtab.testing.crash import CrashLaw, Plan, differences, expected, make_input
 
 
@@ -34,3 +43,41 @@ def test_a_row_that_is_lost_or_doubled_is_told(tmp_path: Path) -> None:
         doubled[row] += 1
         assert differences(right, {**right, name: lost}) == [f"{name}: 1 missing, 0 too many: -{row}"]
         assert differences(right, {**right, name: doubled}) == [f"{name}: 0 missing, 1 too many: +{row}"]
+
+
+@pytest.mark.slow  # starts Spark
+def test_a_batch_that_is_tried_again_knows_the_newest_time_of_all_its_rows(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first try ends between two tasks of its scan, when Spark has seen the older rows only."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("x", pa.int64())])
+    # The newest row of the first batch is one that no query wants; the last file's row is late because of it.
+    for number, (seconds, x) in enumerate([(10, 1), (100, -1), (50, 1)]):
+        table = pa.Table.from_pylist([{"k": 1, "ts": start + timedelta(seconds=seconds), "x": x}], schema)
+        folder = tmp_path / "input"
+        folder.mkdir(exist_ok=True)
+        pq.write_table(table, folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (number, number))
+    died = tmp_path / "died"
+
+    def die_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.column(2).to_pylist() == [-1] and not died.exists():
+                time.sleep(2)  # the other task is done by then
+                died.touch()
+                os._exit(1)
+            yield batch
+
+    text = "k BIGINT, ts TIMESTAMP, x BIGINT"
+    files = spark.readStream.schema(text).option("maxFilesPerTrigger", 2).parquet(str(tmp_path / "input"))
+    frame = files.repartitionById(2, functions.expr("IF(x < 0, 1, 0)")).mapInArrow(die_once, text)
+    job = trimtab.Job(spark, checkpoint=str(tmp_path / "checkpoint"), engines=2, key_groups=4, warm=False)
+    job.stream("t", frame, event_time="ts")
+    job.query("some", "SELECT k, ts, x FROM t WHERE x > 0").write("parquet", path=str(tmp_path / "output"))
+    run = job.start(available_now=True, close=True)
+    run.await_termination()
+    assert died.exists()
+    assert "a worker was lost" in caplog.text
+    assert run.progress.late == 1
+    assert pq.read_table(tmp_path / "output").column("ts").to_pylist() == [start + timedelta(seconds=10)]

@@ -177,9 +177,10 @@ class Job:
                     sink.prepare(query.name)
             tally = Tally()
             pipelines = {name: self._pipeline(stream, checkpoint, lock, tally) for name, stream in self._read().items()}
+            pipelines = _open_ones(pipelines, close)
             for pipeline in pipelines.values():
                 pipeline.verify()
-            self._sweep_streams(checkpoint, set(pipelines))
+            self._sweep_streams(checkpoint, set(self._read()))
             schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
             run.begin(self._begin(pipelines, checkpoint, trigger, available_now))
@@ -268,7 +269,12 @@ class Job:
                     writer = writer.trigger(availableNow=True)
                 elif trigger is not None:
                     writer = writer.trigger(processingTime=trigger)
-                started[name] = writer.start()
+                try:
+                    started[name] = writer.start()
+                except BaseException:
+                    for each in started.values():
+                        each.stop()
+                    raise
         return started
 
     @staticmethod
@@ -283,6 +289,18 @@ def fingerprint(query: Query) -> str:
     """What the state of a query depends on, in short: another answer means the state can't be gone on with."""
     text = repr((STATE_VERSION, query.source, query.intake, query.operator))
     return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()
+
+
+def _open_ones(pipelines: Mapping[str, Pipeline], close: bool) -> dict[str, Pipeline]:
+    """The streams that go on. Some may be closed and others not yet if the job ended while it closed them."""
+    closed = [name for name, pipeline in pipelines.items() if pipeline.is_closed]
+    if closed and (not close or len(closed) == len(pipelines)):
+        message = f"the input of stream {', '.join(closed)} was closed, and closed it stays"
+        hint = "start with a fresh checkpoint, or without close=True the next time"
+        if len(closed) < len(pipelines):
+            hint = "the job ended while it closed its streams: start it with close=True to close the others"
+        raise JobError("job.closed", message, hint)
+    return {name: pipeline for name, pipeline in pipelines.items() if name not in closed}
 
 
 def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:

@@ -38,6 +38,7 @@ from trimtab.runtime.settings import FOR_JOBS, session_with
 from trimtab.runtime.sinks import Delivery, Sink, combine
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint, safe_name
+from trimtab.state.files import storage_errors
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest, QueryState, Run
 from trimtab.state.sweep import KEEP, sweep
@@ -84,12 +85,14 @@ class Pipeline:
         self._packed: bytes = cloudpickle.dumps(spec.plan)  # type: ignore[no-untyped-call]
         self._plan_id = hashlib.sha256(self._packed).hexdigest()
         self._turn = threading.Lock()  # held while a batch runs
+        self._batch_thread: int | None = None
         self._changes: list[Change] = []
         self._changes_lock = threading.Lock()
         self._dropped: dict[int, set[str]] = {}  # files that a commit ceased to name, by its batch
         self.stopping = False
         self.error: BaseException | None = None
         self.manifest = manifests.newest(self._folders.manifests, job=checkpoint.job, stream=spec.name)
+        self._first = 0 if self.manifest is None else self.manifest.batch + 1
         self._repeated = self._begun_before()
         self._settle_queries()
         self._kept = self._kept_placement()
@@ -105,9 +108,6 @@ class Pipeline:
             self.placement = Placement.even(self.spec.engines or 2, groups)
             self._sweep_leftovers()
             return
-        if self.manifest.closed:
-            message = f"the input of stream {self.spec.name} was closed, and closed it stays"
-            raise JobError("job.closed", message, "start with a fresh checkpoint, or without close=True the next time")
         placement = Placement(self.manifest.engines, self.manifest.placement)
         self.placement = placement
         if self.spec.engines is not None and self.spec.engines != placement.engines:
@@ -124,8 +124,18 @@ class Pipeline:
     def _begun_before(self) -> int | None:
         """The batch that was begun but not committed when the job last ended, if there is one: it comes again."""
         logs = self._checkpoint.folder.child("spark").child(safe_name(self.spec.name)).child("offsets")
-        following = 0 if self.manifest is None else self.manifest.batch + 1
-        return following if logs.exists(str(following)) else None
+        known = self.manifest
+        if known is not None and not known.closed and not logs.exists(str(known.batch)):
+            # Spark would begin anew, and its first batches would be taken for those that are committed already.
+            raise _out_of_step(
+                f"the state of stream {self.spec.name} ends with batch {known.batch}, which {logs.shown} lacks"
+            )
+        return self._first if logs.exists(str(self._first)) else None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the input has ended, and everything open was decided."""
+        return self.manifest is not None and self.manifest.closed
 
     def verify(self) -> None:
         """Check every live file against its checksum, before anything is built on it."""
@@ -134,8 +144,9 @@ class Pipeline:
         if self.manifest is None or not self._folders.segments.is_local:
             return  # copies of remote files are checked when they are fetched
         for file in self.manifest.segments.values():
-            path = self._folders.segments.path_of(file.name)
-            check_content(path, file, self._folders.segments.shown_path(file.name))
+            shown = self._folders.segments.shown_path(file.name)
+            with storage_errors(shown):
+                check_content(self._folders.segments.path_of(file.name), file, shown)
 
     # Changing under way ------------------------------------------------------------------------
 
@@ -183,6 +194,7 @@ class Pipeline:
         with self._turn:
             if self.stopping:
                 raise StoppingError
+            self._batch_thread = threading.get_ident()
             if self.manifest is not None and batch <= self.manifest.batch:
                 return  # committed already; Spark had not got to writing that down
             try:
@@ -191,12 +203,19 @@ class Pipeline:
             except BaseException as error:
                 self.error = error
                 raise
+            finally:
+                self._batch_thread = None
 
     def close(self, spark: SparkSession, schema: Any) -> None:
         """The input ends: one more batch, without rows, in which everything open is decided."""
         with self._turn, session_with(spark, FOR_JOBS):
             batch = 0 if self.manifest is None else self.manifest.batch + 1
             self._run(_no_rows(spark, schema), batch, closing=True)
+
+    @property
+    def is_in_my_batch(self) -> bool:
+        """Whether who asks is called by the batch under way, and must not wait for its end."""
+        return self._batch_thread == threading.get_ident()
 
     def wait_until_idle(self) -> None:
         """Return once no batch is under way."""
@@ -210,10 +229,8 @@ class Pipeline:
     def _check_sequence(self, batch: int) -> None:
         expected = 0 if self.manifest is None else self.manifest.batch + 1
         if batch != expected:
-            raise StateError(
-                "state.missing-version",
-                f"Spark goes on with batch {batch} of stream {self.spec.name}, but the state ends before {expected}",
-                "the checkpoint's `spark` and `streams` folders don't belong together: restore both from the same time",
+            raise _out_of_step(
+                f"Spark goes on with batch {batch} of stream {self.spec.name}, but the state ends before {expected}"
             )
 
     def _run(self, frame: DataFrame, batch: int, *, closing: bool) -> None:
@@ -232,8 +249,9 @@ class Pipeline:
         _check_complete(reports, orders)
         seen = _seen(reports, observation)
         done = time.perf_counter()
-        # The end of the input is no batch of Spark's, which therefore can't tell whether it was tried before.
-        may_repeat = closing or batch == self._repeated
+        # Its first batch may have been tried before the job was started, also if Spark doesn't know: as the end of the
+        # input, which is no batch of Spark's, and was not committed.
+        may_repeat = closing or batch == self._first
         matches = self._deliver(reports, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
@@ -404,6 +422,11 @@ class Pipeline:
         """Delete outputs that sinks have taken, and a manifest has made final."""
         for name in files:
             self._outbox.delete(name)
+
+
+def _out_of_step(message: str) -> StateError:
+    hint = "the checkpoint's `spark` and `streams` folders don't belong together: restore both from the same time"
+    return StateError("state.missing-version", message, hint)
 
 
 def _check_complete(reports: Sequence[EngineReport], orders: Orders) -> None:

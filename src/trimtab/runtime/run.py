@@ -147,8 +147,14 @@ class Run:
     # Ending ------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop after the batch under way. Nothing is lost: the next start goes on from there."""
+        """Stop after the batch under way. Nothing is lost: the next start goes on from there.
+
+        Called by a sink's function, it returns at once, and the job ends when the batch is done.
+        """
         self._stopping = True
+        if any(pipeline.is_in_my_batch for pipeline in self._pipelines.values()):
+            threading.Thread(target=self._stop_queries, name="trimtab-stop", daemon=True).start()
+            return
         self._stop_queries()
         self._ended.wait()
 
