@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import functions
 
 import trimtab
-from trimtab.testing.crash import CrashLaw, Plan, differences, expected, make_input
+from trimtab.testing.crash import CrashLaw, Plan
+from trimtab.testing.crash_answers import differences, expected, make_input
 
 
 @pytest.mark.slow  # starts Spark four times

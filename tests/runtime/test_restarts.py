@@ -217,3 +217,12 @@ def test_folders_that_do_not_belong_together_are_refused(bench: Bench) -> None:
     with pytest.raises(StateError, match=r"ends with batch 0, which .*offsets lacks") as raised:
         bench.run(rises=RISES)
     assert raised.value.code == "state.missing-version"
+
+
+def test_state_is_merged_beside_the_stream_and_goes_on_over_a_restart(bench: Bench) -> None:
+    hours = COUNTS.replace("10 seconds", "1 hour")
+    bench.run(*(events((second % 3, second, 1), (9, second, second)) for second in range(14)), counts=hours)
+    runs = bench.manifest()["queries"]["counts"]["runs"]
+    assert len({run[2] for run in runs}) < 14, "runs of several batches have become one"
+    bench.run(events((9, 20, 0)), close=True, options={"engines": 3}, counts=hours)
+    assert plain(bench.rows("counts")) == [(0, 5, 5), (1, 5, 5), (2, 4, 4), (9, 15, 91)]

@@ -110,7 +110,7 @@ class Bottle:
 
     def batch(
         self, rows: pa.Table, placement: Placement | None = None, *, fails: bool = False, closing: bool = False
-    ) -> list[EngineReport]:
+    ) -> None:
         """Run a batch and commit it; without a placement everything stays where it was.
 
         `fails`: it is run, its work thrown away, and run again.
@@ -125,7 +125,6 @@ class Bottle:
             table, _ = combine([report.outputs[name] for report in reports if name in report.outputs])
             if table is not None:
                 gathered.append(table)
-        return reports
 
     def close(self, placement: Placement | None = None) -> None:
         """The input ends."""

@@ -193,9 +193,13 @@ def _pieces(case: StreamCase) -> list[pa.Table]:
 
 def naive(table: pa.Table) -> pa.Table:
     """The table with times as `evaluate` gives them for times without a zone."""
-    plain = pa.timestamp("us")
-    fields = [f.with_type(plain) if pa.types.is_timestamp(f.type) else f for f in table.schema]
-    return table.cast(pa.schema(fields))
+    return table.cast(pa.schema([field.with_type(_naive_type(field.type)) for field in table.schema]))
+
+
+def _naive_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_naive_type(kind.value_type))
+    return pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
 
 
 def differs(choices: Choices, spark: Any) -> str:

@@ -49,7 +49,7 @@ FIXED_QUERIES = {
         SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k, k2 ORDER BY ts MEASURES FIRST(ts) AS a, SUM(x * 2) AS x
           PATTERN (A{2,3}) WITHIN INTERVAL '5' SECOND DEFINE A AS NOT b OR x + 1 > 1)""",
 }
-"""Over the table `t` of `query_cases.SCHEMA`; none of them depends on the order of rows that tie."""
+"""Over the table `t` of `query_cases.SCHEMA`; only patterns and `runs_of` depend on the order of rows that tie."""
 
 
 @dataclass(frozen=True, slots=True)
