@@ -203,9 +203,11 @@ class Engine:
             newest = int(on_time.max())
             self.newest_us = newest if self.newest_us is None else max(self.newest_us, newest)
         watermark = self.orders.watermark_us
-        if watermark is not None and len(on_time) and int(on_time.min()) < watermark:
+        routes = self.plan.intake.routes
+        # To a query that takes rows one by one, no row is late.
+        if watermark is not None and routes[route].is_keyed and len(on_time) and int(on_time.min()) < watermark:
             late = times < watermark if good is None else (times < watermark) & good
-            if route == 0:
+            if route == next(number for number, each in enumerate(routes) if each.is_keyed):
                 self._set_aside(LATE, table, late, "")
             good = ~late if good is None else good & ~late
         if good is None:
