@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 OPENING = datetime.datetime(2026, 1, 5, 9, 30, tzinfo=datetime.UTC)
 APART_US = 1_000
+ROW_GROUP = 122_880
 SCHEMA = pa.schema([("symbol", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("price", pa.float64())])
 SPARK_SCHEMA = "symbol BIGINT, ts TIMESTAMP, price DOUBLE"
 
@@ -94,7 +95,8 @@ def _write(folder: Path, sizes: list[int], draw: Draw, *, seed: int, first_row: 
             "price": np.round(walk + dice.standard_normal(rows) * _NOISE, 2),
         }
         file = folder / f"{row:012}.parquet"
-        pq.write_table(pa.table(columns, SCHEMA), file)
+        # In row groups as most writers make them: a file that is one group is read by one core.
+        pq.write_table(pa.table(columns, SCHEMA), file, row_group_size=ROW_GROUP)
         # Spark reads the oldest file first, and files written in the same millisecond in any order.
         modified_s = float(times_us[-1]) / 1_000_000
         os.utime(file, (modified_s, modified_s))

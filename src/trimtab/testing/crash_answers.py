@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from trimtab.evaluate import evaluate
 from trimtab.testing.crash_job import BY_BATCH, DELAY_S, EVENT_TIME, LATE, QUERIES
 
+FILE_MS = 1500  # of the stream, in each file
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 Answer = Mapping[str, collections.Counter[tuple[Any, ...]]]
 """How often each row came out: by query, for late rows, and for what the function sink got."""
@@ -30,8 +31,8 @@ def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
     folder.mkdir(parents=True)
     keys = max(10, files * rows // 60)
     for number in range(files):
-        now_ms = number * 1500
-        events = [_event(dice, keys, now_ms) for _ in range(rows)]
+        now_ms = number * FILE_MS
+        events = [_event(dice, keys, now_ms, can_be_late=number >= 8) for _ in range(rows)]
         table = pa.table(
             {
                 "k": pa.array([key for key, _, _ in events], pa.int64()),
@@ -44,11 +45,14 @@ def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
         os.utime(path, (1_000_000_000 + number,) * 2)  # the order in which Spark takes them
 
 
-def _event(dice: random.Random, keys: int, now_ms: int) -> tuple[int, datetime.datetime, int]:
-    too_late = dice.random() < 0.03
-    age_ms = dice.randint(DELAY_S * 1000, DELAY_S * 3000) if too_late else dice.randint(0, DELAY_S * 400)
+def _event(dice: random.Random, keys: int, now_ms: int, *, can_be_late: bool) -> tuple[int, datetime.datetime, int]:
+    # Too late by several files: killed between two of its logs, Spark puts files together that were to be two batches,
+    # and what is late by one file only is on time then.
+    late_ms = DELAY_S * 1000 + 6 * FILE_MS
+    too_late = dice.random() < 0.03 and can_be_late
+    age_ms = dice.randint(late_ms, late_ms + 2 * FILE_MS) if too_late else dice.randint(0, DELAY_S * 400)
     at = START + datetime.timedelta(
-        milliseconds=now_ms + dice.randint(0, 1500) - age_ms, microseconds=dice.randrange(4)
+        milliseconds=now_ms + dice.randint(0, FILE_MS) - age_ms, microseconds=dice.randrange(4)
     )
     return dice.randrange(keys), at, dice.randrange(100)
 
