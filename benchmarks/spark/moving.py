@@ -25,7 +25,7 @@ class Sizes:
     warm_up: int
 
 
-FULL = Sizes(keys=100_000, rows=100_000, rounds=5, every=3, warm_up=12)
+FULL = Sizes(keys=20_000, rows=100_000, rounds=5, every=3, warm_up=12)
 QUICK = Sizes(keys=1_000, rows=1_000, rounds=1, every=2, warm_up=3)
 
 CHANGES = ("half of all key groups moved", "2 -> 4 engines", "4 -> 3 engines", "3 -> 2 engines")
