@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -11,19 +10,10 @@ from benchmarks.results import Bar, Cell, Result, Side, Table
 from benchmarks.spark import floor, ours, transform_with_state
 from benchmarks.spark.figures import number, ratio, trigger
 from benchmarks.spark.session import Batch
+from benchmarks.spark.throughput import Sizes
 from benchmarks.spark.ticks import write_ticks
 
 STEPS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured; the first batches warm up."""
-
-    batches: int
-    rows: int
-    keys: int
-    warm_up: int
 
 
 FULL = Sizes(batches=60, rows=1_000, keys=10_000, warm_up=40)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import JobError
-from trimtab.runtime.placement import MAX_KEY_GROUPS, Placement, check_engines, check_key_groups
+from trimtab.runtime.placement import Placement, check_engines, check_key_groups
+from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
 
 @st.composite

@@ -28,6 +28,7 @@ from trimtab.cli.toml_section import MISSING, Mistake, Section
 from trimtab.errors import JobError, TrimtabError
 from trimtab.language.mistakes import did_you_mean
 from trimtab.language.types import is_time
+from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
 """Sources and sinks of Spark that are folders of files."""
@@ -36,7 +37,6 @@ OWN_SINKS = {"parquet": ("path", "compression"), "console": ("rows",), "memory":
 """The sinks that are trimtab's, and all that can be said to them; other formats are Spark's."""
 
 MAX_ENGINES = 4096
-MAX_KEY_GROUPS = 32_768
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 _OWN_COLUMNS = {

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from trimtab.language.compiled import Query
 from trimtab.language.local import bare_column
+from trimtab.state.bundle import SLOT as SLOT
 
-SLOT = "__slot"
 ROUTE = "__route"
 ORIGINAL = "__original"
-TIME = "__time"
 
 
 @dataclass(frozen=True, slots=True)

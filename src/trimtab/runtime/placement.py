@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from trimtab.errors import JobError
+from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
-MAX_KEY_GROUPS = 32_768  # a slot has 15 bits for its group
 Int32Array = npt.NDArray[np.int32]
 
 
@@ -98,7 +98,7 @@ def check_engines(engines: int, key_groups: int) -> None:
         raise JobError("job.engines", message, "an engine needs at least one; ask for fewer engines")
 
 
-def check_key_groups(key_groups: Sequence[int] | int) -> None:
+def check_key_groups(key_groups: int) -> None:
     """Raise unless there can be so many key groups."""
     if not isinstance(key_groups, int) or isinstance(key_groups, bool) or not 1 <= key_groups <= MAX_KEY_GROUPS:
         message = f"key_groups must be a whole number from 1 to {MAX_KEY_GROUPS}, not {key_groups!r}"
