@@ -53,10 +53,8 @@ class QueryError(TrimtabError):
         return f"{head}\n  query:{line}:{column + 1}\n    {number} | {text}\n    {margin} | {lead}{carets}"
 
 
-class InputError(TrimtabError):
-    """What was handed over is not what the query needs: a missing table, a wrong type, rows out of order."""
-
-    code = "input"
+class HintedError(TrimtabError):
+    """What is wrong and what to do about it, with a code of its own for each mistake."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(code, message, hint)
@@ -67,21 +65,19 @@ class InputError(TrimtabError):
         return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
 
 
-class MatchError(TrimtabError):
+class InputError(HintedError):
+    """What was handed over is not what the query needs: a missing table, a wrong type, rows out of order."""
+
+    code = "input"
+
+
+class MatchError(HintedError):
     """A match ran into something the standard calls an exception, for instance SKIP TO its own first row.
 
     What to do: the message names the clause; SKIP PAST LAST ROW never fails.
     """
 
     code = "match"
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(code, message, hint)
-        self.code, self.message, self.hint = code, message, hint
-
-    def __str__(self) -> str:
-        """The message and the hint."""
-        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
 
 
 class ThreadLimitError(TrimtabError):
@@ -129,7 +125,7 @@ class OperatorError(TrimtabError):
         return f"error[{self.code}]: {text}" + (f"\n  hint: {self.hint}" if self.hint else "")
 
 
-class StateError(TrimtabError):
+class StateError(HintedError):
     """A checkpoint can't be read, written or taken: damaged, of a newer format, full, gone, or in another job's hands.
 
     What to do: the message names the file; nothing in the checkpoint has been changed.
@@ -137,16 +133,8 @@ class StateError(TrimtabError):
 
     code = "state"
 
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(code, message, hint)
-        self.code, self.message, self.hint = code, message, hint
 
-    def __str__(self) -> str:
-        """The message and the hint."""
-        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
-
-
-class JobError(TrimtabError):
+class JobError(HintedError):
     """A job is not what it has to be: a stream or sink that is missing, a query that was changed, a bad setting.
 
     What to do: the message names the part of the job.
@@ -154,10 +142,11 @@ class JobError(TrimtabError):
 
     code = "job"
 
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(code, message, hint)
-        self.code, self.message, self.hint = code, message, hint
 
-    def __str__(self) -> str:
-        """The message and the hint."""
-        return f"error[{self.code}]: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
+class BalanceError(HintedError):
+    """A router, planner, controller or simulation was asked for something it can't do.
+
+    What to do: the message names the argument and the values it may have.
+    """
+
+    code = "balance"

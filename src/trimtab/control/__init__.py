@@ -1,0 +1,1 @@
+"""Feedback controllers, and the models they are designed from."""
