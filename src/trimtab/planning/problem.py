@@ -12,7 +12,7 @@ import numpy.typing as npt
 from trimtab.errors import BalanceError
 
 if TYPE_CHECKING:
-    from scipy.sparse import sparray
+    from scipy.sparse import csr_array, sparray
 
 BoolArray = npt.NDArray[np.bool_]
 Float64Array = npt.NDArray[np.float64]
