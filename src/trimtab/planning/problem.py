@@ -79,13 +79,15 @@ class Problem:
         """Bring every column to its shape and type, and refuse what makes no sense."""
         needs, has = _table(loads, "loads"), _table(capacities, "capacities")
         units, nodes = len(needs), len(has)
-        _need(nodes > 0, "nodes", "there are no nodes", "give capacities at least one entry")
+        _need(nodes > 0, "plan.nodes", "there are no nodes", "give capacities at least one entry")
         if units == 0:
             needs = np.zeros((0, has.shape[1]))
         resources = needs.shape[1]
-        _need(resources == has.shape[1], "shape", f"loads have {resources} resource(s) and capacities {has.shape[1]}")
-        _need(max_moves is None or max_moves >= 0, "budget", f"max_moves is {max_moves}", "0 or more")
-        _need(max_cost is None or max_cost >= 0, "budget", f"max_cost is {max_cost}", "0 or more")
+        _need(
+            resources == has.shape[1], "plan.shape", f"loads have {resources} resource(s) and capacities {has.shape[1]}"
+        )
+        _need(max_moves is None or max_moves >= 0, "plan.budget", f"max_moves is {max_moves}", "0 or more")
+        _need(max_cost is None or max_cost >= 0, "plan.budget", f"max_cost is {max_cost}", "0 or more")
         sizes = _amounts(np.zeros(units) if state_bytes is None else state_bytes, units, "state_bytes")
         normal = {
             "loads": needs,
@@ -104,9 +106,14 @@ class Problem:
         for name, value in normal.items():
             object.__setattr__(self, name, value)
         homed = bool(np.all((self.homes >= NEW) & (self.homes < nodes)))
-        _need(homed, "homes", "a home is not one of the nodes", f"nodes are 0 to {nodes - 1}, and {NEW} is a new unit")
+        _need(
+            homed,
+            "plan.homes",
+            "a home is not one of the nodes",
+            f"nodes are 0 to {nodes - 1}, and {NEW} is a new unit",
+        )
         hint = "leave at least one node with capacity that is not draining"
-        _need(bool(self.open_nodes.any()), "nodes", "no node may take units", hint)
+        _need(bool(self.open_nodes.any()), "plan.nodes", "no node may take units", hint)
 
     @property
     def units(self) -> int:
@@ -211,27 +218,27 @@ class Problem:
 
 def _need(holds: bool, code: str, message: str, hint: str = "") -> None:
     if not holds:
-        raise BalanceError(f"plan.{code}", message, hint)
+        raise BalanceError(code, message, hint)
 
 
 def _table(values: npt.ArrayLike, name: str) -> Float64Array:
     """Amounts as (things, resources)."""
     table = np.asarray(values, dtype=np.float64)
     table = table.reshape(-1, 1) if table.ndim == 1 else table
-    _need(table.ndim == 2 and table.shape[1] > 0, "shape", f"{name} must have one or two dimensions")
-    _need(bool(np.all(np.isfinite(table) & (table >= 0))), "loads", f"{name} must be finite and not negative")
+    _need(table.ndim == 2 and table.shape[1] > 0, "plan.shape", f"{name} must have one or two dimensions")
+    _need(bool(np.all(np.isfinite(table) & (table >= 0))), "plan.loads", f"{name} must be finite and not negative")
     return np.ascontiguousarray(table)
 
 
 def _column(values: npt.ArrayLike, size: int, name: str) -> npt.NDArray[np.float64]:
     column = np.asarray(values)
-    _need(column.shape == (size,), "shape", f"{name} has the shape {column.shape}, and ({size},) was expected")
+    _need(column.shape == (size,), "plan.shape", f"{name} has the shape {column.shape}, and ({size},) was expected")
     return column
 
 
 def _amounts(values: npt.ArrayLike, size: int, name: str) -> Float64Array:
     column = _table(values, name) if size else np.zeros((0, 1))
-    _need(column.shape == (size, 1), "shape", f"{name} must have {size} entries")
+    _need(column.shape == (size, 1), "plan.shape", f"{name} must have {size} entries")
     return np.ascontiguousarray(column[:, 0])
 
 
@@ -239,6 +246,6 @@ def _between(traffic: sparray, units: int) -> csr_array:
     from scipy.sparse import csr_array
 
     table = csr_array(traffic, dtype=np.float64)
-    _need(table.shape == (units, units), "shape", f"traffic is {table.shape}, with {units} units")
-    _need(not table.nnz or float(table.data.min()) >= 0, "loads", "traffic can't be negative")
+    _need(table.shape == (units, units), "plan.shape", f"traffic is {table.shape}, with {units} units")
+    _need(not table.nnz or float(table.data.min()) >= 0, "plan.loads", "traffic can't be negative")
     return table
