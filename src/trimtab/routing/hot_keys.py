@@ -1,0 +1,114 @@
+"""Which keys are hot: the SpaceSaving sketch, a fixed number of counters over an endless stream.
+
+Every key with more than 1/counters of the messages has a counter, and a count is never too low and too high by at
+most its `error`. A key without a counter takes over the one with the least count; among equals, the next in a cycle
+since the last taken over. That victim is found by going round the counters: a whole round without one means that the
+least count has risen, which happens at most messages/counters times, so a message costs O(1) on average.
+
+Reference: Metwally, Agrawal and El Abbadi (2005).
+"""
+
+# mypy: disable-error-code="misc,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from trimtab.routing.hashing import mix
+from trimtab.routing.router import Int32Array, Int64Array
+
+KEY, COUNT, ERROR = 0, 1, 2
+USED, CURSOR, LEAST, TOTAL, NEXT_HALVING = 0, 1, 2, 3, 4
+
+
+def new_sketch(counters: int, halving: int) -> tuple[Int64Array, Int32Array, Int64Array]:
+    """An empty sketch: its counters, the index from keys to them, and its state.
+
+    counters  (counters, 3) key, count and error
+    index     (a power of two, at least twice as large) counter + 1, or 0
+    state     (5,) how many are used, the cursor of the cycle, the least count, all messages, when to halve next
+    """
+    state = np.zeros(5, np.int64)
+    state[NEXT_HALVING] = halving
+    return np.zeros((counters, 3), np.int64), np.zeros(1 << (2 * counters).bit_length(), np.int32), state
+
+
+@njit(cache=True, nogil=True)
+def see(key: np.int64, counters: Int64Array, index: Int32Array, state: Int64Array, halving: int) -> int:
+    """Count a message and return its key's counter. Counts are halved every `halving` messages (0: never)."""
+    if halving and state[TOTAL] >= state[NEXT_HALVING]:
+        _halve(counters, state)
+        state[NEXT_HALVING] = state[TOTAL] + halving
+    state[TOTAL] += 1
+    slot = _slot_of(key, counters, index)
+    if index[slot]:
+        counter = int(index[slot]) - 1
+    elif state[USED] < counters.shape[0]:
+        counter = int(state[USED])
+        state[USED] += 1
+        counters[counter, KEY] = key
+        index[slot] = counter + 1
+    else:
+        counter = _victim(counters, state)
+        _drop(_slot_of(counters[counter, KEY], counters, index), counters, index)
+        counters[counter, KEY] = key
+        counters[counter, ERROR] = counters[counter, COUNT]
+        index[_slot_of(key, counters, index)] = counter + 1
+    counters[counter, COUNT] += 1
+    return counter
+
+
+@njit(cache=True, nogil=True)
+def is_hot(counter: int, counters: Int64Array, state: Int64Array, share: float, least_messages: int) -> bool:
+    """Whether the key surely has that share of the messages; a few messages at the start prove nothing."""
+    sure = counters[counter, COUNT] - counters[counter, ERROR]
+    return bool(sure >= share * max(state[TOTAL], least_messages))
+
+
+@njit(cache=True, nogil=True)
+def _victim(counters: Int64Array, state: Int64Array) -> int:
+    size = counters.shape[0]
+    while True:
+        cursor = int(state[CURSOR])
+        for step in range(size):
+            counter = cursor + step
+            if counter >= size:
+                counter -= size
+            if counters[counter, COUNT] <= state[LEAST]:
+                state[CURSOR] = counter + 1 if counter + 1 < size else 0
+                return counter
+        state[LEAST] = counters[:, COUNT].min()
+
+
+@njit(cache=True, nogil=True)
+def _halve(counters: Int64Array, state: Int64Array) -> None:
+    for counter in range(state[USED]):
+        counters[counter, COUNT] >>= 1
+        counters[counter, ERROR] >>= 1
+    state[TOTAL] >>= 1
+    state[LEAST] = 0  # found anew by the next search
+
+
+@njit(cache=True, nogil=True)
+def _slot_of(key: np.int64, counters: Int64Array, index: Int32Array) -> int:
+    mask = index.size - 1
+    slot = int(mix(np.uint64(key))) & mask
+    while index[slot] and counters[index[slot] - 1, KEY] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def _drop(slot: int, counters: Int64Array, index: Int32Array) -> None:
+    """Empty a slot and move up those behind it that were pushed on by it, so that no search ends too soon."""
+    mask = index.size - 1
+    hole = slot
+    following = (hole + 1) & mask
+    while index[following]:
+        wanted = int(mix(np.uint64(counters[index[following] - 1, KEY]))) & mask
+        # It may fill the hole unless its own place lies between the hole and where it stands.
+        if ((following - wanted) & mask) >= ((following - hole) & mask):
+            index[hole] = index[following]
+            hole = following
+        following = (following + 1) & mask
+    index[hole] = 0

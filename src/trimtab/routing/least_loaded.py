@@ -1,0 +1,45 @@
+"""The least loaded of all workers at once: a knock-out tournament, updated in place.
+
+The tree is an array: leaf `size + w` is worker w, node k has the children 2k and 2k + 1, and each holds the winner
+below it; the winner of all stands at 1. Equal loads are won by the lower number.
+"""
+
+# mypy: disable-error-code="misc,untyped-decorator"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from trimtab.routing.router import Float64Array, Int32Array
+
+
+def tournament(fills: Float64Array) -> tuple[Float64Array, Int32Array]:
+    """The fills, padded to a power of two with infinities, and the tree over them.
+
+    >>> fills, winners = tournament(np.array([3.0, 1.0, 2.0]))
+    >>> int(winners[1])
+    1
+    >>> fills[1] = 5.0
+    >>> raised(winners, fills, 1)
+    >>> int(winners[1])
+    2
+    """
+    size = 1 << (fills.size - 1).bit_length()
+    padded = np.full(size, np.inf)
+    padded[: fills.size] = fills
+    winners = np.zeros(2 * size, np.int32)
+    winners[size:] = np.arange(size)
+    for node in range(size - 1, 0, -1):
+        left, right = winners[2 * node], winners[2 * node + 1]
+        winners[node] = left if padded[left] <= padded[right] else right
+    return padded, winners
+
+
+@njit(cache=True, nogil=True)
+def raised(winners: Int32Array, fills: Float64Array, worker: int) -> None:
+    """Put the tree right after one worker's fill went up: only where it was the winner can anything change."""
+    node = (worker + fills.size) >> 1
+    while node >= 1 and winners[node] == worker:
+        left, right = winners[2 * node], winners[2 * node + 1]
+        winners[node] = left if fills[left] <= fills[right] else right
+        node >>= 1

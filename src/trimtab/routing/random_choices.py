@@ -1,0 +1,131 @@
+"""The power of random choices: a key goes to the first of its endless row of workers that has room."""
+
+# mypy: disable-error-code="misc,untyped-decorator"
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from trimtab.routing.counting import CountingRouter, checked_option
+from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
+from trimtab.routing.hashing import UInt64Array, alias_table, mixed
+from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+from trimtab.routing.sources import first_of
+from trimtab.routing.spare import Memo, first_spare, new_memos, pace
+
+
+class RandomChoices(CountingRouter):
+    """PoRC: the key and a salt are hashed, with the next salt as long as the worker drawn is full.
+
+    A worker is full when it has (1 + epsilon) times its share of the messages so far, the one in hand included.
+    With one source no worker is therefore ever above `(1 + epsilon) * share + 1` messages, after any message, also
+    where capacities differ and where loads fade; each further source adds one message to that. Heavy keys spread over
+    as many workers as they need, light ones mostly stay on one: memory close to key grouping's. A larger epsilon
+    means less memory and less balance.
+
+    Args:
+        workers: how many there are.
+        epsilon: how far above its share a worker may get.
+        sources: messages come from so many sources in turn; each knows only what it sent itself.
+        max_rehash: after so many draws (rounded up to an even number) the least full worker of all takes the message,
+            so that the bound holds at any cap. None: ten draws a worker, which practically never happens.
+        seed: another seed, another assignment of keys.
+        capacities: how strong each worker is, in any unit.
+        half_life: loads fade, to half after so many messages.
+        count_replicas: keep the set of (key, worker) pairs.
+
+    >>> router = RandomChoices(4, epsilon=0.1, seed=1)
+    >>> router.route(np.array([5, 5, 5, 5, 6, 7])).tolist()
+    [3, 2, 0, 3, 2, 0]
+    >>> _ = router.route(np.zeros(10_000, np.int64))
+    >>> router.imbalance <= 0.1 + 4 / router.messages
+    True
+
+    Reference: Nasir et al. (2017), section V-A, Algorithm 1.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        epsilon: float = 0.01,
+        sources: int = 1,
+        max_rehash: int | None = None,
+        seed: int = 0,
+        capacities: Sequence[float] | Float64Array | None = None,
+        half_life: float | None = None,
+        count_replicas: bool = True,
+    ) -> None:
+        super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
+        checked_option("epsilon", epsilon, 0)
+        checked_option("sources", sources, 1)
+        self._max_words = words_of(max_rehash, workers)
+        self._thresholds, self._aliases = alias_table(self._capacities)
+        self._paces = pace(self._capacities / self._capacities.sum(), epsilon)
+        self._seen: Float64Array = np.zeros((sources, workers))
+        self._totals: Float64Array = np.zeros(sources)
+        self._weights: Float64Array = np.ones(sources)
+        self._source_growth = growth_per_message(half_life, sources)
+        self._memos = new_memos(sources)
+
+    def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:
+        _choose(
+            keys,
+            chosen,
+            self._seed,
+            self._thresholds,
+            self._aliases,
+            self._paces,
+            self._seen,
+            self._totals,
+            self._weights,
+            self._source_growth,
+            self._max_words,
+            self._memos,
+            self._messages,
+        )
+
+
+def words_of(max_rehash: int | None, workers: int) -> np.uint64:
+    """The cap on draws as a number of words, each of which is two draws."""
+    if max_rehash is None:
+        return np.uint64(max(8, 5 * workers))
+    checked_option("max_rehash", max_rehash, 1)
+    return np.uint64((max_rehash + 1) // 2)
+
+
+@njit(cache=True, nogil=True)
+def _choose(
+    keys: Int64Array,
+    chosen: Int32Array,
+    seed: np.uint64,
+    thresholds: UInt64Array,
+    aliases: Int32Array,
+    paces: Float64Array,
+    seen: Float64Array,
+    totals: Float64Array,
+    weights: Float64Array,
+    growth: float,
+    max_words: np.uint64,
+    memos: Memo,
+    messages: int,
+) -> None:
+    sources = totals.size
+    for source in range(sources):
+        loads, total, weight = seen[source], totals[source], weights[source]
+        memo = memos[0][source], memos[1][source], memos[2][source]
+        for i in range(first_of(source, messages, sources), keys.size, sources):
+            weight *= growth
+            if weight > HUGE:
+                shrink(loads)
+                shrink(memo[2])
+                weight *= SHRINK
+                total *= SHRINK
+            total += weight
+            word = mixed(keys[i], seed)
+            worker = first_spare(word, loads, total, paces, thresholds, aliases, max_words, memo)
+            loads[worker] += weight
+            chosen[i] = worker
+        totals[source], weights[source] = total, weight

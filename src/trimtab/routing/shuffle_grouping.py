@@ -1,0 +1,74 @@
+"""Shuffle grouping: one worker after the other, whatever the key."""
+
+# mypy: disable-error-code="misc,untyped-decorator"
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from trimtab.routing.counting import CountingRouter, relative_emptiness
+from trimtab.routing.least_loaded import raised, tournament
+from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+
+
+class ShuffleGrouping(CountingRouter):
+    """Messages go round the workers in a cycle (SG), which begins at a worker chosen by the seed.
+
+    The best balance there can be: the loads of equal workers differ by at most one message. A key may end up on all
+    workers, which is the most memory there can be. With `capacities` the cycle is weighted: the next message goes to
+    the worker that would be the least full halfway through it (Webster's rule), which interleaves strong and weak ones.
+
+    >>> ShuffleGrouping(3, seed=1).route(np.array([9, 9, 9, 9])).tolist()
+    [2, 0, 1, 2]
+    >>> ShuffleGrouping(2, capacities=(2, 1)).route(np.array([9, 9, 9, 9, 9, 9])).tolist()
+    [0, 1, 0, 0, 1, 0]
+
+    Reference: Nasir et al. (2017), section III-B.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        seed: int = 0,
+        capacities: Sequence[float] | Float64Array | None = None,
+        half_life: float | None = None,
+        count_replicas: bool = True,
+    ) -> None:
+        super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
+        self._first = int(self._seed) % workers
+        self._step = relative_emptiness(self._capacities)
+        self._alike = bool((self._capacities == self._capacities[0]).all())
+        self._turns = np.zeros(workers, np.int64)
+        # How full each would be after half a message more.
+        self._fills, self._winners = tournament(0.5 * self._step)
+
+    def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:  # noqa: ARG002  # keys don't matter here
+        if self._alike:
+            _in_turn(chosen, (self._first + self._messages) % self.workers, self.workers)
+        else:
+            _weighted(chosen, self._turns, self._step, self._fills, self._winners)
+
+
+@njit(cache=True, nogil=True)
+def _in_turn(chosen: Int32Array, first: int, workers: int) -> None:
+    worker = first
+    for i in range(chosen.size):
+        chosen[i] = worker
+        worker += 1
+        if worker == workers:
+            worker = 0
+
+
+@njit(cache=True, nogil=True)
+def _weighted(
+    chosen: Int32Array, turns: Int64Array, step: Float64Array, fills: Float64Array, winners: Int32Array
+) -> None:
+    for i in range(chosen.size):
+        worker = int(winners[1])
+        chosen[i] = worker
+        turns[worker] += 1
+        fills[worker] = (turns[worker] + 0.5) * step[worker]
+        raised(winners, fills, worker)

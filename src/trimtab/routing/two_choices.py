@@ -1,0 +1,70 @@
+"""The power of two choices: two workers drawn for each message, the less loaded takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trimtab.routing.counting import CountingRouter, checked_option, relative_emptiness
+from trimtab.routing.decay import growth_per_message
+from trimtab.routing.hashing import alias_table, seed_word
+from trimtab.routing.partial_key_grouping import less_loaded_of_two
+from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+
+
+class TwoChoices(CountingRouter):
+    """Two choices by message (PoTC): nearly perfect balance for any skew, and a key may end up on every worker.
+
+    What is hashed is the number of the message, so the same seed gives the same draws. Loads are compared as
+    load / capacity, and a worker is drawn in proportion to its capacity.
+
+    Args:
+        workers: how many there are.
+        sources: messages come from so many sources in turn; each knows only what it sent itself.
+        seed: another seed, other draws.
+        capacities: how strong each worker is, in any unit.
+        half_life: loads fade, to half after so many messages.
+        count_replicas: keep the set of (key, worker) pairs.
+
+    >>> router = TwoChoices(4, seed=1)
+    >>> router.route(np.zeros(1000, np.int64)).tolist()[:5]
+    [2, 3, 0, 3, 1]
+    >>> router.imbalance < 0.02, router.replicas
+    (True, 4)
+
+    References: Azar et al. (1999); Nasir et al. (2017), section III-D and Lemma 6.2.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        sources: int = 1,
+        seed: int = 0,
+        capacities: Sequence[float] | Float64Array | None = None,
+        half_life: float | None = None,
+        count_replicas: bool = True,
+    ) -> None:
+        super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
+        checked_option("sources", sources, 1)
+        self._draw = seed_word(seed, purpose=1)  # numbers of messages are no keys: they get a hash of their own
+        self._thresholds, self._aliases = alias_table(self._capacities)
+        self._emptiness = relative_emptiness(self._capacities)
+        self._seen: Float64Array = np.zeros((sources, workers))
+        self._weights: Float64Array = np.ones(sources)
+        self._source_growth = growth_per_message(half_life, sources)
+
+    def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:
+        less_loaded_of_two(
+            np.arange(self._messages, self._messages + keys.size),
+            chosen,
+            self._draw,
+            self._thresholds,
+            self._aliases,
+            self._emptiness,
+            self._seen,
+            self._weights,
+            self._source_growth,
+            self._messages,
+        )
