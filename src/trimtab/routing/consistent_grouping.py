@@ -11,13 +11,10 @@ from numba import njit
 
 from trimtab.errors import BalanceError
 from trimtab.routing.counting import CountingRouter, checked_option
-from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
 from trimtab.routing.delegation import Delegation, Move, first_owners
-from trimtab.routing.hashing import UInt64Array, alias_table, mixed
-from trimtab.routing.random_choices import words_of
+from trimtab.routing.random_choices import RandomChoices
 from trimtab.routing.router import Float64Array, Int32Array, Int64Array
 from trimtab.routing.sources import first_of
-from trimtab.routing.spare import Memo, first_spare, new_memos, pace
 
 _ALWAYS = np.iinfo(np.int64).max
 
@@ -77,21 +74,19 @@ class ConsistentGrouping(CountingRouter):
         count_replicas: bool = True,
     ) -> None:
         super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
-        checked_option("epsilon", epsilon, 0)
         checked_option("virtual_workers", virtual_workers, 1)
-        checked_option("sources", sources, 1)
         checked_option("ack_delay", ack_delay, 0)
         owner = first_owners(self._capacities, virtual_workers)
-        alike = np.ones(owner.size)
         self._delay = ack_delay
-        self._max_words = words_of(max_rehash, owner.size)
-        self._thresholds, self._aliases = alias_table(alike)
-        self._paces = pace(alike / owner.size, epsilon)
-        self._seen: Float64Array = np.zeros((sources, owner.size))
-        self._totals: Float64Array = np.zeros(sources)
-        self._weights: Float64Array = np.ones(sources)
-        self._source_growth = growth_per_message(half_life, sources)
-        self._memos = new_memos(sources)
+        self._porc = RandomChoices(
+            owner.size,
+            epsilon=epsilon,
+            sources=sources,
+            max_rehash=max_rehash,
+            seed=seed,
+            half_life=half_life,
+            count_replicas=False,
+        )
         self._delegation = Delegation(owner, workers=workers, seed=int(self._seed), probe=probe)
         # Maps are numbered; row r of `_maps` is the map number `_oldest + r`, and `_newest` is the last one.
         self._maps: Int32Array = owner.copy()[np.newaxis]
@@ -117,7 +112,7 @@ class ConsistentGrouping(CountingRouter):
     @property
     def virtual_loads(self) -> Float64Array:
         """Messages that each virtual worker got from all sources; with a half-life, what is left of them."""
-        return np.asarray((self._seen / self._weights[:, np.newaxis]).sum(axis=0))
+        return self._porc.loads
 
     @property
     def settled(self) -> bool:
@@ -171,19 +166,10 @@ class ConsistentGrouping(CountingRouter):
         return self._oldest + int(np.flatnonzero(arrived)[-1])
 
     def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:
-        _choose(
-            keys,
+        # Which virtual worker takes a message does not depend on who serves it, so that is a step of its own.
+        _serve(
+            self._porc.route(keys),
             chosen,
-            self._seed,
-            self._thresholds,
-            self._aliases,
-            self._paces,
-            self._seen,
-            self._totals,
-            self._weights,
-            self._source_growth,
-            self._max_words,
-            self._memos,
             self._messages,
             self._maps,
             self._oldest,
@@ -198,19 +184,9 @@ class ConsistentGrouping(CountingRouter):
 
 
 @njit(cache=True, nogil=True)
-def _choose(
-    keys: Int64Array,
+def _serve(
+    virtual: Int32Array,
     chosen: Int32Array,
-    seed: np.uint64,
-    thresholds: UInt64Array,
-    aliases: Int32Array,
-    paces: Float64Array,
-    seen: Float64Array,
-    totals: Float64Array,
-    weights: Float64Array,
-    growth: float,
-    max_words: np.uint64,
-    memos: Memo,
     messages: int,
     maps: Int32Array,
     oldest: int,
@@ -222,30 +198,18 @@ def _choose(
     untold: Int64Array,
     delay: int,
 ) -> None:
-    sources = totals.size
+    """Send what each virtual worker takes to its worker, by the map of the message's source at that moment."""
+    sources = in_use.size
     for source in range(sources):
-        loads, total, weight = seen[source], totals[source], weights[source]
-        memo = memos[0][source], memos[1][source], memos[2][source]
         owners, told_by = maps[in_use[source] - oldest], told[source]
-        for i in range(first_of(source, messages, sources), keys.size, sources):
-            weight *= growth
-            if weight > HUGE:
-                shrink(loads)
-                shrink(memo[2])
-                weight *= SHRINK
-                total *= SHRINK
-            total += weight
-            word = mixed(keys[i], seed)
-            virtual = first_spare(word, loads, total, paces, thresholds, aliases, max_words, memo)
-            loads[virtual] += weight
+        for i in range(first_of(source, messages, sources), virtual.size, sources):
             while in_use[source] < heard[source] and in_use_from[source, in_use[source] + 1 - oldest] <= messages + i:
                 in_use[source] += 1
                 owners = maps[in_use[source] - oldest]
-            worker = owners[virtual]
+            worker = owners[virtual[i]]
             chosen[i] = worker
             if told_by[worker] < newest:  # its acknowledgement will bring news
                 _hear(source, worker, messages + i + 1 + delay, oldest, newest, heard, in_use_from, told, untold)
-        totals[source], weights[source] = total, weight
 
 
 @njit(cache=True, nogil=True)

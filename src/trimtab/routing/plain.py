@@ -91,7 +91,7 @@ class PlainKeyGrouping(PlainRouter):
 class PlainShuffleGrouping(PlainRouter):
     """SG."""
 
-    def choose(self, key: int) -> int:  # noqa: ARG002  # the key does not matter
+    def choose(self, key: int) -> int:  # noqa: ARG002 - the key does not matter
         """In turn; by capacity the one that would be the least full."""
         if len(set(self.capacities)) == 1:
             return (self.word + self.message) % self.workers
@@ -113,7 +113,7 @@ class PlainPartialKeyGrouping(PlainRouter):
 class PlainTwoChoices(PlainRouter):
     """PoTC."""
 
-    def choose(self, key: int) -> int:  # noqa: ARG002  # the number of the message is drawn by
+    def choose(self, key: int) -> int:  # noqa: ARG002 - the number of the message is drawn by
         """The less loaded of two that the message's number draws."""
         draws = self.row(self.message, int(seed_word(self.seed, purpose=1)))
         return self.take(min(itertools.islice(draws, 2), key=self.fill))

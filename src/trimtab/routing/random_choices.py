@@ -10,10 +10,13 @@ from numba import njit
 
 from trimtab.routing.counting import CountingRouter, checked_option
 from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
-from trimtab.routing.hashing import UInt64Array, alias_table, mixed
+from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, mixed_again, pick
 from trimtab.routing.router import Float64Array, Int32Array, Int64Array
 from trimtab.routing.sources import first_of
-from trimtab.routing.spare import Memo, first_spare, new_memos, pace
+from trimtab.routing.spare import Memo, least_full, new_memos, pace
+
+_ONE = np.uint64(1)
+_PATIENCE = np.uint64(2)  # words (of two workers each) that are looked at before the memo is: most find room sooner
 
 
 class RandomChoices(CountingRouter):
@@ -61,7 +64,7 @@ class RandomChoices(CountingRouter):
         super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
         checked_option("epsilon", epsilon, 0)
         checked_option("sources", sources, 1)
-        self._max_words = words_of(max_rehash, workers)
+        self._max_words = _words_of(max_rehash, workers)
         self._thresholds, self._aliases = alias_table(self._capacities)
         self._paces = pace(self._capacities / self._capacities.sum(), epsilon)
         self._seen: Float64Array = np.zeros((sources, workers))
@@ -88,7 +91,7 @@ class RandomChoices(CountingRouter):
         )
 
 
-def words_of(max_rehash: int | None, workers: int) -> np.uint64:
+def _words_of(max_rehash: int | None, workers: int) -> np.uint64:
     """The cap on draws as a number of words, each of which is two draws."""
     if max_rehash is None:
         return np.uint64(max(8, 5 * workers))
@@ -97,7 +100,7 @@ def words_of(max_rehash: int | None, workers: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def _choose(
+def _choose(  # noqa: C901 - the walk as a function, which gets all these arrays at each call, would double the time
     keys: Int64Array,
     chosen: Int32Array,
     seed: np.uint64,
@@ -112,20 +115,48 @@ def _choose(
     memos: Memo,
     messages: int,
 ) -> None:
+    """Walk each key's row to the first worker that is not full. There always is one: loads add up to below the total.
+
+    seen             (sources, workers) loads as each source knows them
+    totals, weights  (sources,) the sum of its loads, and the weight of its last message
+    """
     sources = totals.size
     for source in range(sources):
         loads, total, weight = seen[source], totals[source], weights[source]
-        memo = memos[0][source], memos[1][source], memos[2][source]
+        words, skips, untils = memos[0][source], memos[1][source], memos[2][source]
+        slot_mask = np.uint64(words.size - 1)
         for i in range(first_of(source, messages, sources), keys.size, sources):
             weight *= growth
             if weight > HUGE:
                 shrink(loads)
-                shrink(memo[2])
+                shrink(untils)
                 weight *= SHRINK
                 total *= SHRINK
             total += weight
             word = mixed(keys[i], seed)
-            worker = first_spare(word, loads, total, paces, thresholds, aliases, max_words, memo)
+            worker = pick(word >> HALF, thresholds, aliases)  # the principal worker, which mostly takes it
+            if not loads[worker] * paces[worker] < total:
+                slot, salt, until, salted = word & slot_mask, np.uint64(0), np.inf, word
+                while salt < max_words:
+                    worker = pick(salted >> HALF, thresholds, aliases)
+                    fill = loads[worker] * paces[worker]
+                    if fill < total:
+                        break
+                    until = min(until, fill)
+                    worker = pick(salted & LOW, thresholds, aliases)
+                    fill = loads[worker] * paces[worker]
+                    if fill < total:
+                        break
+                    until = min(until, fill)
+                    salt += _ONE
+                    if salt == _PATIENCE and words[slot] == word and total <= untils[slot]:
+                        salt = skips[slot]
+                        until = min(until, untils[slot])
+                    salted = mixed_again(word, salt)
+                if salt > _PATIENCE:
+                    words[slot], skips[slot], untils[slot] = word, salt, until
+                if salt >= max_words:
+                    worker = least_full(loads, paces)
             loads[worker] += weight
             chosen[i] = worker
         totals[source], weights[source] = total, weight

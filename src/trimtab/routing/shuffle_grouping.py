@@ -45,7 +45,7 @@ class ShuffleGrouping(CountingRouter):
         # How full each would be after half a message more.
         self._fills, self._winners = tournament(0.5 * self._step)
 
-    def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:  # noqa: ARG002  # keys don't matter here
+    def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:  # noqa: ARG002 - keys don't matter here
         if self._alike:
             _in_turn(chosen, (self._first + self._messages) % self.workers, self.workers)
         else:

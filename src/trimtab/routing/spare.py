@@ -1,4 +1,4 @@
-"""The first worker with room in a key's endless row of workers: the heart of PoRC, and so of consistent grouping.
+"""When a worker is full, and which full workers need not be looked at again: for PoRC and bounded hashing.
 
 A worker is full when its load is at least (1 + epsilon) times its share of all messages, the one in hand included.
 Written as `load * pace >= total`, with `pace = 1 / ((1 + epsilon) * share)`, the left side grows only when the worker
@@ -13,11 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from trimtab.routing.hashing import HALF, LOW, UInt64Array, mixed_again, pick
-from trimtab.routing.router import Float64Array, Int32Array
+from trimtab.routing.hashing import UInt64Array
+from trimtab.routing.router import Float64Array
 
-_ONE = np.uint64(1)
-_PATIENCE = np.uint64(2)  # words (of two workers each) that are looked at before the memo is: most find room sooner
 _MEMO_SLOTS = 4096
 
 Memo = tuple[UInt64Array, UInt64Array, Float64Array]
@@ -43,59 +41,9 @@ def pace(shares: Float64Array, epsilon: float) -> Float64Array:
         return np.asarray(1.0 / ((1.0 + epsilon) * shares))
 
 
-@njit(cache=True, nogil=True, inline="always")  # a call that hands over so many arrays costs more than the walk
-def first_spare(
-    word: np.uint64,
-    loads: Float64Array,
-    total: float,
-    paces: Float64Array,
-    thresholds: UInt64Array,
-    aliases: Int32Array,
-    max_words: np.uint64,
-    memo: Memo,
-) -> int:
-    """The first worker of the row of `word` that is not full; after `max_words` words the least full of all.
-
-    One always is not full: the loads add up to less than `total`.
-
-    loads  (workers,) of this source, without the message in hand; total is their sum with it
-    memo   of this source
-    """
-    worker = pick(word >> HALF, thresholds, aliases)  # the principal worker, which mostly takes it
-    if loads[worker] * paces[worker] < total:
-        return worker
-    words, skips, untils = memo
-    slot = word & np.uint64(words.size - 1)
-    until = np.inf
-    salt = np.uint64(0)
-    mixed_word = word
-    while salt < max_words:
-        worker = pick(mixed_word >> HALF, thresholds, aliases)
-        fill = loads[worker] * paces[worker]
-        if fill < total:
-            break
-        until = min(until, fill)
-        worker = pick(mixed_word & LOW, thresholds, aliases)
-        fill = loads[worker] * paces[worker]
-        if fill < total:
-            break
-        until = min(until, fill)
-        salt += _ONE
-        if salt == _PATIENCE and words[slot] == word and total <= untils[slot]:
-            salt = skips[slot]
-            until = min(until, untils[slot])
-        mixed_word = mixed_again(word, salt)
-    if salt > _PATIENCE:
-        words[slot] = word
-        skips[slot] = salt
-        untils[slot] = until
-    if salt >= max_words:
-        return _least_full(loads, paces)
-    return worker
-
-
 @njit(cache=True, nogil=True)
-def _least_full(loads: Float64Array, paces: Float64Array) -> int:
+def least_full(loads: Float64Array, paces: Float64Array) -> int:
+    """The worker that is the least full of all, the first of equals."""
     best, least = 0, np.inf
     for worker in range(loads.size):
         fill = loads[worker] * paces[worker]  # not a number for a worker of no capacity, and so never less
