@@ -5,7 +5,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check quick demo bench format clean
+.PHONY: help test check quick demo bench lab format clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,12 +28,16 @@ demo: .venv/.ready  ## Run a stream on a local Spark, move its keys under way, c
 bench: .venv/.ready  ## Measure the kernels beside their plain twins and other engines
 	$(BIN)/python -m benchmarks.run
 
+lab: .venv/.ready  ## Run the papers' experiments in full and make docs/lab.md of them
+	-$(BIN)/python -m trimtab.cli.main lab all  # its status tells of claims that don't hold, which the page shows
+	$(BIN)/python -m trimtab.cli.main lab page
+
 format: .venv/.ready  ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## Remove .venv, caches and everything built
-	rm -rf .venv build dist demo src/*.egg-info
+	rm -rf .venv build dist demo lab src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

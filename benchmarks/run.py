@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks import blowups, cuts, measure, report, routing, shapes, vshape
+from benchmarks import blowups, cuts, measure, planning, report, routing, shapes, vshape
 from benchmarks.machine import machine
 from benchmarks.results import Result, as_json
 
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, tuple[Callable[[], Result], Callable[[], Result]]] = {
     "blowups": (lambda: blowups.run(blowups.FULL), lambda: blowups.run(blowups.QUICK)),
     "cuts": (lambda: cuts.run(cuts.FULL), lambda: cuts.run(cuts.QUICK)),
     "routing": (lambda: routing.run(routing.FULL), lambda: routing.run(routing.QUICK)),
+    "planning": (lambda: planning.run(planning.FULL), lambda: planning.run(planning.QUICK)),
 }
 """By name, in the order of the page: in full, and quickly."""
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks import blowups, cuts, report, run, shapes, vshape
+from benchmarks import blowups, cuts, planning, report, routing, run, shapes, vshape
 from benchmarks.results import Result, Table, as_json, from_json
 
 
@@ -38,6 +38,14 @@ def test_the_patterns_that_blow_up_elsewhere_run() -> None:
 @pytest.mark.slow  # compiles the kernel
 def test_small_batches_run() -> None:
     check(cuts.run(cuts.TINY))
+
+
+def test_every_router_is_measured_beside_its_plain_loop() -> None:
+    check(routing.run(routing.TINY))
+
+
+def test_planners_are_measured_beside_each_other() -> None:
+    check(planning.run(planning.TINY))
 
 
 def test_a_bar_in_a_table_does_not_end_its_cell() -> None:

@@ -89,9 +89,14 @@ class Experiment:
     figures   what it regenerates: "figure 4"
     claim     the paper's claim in a sentence
     workload  what it runs on, and where that differs from the paper's
-    run       settings -> results; same settings, same results (times apart)
+    run       settings -> results; same settings, same results (times apart: see below)
     holds     results -> verdict
-    draw      (results, figure) -> None; fills an empty matplotlib figure
+    draw      (results, figure) -> None; fills an empty matplotlib figure, which lays itself out (constrained)
+    alone     its figures depend on how fast the machine is (a planner stopped by its time limit, a speed that is the
+              claim): nothing else runs beside it, and a second run need not find exactly the same
+
+    A column of a table, a row's first cell or a key of `series` that ends in "_s", "_ms", "seconds" or "(s)" holds
+    times: these may differ from run to run.
     """
 
     id: str
@@ -103,6 +108,7 @@ class Experiment:
     holds: Callable[[Results], Verdict]
     draw: Callable[[Results, Figure], None]
     size_inches: tuple[float, float] = (9.0, 4.0)
+    alone: bool = False
 
 
 def rows_of(columns: Sequence[str], records: Sequence[Mapping[str, Cell]]) -> tuple[tuple[Cell, ...], ...]:

@@ -1,0 +1,35 @@
+"""Every experiment there is, in reading order.
+
+The papers' files are imported when they are asked for, as they bring Numba and the planners with them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from trimtab.lab.experiment import Experiment
+
+MODULES = (
+    "trimtab.lab.heinze_2013",
+    "trimtab.lab.madsen_2017",
+    "trimtab.lab.nasir_2017",
+    "trimtab.lab.xu_2005",
+    "trimtab.lab.beyond",
+    "trimtab.lab.beyond_fugu",
+    "trimtab.lab.beyond_scale",
+)
+"""One module a paper, and those of our own rows; each has a tuple `EXPERIMENTS`."""
+
+
+def experiments(modules: Sequence[str] = MODULES) -> dict[str, Experiment]:
+    """The experiments of the modules by id, in order.
+
+    Two of the same id are a mistake of ours, found here.
+    """
+    found: dict[str, Experiment] = {}
+    for name in modules:
+        for experiment in importlib.import_module(name).EXPERIMENTS:
+            assert experiment.id not in found, f"two experiments are called {experiment.id}"
+            found[experiment.id] = experiment
+    return found

@@ -1,0 +1,7 @@
+"""Madsen, Zhou, Cao: Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine (ICDE 2017)."""
+
+from trimtab.lab.madsen_2017.draining import FIGURE_5
+from trimtab.lab.madsen_2017.gathering import FIGURE_10, FIGURE_11
+from trimtab.lab.madsen_2017.solving_time import FIGURE_2, FIGURE_3, FIGURE_4
+
+EXPERIMENTS = (FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_10, FIGURE_11)

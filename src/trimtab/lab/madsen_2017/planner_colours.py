@@ -1,0 +1,14 @@
+"""One colour a planner in all figures of this paper; they stay apart for colour-blind eyes (after Okabe and Ito)."""
+
+OURS = "#0072b2"
+"""MILP, ALBIC, the integrated plan: what the paper proposes."""
+
+OTHERS = "#d55e00"
+"""Flux, COLA, drain then balance: what it is compared with."""
+
+BOUND = "#4d4d4d"
+"""What is proved, and limits."""
+
+BLUES = ("#9ecae1", "#4292c6", "#084594")
+ORANGES = ("#fdae6b", "#e6550d", "#8c2d04")
+"""The same planners at three values of a parameter, light to dark."""

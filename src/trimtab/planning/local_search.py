@@ -1,0 +1,257 @@
+"""Local search: simulated annealing towards a band around the mean that narrows whenever all nodes are inside of it.
+
+The load distance itself is a poor guide, since most changes leave it as it is. How far nodes are outside of a band that
+is a little narrower than the best one so far, added up, tells better from worse, and leaves all else free to change.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numba import njit
+
+from trimtab.planning.board import Board, aim, shift
+from trimtab.planning.neighbourhoods import (
+    chance,
+    exchange,
+    follow_up,
+    pay,
+    replace,
+    retarget,
+    send_home,
+    swap,
+    transfer,
+)
+from trimtab.planning.problem import ROUNDING, Float64Array, Int64Array
+from trimtab.planning.proposals import accept, emptied, fits, forget, gain
+
+NARROWER = 0.05
+"""The band that is aimed at is narrower than the best one so far by this share."""
+HOT, HOT_NODES = 1.0, 20.0
+"""The temperature at the start of a cooling, as a share of the best distance so far: HOT, or HOT_NODES / nodes if that
+is less, since each node gets fewer steps then (measured on 20 to 1,000 nodes)."""
+COOLED = 0.03
+"""What is left of the temperature at the end of a cooling."""
+CHUNK = 20_000
+"""Steps between two looks at the clock."""
+
+
+class Goal(IntEnum):
+    """What is made smaller, with what came before kept as it is."""
+
+    DISTANCE = 0
+    """How far the farthest open node is from the mean."""
+    LEFT_BEHIND = 1
+    """The load on closed nodes."""
+    OTHER_SIDE = 2
+    """How far nodes are on the side, above or below the mean, on which they are closer (the paper's d_u and d_l)."""
+
+
+@dataclass(slots=True, eq=False)
+class Best:
+    """The best placement so far.
+
+    owner   (pieces,)  the node of each piece
+    marks   (3,)       points above and below the mean of the farthest nodes, and points left on closed nodes
+    """
+
+    owner: Int64Array
+    marks: Float64Array
+
+    @classmethod
+    def of(cls, board: Board) -> Best:
+        """What the board shows now."""
+        return cls(board.pieces["owner"].copy(), _marks(board))
+
+    def keep(self, board: Board, better: bool = True) -> None:
+        """Take over what the board shows now, if it is better."""
+        if better:
+            self.owner, self.marks = board.pieces["owner"].copy(), _marks(board)
+
+    @property
+    def distance(self) -> float:
+        """The load distance."""
+        return float(max(self.marks[0], self.marks[1]))
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What a search may still use: steps, and time until `deadline_s` on the clock."""
+
+    steps: int
+    deadline_s: float
+    clock: Callable[[], float] = time.perf_counter
+
+    def in_time(self) -> bool:
+        """Whether the deadline is still to come."""
+        return self.clock() < self.deadline_s
+
+    def left_s(self) -> float:
+        """The time until then."""
+        return self.deadline_s - self.clock()
+
+    def take(self, wanted: int) -> int:
+        """How many steps may be done now; they count as used."""
+        if not self.in_time():
+            self.steps = 0
+        granted = min(wanted, self.steps)
+        self.steps -= granted
+        return granted
+
+
+def search(
+    board: Board, best: Best, goal: Goal, allowance: Allowance, *, floor: float, width: float, cooling_steps: int
+) -> None:
+    """Cool again and again from the best placement, until the floor is reached or the allowance is used up.
+
+    The board ends at the best. `width` is how far from the mean nodes may be where the goal isn't to bring them closer.
+    """
+    restore(board, best)
+    while allowance.steps > 0 and not _reached(best.marks, int(goal), floor):
+        cool(board, best, goal, allowance, floor=floor, width=width, steps=cooling_steps)
+        restore(board, best)
+
+
+def cool(
+    board: Board,
+    best: Best,
+    goal: Goal,
+    allowance: Allowance,
+    *,
+    floor: float,
+    width: float,
+    steps: int,
+    heat: float = 1.0,
+) -> None:
+    """One cooling, from what the board shows; `heat` is a share of the usual temperature."""
+    _aim(board, best.marks, int(goal), floor, width)
+    left = min(steps, allowance.steps)
+    share, rate = heat * min(HOT, HOT_NODES / len(board.nodes)), COOLED ** (1.0 / max(1, left))
+    while left > 0 and (granted := allowance.take(min(CHUNK, left))):
+        reached, share = _anneal(board, best.owner, best.marks, int(goal), floor, width, granted, share, rate)
+        left -= granted
+        if reached:
+            return
+
+
+def restore(board: Board, best: Best) -> None:
+    """Put the best placement back on the board."""
+    _put_back(board, best.owner)
+
+
+@njit(cache=True, nogil=True)
+def _put_back(board, owner):
+    for piece in range(owner.size):
+        if board.pieces[piece].owner != owner[piece]:
+            shift(board, piece, owner[piece])
+
+
+@njit(cache=True, nogil=True)
+def _marks(board):
+    marks = np.zeros(3)
+    for node in range(board.nodes.size):  # closed ones have a level of 0
+        marks[0] = max(marks[0], board.nodes[node].level)
+        marks[1] = max(marks[1], -board.nodes[node].level)
+    marks[2] = board.now[0].closed_points
+    return marks
+
+
+@njit(cache=True, nogil=True)
+def _measure(marks, goal):
+    if goal == 0:
+        return max(marks[0], marks[1])
+    return marks[2] if goal == 1 else min(marks[0], marks[1])
+
+
+@njit(cache=True, nogil=True)
+def _reached(marks, goal, floor):
+    return _measure(marks, goal) <= floor
+
+
+@njit(cache=True, nogil=True)
+def _aim(board, marks, goal, floor, width):
+    """The band for a goal: only the side that it is about gets narrower."""
+    narrow = max(floor, (1 - NARROWER) * _measure(marks, goal))
+    if goal == 0:
+        aim(board, narrow, narrow)
+    elif goal == 1:
+        aim(board, width, width)
+    elif marks[0] < marks[1]:
+        aim(board, narrow, width)
+    else:
+        aim(board, width, narrow)
+
+
+@njit(cache=True, nogil=True)
+def _copy_owners(pieces, owner):
+    for piece in range(owner.size):
+        owner[piece] = pieces[piece].owner
+
+
+@njit(cache=True, nogil=True)
+def _next_proposal(board):
+    """Write a random proposal that is within the budget and the room; False if it came to nothing."""
+    forget(board.now)
+    way = chance(board.now)
+    if way < 0.3:
+        found = transfer(board)
+    elif way < 0.5:
+        found = swap(board)
+    elif way < 0.7:
+        found = replace(board)
+    elif way < 0.85:
+        found = retarget(board)
+    elif way < 0.95:
+        found = exchange(board)
+    else:
+        found = send_home(board)
+    if not found:
+        return False
+    while board.now[0].changes < 4 and chance(board.now) < board.now[0].chain and follow_up(board):
+        pass
+    return pay(board) and fits(board)
+
+
+@njit(cache=True, nogil=True)
+def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
+    """Some steps of a cooling. Returns whether the floor was reached, and the temperature's share to go on with."""
+    unsaved = False
+    for _ in range(steps):
+        share *= rate
+        if not _next_proposal(board):
+            continue
+        better = gain(board.nodes, board.now, board.draft)
+        if goal != 0:
+            better += emptied(board.pieces, board.nodes, board.now, board.draft)
+        if better < 0.0 and chance(board.now) >= np.exp(better / (share * max(best[0], best[1], ROUNDING))):
+            continue
+        if unsaved:  # only now: a better one may have followed at once
+            _copy_owners(board.pieces, best_owner)
+            unsaved = False
+        accept(board)
+        if _improved(board, best, goal, better):
+            unsaved = True
+            if _reached(best, goal, floor):
+                break
+            _aim(board, best, goal, floor, width)
+    if unsaved:
+        _copy_owners(board.pieces, best_owner)
+    return _reached(best, goal, floor), share
+
+
+@njit(cache=True, nogil=True)
+def _improved(board, best, goal, better):
+    """Whether the board is better than the best so far by more than rounding; `best` then gets its marks."""
+    now = board.now
+    if now[0].outside > 0 and (goal != 0 or better <= 0.0 or now[0].outside_points > max(best[0], best[1])):
+        return False  # looking at all nodes would find nothing
+    marks = _marks(board)
+    if _measure(marks, goal) >= _measure(best, goal) * (1 - ROUNDING) or (goal == 2 and marks[2] > best[2] + ROUNDING):
+        return False
+    best[:] = marks
+    return True

@@ -1,0 +1,197 @@
+"""Move patterns: all ways in which a node can come into its band, by how many units of each size it sends and gets.
+
+What they weigh is only known up to the spread of sizes in a class. Of patterns with the same differences of units sent
+and got in each class only one with the fewest is kept. Compiled: importing this imports Numba.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from trimtab.planning.moves_needed import Loads, band
+from trimtab.planning.problem import Float64Array, Int64Array
+
+MOST_COMBINATIONS = 1_500_000
+"""More combinations of numbers than this aren't gone through."""
+NONE = 32_000
+"""No pattern: more moves than any has."""
+
+
+class Patterns(NamedTuple):
+    """The patterns of all open nodes, node by node.
+
+    node  (patterns,)          whose it is
+    sent  (patterns, classes)  how many units of each class it sends
+    got   (patterns, classes)  and how many it gets
+    """
+
+    node: Int64Array
+    sent: Int64Array
+    got: Int64Array
+
+    @property
+    def moves(self) -> Int64Array:
+        """How many units each pattern sends in all."""
+        total: Int64Array = self.sent.sum(axis=1)
+        return total
+
+
+def size_classes(falling: Float64Array, count: int) -> Float64Array:
+    """The lower edges of classes of sizes, the largest first: cut where the gaps are widest.
+
+    >>> size_classes(np.array([5.1, 5.0, 2.2, 2.1, 0.4]), 3).tolist()
+    [5.0, 2.1, 0.0]
+    """
+    gaps = falling[:-1] - falling[1:]
+    cuts = np.sort(np.argsort(-gaps, kind="stable")[: count - 1])
+    return np.append(falling[cuts], 0.0)
+
+
+def patterns_of(loads: Loads, edges: Float64Array, mean: float, distance: float, moves: int) -> Patterns | None:
+    """Every pattern that may bring a node within the distance, given that all nodes have to do with so many moves.
+
+    None if there are too many to go through. A node without any pattern has none here.
+    """
+    least = np.zeros(len(loads.at_home), dtype=np.int64)
+    _fewest(loads, mean, distance, moves, least)
+    # What the others need at least is not there for this one: moves have two ends each.
+    most = np.minimum(least + 2 * moves - int(least.sum()), 2 * moves)
+    kinds = len(edges)
+    none = np.zeros((0, 2 * kinds), dtype=np.int64)
+    if (
+        sum(math.comb(int(ends) + 2 * kinds, 2 * kinds) for ends in most[loads.open_nodes] if ends >= 0)
+        > MOST_COMBINATIONS
+    ):
+        return None
+    found = [
+        _enumerate(loads, edges, mean, distance, node, int(most[node])) if np.all(most >= least) else none
+        for node in np.flatnonzero(loads.open_nodes)
+    ]
+    node = np.repeat(np.flatnonzero(loads.open_nodes), [len(rows) for rows in found])
+    rows = np.concatenate(found)
+    return Patterns(node.astype(np.int64), rows[:, :kinds].copy(), rows[:, kinds:].copy())
+
+
+@njit(cache=True, nogil=True)
+def _fewest(loads, mean, distance, moves, least):
+    """The fewest units that each node sends and gets together; more than all moves have ends if it can't do."""
+    size = loads.heaviest.size
+    for node in range(least.size):
+        if not loads.open_nodes[node]:
+            continue
+        own = loads.own[loads.first[node] : loads.first[node + 1]]
+        lowest, highest = band(loads, mean, distance, node)
+        below, above = lowest - loads.at_home[node], highest - loads.at_home[node]
+        best = 2 * moves + 1
+        heavy, light = 0.0, 0.0
+        for out in range(min(own.size, moves) + 1):
+            if out > 0:
+                heavy += own[out - 1]
+                light += own[own.size - out]
+            most, small = 0.0, 0.0
+            for into in range(min(size, moves) + 1):
+                if into > 0:
+                    most += loads.heaviest[into - 1]
+                    small += loads.heaviest[size - into]
+                if out + into >= best:
+                    break
+                if most - light >= below and small - heavy <= above:
+                    best = out + into
+        least[node] = best
+
+
+@njit(cache=True, nogil=True)
+def _class_sums(falling, homes, only, edges, most, heavy, light):
+    """What 0, 1, 2 ... units of each class weigh at most and at least; how many there are of each, up to `most`.
+
+    The units are those of home `only`, or for `only` below 0 those of any other home than `-1 - only`.
+    """
+    counts = np.zeros(edges.size, np.int64)
+    for place in range(falling.size):
+        if (only >= 0 and homes[place] != only) or (only < 0 and homes[place] == -1 - only):
+            continue
+        kind = 0
+        while falling[place] < edges[kind]:
+            kind += 1
+        if counts[kind] < most:
+            counts[kind] += 1
+            heavy[kind, counts[kind]] = heavy[kind, counts[kind] - 1] + falling[place]
+    counts[:] = 0
+    for place in range(falling.size - 1, -1, -1):
+        if (only >= 0 and homes[place] != only) or (only < 0 and homes[place] == -1 - only):
+            continue
+        kind = 0
+        while falling[place] < edges[kind]:
+            kind += 1
+        if counts[kind] < most:
+            counts[kind] += 1
+            light[kind, counts[kind]] = light[kind, counts[kind] - 1] + falling[place]
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _enumerate(loads, edges, mean, distance, node, most):
+    """The patterns of a node with at most so many units sent and got: rows of numbers sent, then got, of each class."""
+    kinds = edges.size
+    heavy, light = np.zeros((2, kinds, most + 1)), np.zeros((2, kinds, most + 1))
+    own = loads.own[loads.first[node] : loads.first[node + 1]]
+    limits = np.zeros(2 * kinds, np.int64)
+    limits[:kinds] = _class_sums(own, np.full(own.size, node), node, edges, most, heavy[0], light[0])
+    limits[kinds:] = _class_sums(loads.heaviest, loads.homes, -1 - node, edges, most, heavy[1], light[1])
+    lowest, highest = band(loads, mean, distance, node)
+    below, above = lowest - loads.at_home[node], highest - loads.at_home[node]
+    width = 2 * most + 1
+    fewest = np.full(width**kinds, NONE, np.int16)
+    out_of = np.zeros(width**kinds, np.int64)
+    numbers = np.zeros(2 * kinds, np.int64)
+    going = True
+    while going:
+        sent, total, key, out_key = 0, 0, 0, 0
+        least, largest = 0.0, 0.0
+        for kind in range(kinds):
+            out, into = numbers[kind], numbers[kinds + kind]
+            sent += out
+            total += out + into
+            least += light[1, kind, into] - heavy[0, kind, out]
+            largest += heavy[1, kind, into] - light[0, kind, out]
+            key = key * width + out - into + most
+            out_key = out_key * width + out
+        if largest >= below and least <= above and sent < fewest[key]:
+            fewest[key], out_of[key] = sent, out_key
+        going = _next(numbers, limits, total, most)
+    return _rows(fewest, out_of, kinds, width, most)
+
+
+@njit(cache=True, nogil=True)
+def _rows(fewest, out_of, kinds, width, most):
+    """Spell out the numbers of the patterns that were kept."""
+    rows = np.empty((np.sum(fewest < NONE), 2 * kinds), np.int64)
+    found = 0
+    for key in range(fewest.size):
+        if fewest[key] == NONE:
+            continue
+        differences, out = key, out_of[key]
+        for kind in range(kinds - 1, -1, -1):
+            rows[found, kind] = out % width
+            rows[found, kinds + kind] = out % width - (differences % width - most)
+            differences //= width
+            out //= width
+        found += 1
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def _next(numbers, limits, total, most):
+    """Count on to the next combination with a sum of at most `most`; False after the last one."""
+    for place in range(numbers.size):
+        if numbers[place] < limits[place] and total < most:
+            numbers[place] += 1
+            return True
+        total -= numbers[place]
+        numbers[place] = 0
+    return False

@@ -1,0 +1,238 @@
+"""Moves needed: can every node come into a band around the mean with so many moves? "No" is a proof, "yes" is none.
+
+Each node is looked at alone. With p units out and q in, its load can change by at most what its p largest units weigh
+and the q smallest of the others, and at least by the opposite; so some (p, q) can't bring it into the band. All nodes
+together send as many as they get. If no choice of one (p, q) for each node has both sums equal and within the budget,
+no placement has all nodes in the band. Compiled: importing this imports Numba.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Int64Array, Problem
+
+FEW = 62
+"""Up to so many moves all sums are gone through, as bits of one word; for more a relaxation has to do."""
+
+LEANINGS = np.linspace(-3.0, 3.0, 25)
+"""How much dearer sending is than getting, in the relaxation. Any choice is valid, and the best one is taken."""
+
+
+class Loads(NamedTuple):
+    """Units and nodes as the bounds see them; units without a home are only a sum.
+
+    at_home     (nodes,)      the load of each node before anything moves
+    strength    (nodes,)      what it has
+    open_nodes  (nodes,)      whether it counts
+    first       (nodes + 1,)  where its units begin in `own`
+    own         (homed,)      the loads of units, node by node, each node's heaviest first
+    heaviest    (homed,)      the loads of all units with a home, heaviest first
+    homes       (homed,)      the homes of those
+    new         the load of the units without a home
+    """
+
+    at_home: Float64Array
+    strength: Float64Array
+    open_nodes: BoolArray
+    first: Int64Array
+    own: Float64Array
+    heaviest: Float64Array
+    homes: Int64Array
+    new: float
+
+
+def loads_of(problem: Problem) -> Loads:
+    """Sort a problem's units in both ways."""
+    homed = np.flatnonzero(problem.homes != NEW)
+    work, homes = problem.work[homed], problem.homes[homed].astype(np.int64)
+    falling = np.argsort(-work, kind="stable")
+    by_node = falling[np.argsort(homes[falling], kind="stable")]
+    return Loads(
+        at_home=problem.node_loads(problem.homes),
+        strength=problem.strength,
+        open_nodes=problem.open_nodes,
+        first=np.searchsorted(homes[by_node], np.arange(problem.nodes + 1)).astype(np.int64),
+        own=work[by_node],
+        heaviest=work[falling],
+        homes=homes[falling],
+        new=float(problem.work[problem.homes == NEW].sum()),
+    )
+
+
+def may_suffice(loads: Loads, mean: float, distance: float, moves: int) -> bool:
+    """False if it is proved that so many moves can't bring all nodes within this distance of the mean.
+
+    >>> problem = Problem(loads=[3.0, 3.0, 3.0, 1.0], homes=[0, 0, 0, 1], capacities=[10.0, 10.0])
+    >>> loads = loads_of(problem)
+    >>> [may_suffice(loads, problem.mean, 10.0, moves) for moves in (0, 1)]
+    [False, True]
+    """
+    if moves <= FEW:
+        return bool(_some_sum_fits(loads, mean, distance, moves))
+    return bool(_price_is_low_enough(loads, mean, distance, moves, LEANINGS))
+
+
+@njit(cache=True, nogil=True)
+def band(loads, mean, distance, node):
+    """The loads that a node may have, a little wider than asked: rounding must never prove anything."""
+    slack = ROUNDING * (mean + distance) + ROUNDING
+    per_point = loads.strength[node] / 100.0
+    return (mean - distance - slack) * per_point, (mean + distance + slack) * per_point
+
+
+@njit(cache=True, nogil=True)
+def _some_sum_fits(loads, mean, distance, moves):
+    """Whether some choice of (p, q) for each node has equal sums within the budget: all sums, as bits."""
+    reached = np.zeros(moves + 1, np.uint64)  # bit q of word p: sums p and q can be had
+    reached[0] = 1
+    most, least = np.zeros(moves + 1), np.zeros(moves + 1)
+    spare = 0
+    for node in range(loads.at_home.size):
+        if not loads.open_nodes[node]:
+            spare += loads.first[node + 1] - loads.first[node]  # it may send whatever it has, or nothing
+            continue
+        others = _others(loads, node, most, least)
+        band_of_node = band(loads, mean, distance, node)
+        reached = _with_node(loads, node, reached, most[: others + 1], least[: others + 1], band_of_node)
+    for sent in range(moves + 1):
+        for extra in range(min(spare, moves - sent) + 1):
+            if (reached[sent] >> np.uint64(sent + extra)) & np.uint64(1):
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _with_node(loads, node, reached, most, least, band_of_node):
+    """The sums that can be had with a node on top of those before it."""
+    moves = reached.size - 1
+    within = (np.uint64(1) << np.uint64(moves + 1)) - np.uint64(1)
+    own = loads.own[loads.first[node] : loads.first[node + 1]]
+    heavy, light = _running(own), _running(own[::-1])
+    below, above = band_of_node[0] - loads.at_home[node], band_of_node[1] - loads.at_home[node]
+    after = np.zeros(moves + 1, np.uint64)
+    seen = np.zeros(2 * moves + 1, np.bool_)
+    for out in range(min(own.size, moves) + 1):
+        for into in range(most.size):
+            # One unit more in both directions only costs more, so the least pair of each difference is enough.
+            if seen[out - into + moves]:
+                continue
+            if most[into] - light[out] + loads.new < below or least[into] - heavy[out] > above:
+                continue
+            if loads.new == 0.0 and not _such_units(loads, own, out, into, below, above):
+                continue
+            seen[out - into + moves] = True
+            for sent in range(moves + 1 - out):
+                after[sent + out] |= (reached[sent] << np.uint64(into)) & within
+    return after
+
+
+@njit(cache=True, nogil=True)
+def _others(loads, node, most, least):
+    """Fill what 0, 1, 2 ... units of other nodes weigh at most and at least; how many there are, as far as they fit."""
+    size, count = loads.heaviest.size, 0
+    for place in range(size):
+        if count + 1 == most.size:
+            break
+        if loads.homes[place] != node:
+            most[count + 1] = most[count] + loads.heaviest[place]
+            count += 1
+    count = 0
+    for place in range(size - 1, -1, -1):
+        if count + 1 == least.size:
+            break
+        if loads.homes[place] != node:
+            least[count + 1] = least[count] + loads.heaviest[place]
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _running(loads):
+    """What the first 0, 1, 2 ... weigh together."""
+    sums = np.zeros(loads.size + 1)
+    for place in range(loads.size):
+        sums[place + 1] = sums[place] + loads[place]
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _such_units(loads, own, out, into, least, most):
+    """Whether there are units to change a load by so much, where they are few enough to look at each.
+
+    It matters: sizes come in clusters, with nothing in between.
+    """
+    if into == 0 and out == 1:
+        return _one_between(own, -most, -least)
+    if into == 0 and out == 2:
+        return _two_between(own, -most, -least)
+    if into == 1 and out == 0:
+        return _one_between(loads.heaviest, least, most)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _one_between(falling, least, most):
+    """Whether one of the loads is in between."""
+    low, high = 0, falling.size
+    while low < high:  # the first that is not above
+        middle = (low + high) >> 1
+        if falling[middle] > most:
+            low = middle + 1
+        else:
+            high = middle
+    return low < falling.size and falling[low] >= least
+
+
+@njit(cache=True, nogil=True)
+def _two_between(falling, least, most):
+    """Whether two of the loads have a sum in between."""
+    one, other = 0, falling.size - 1
+    while one < other:
+        both = falling[one] + falling[other]
+        if both > most:
+            one += 1
+        elif both < least:
+            other -= 1
+        else:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _price_is_low_enough(loads, mean, distance, moves, leanings):
+    """Let a unit sent cost (1 + x) / 2 and one received (1 - x) / 2; the least that all nodes pay is in the budget."""
+    size = loads.heaviest.size
+    most, least = np.zeros(size + 1), np.zeros(size + 1)
+    for place in range(size):
+        most[place + 1] = most[place] + loads.heaviest[place]
+        least[place + 1] = least[place] + loads.heaviest[size - 1 - place]
+    paid = np.zeros(leanings.size)
+    cheapest = np.empty(leanings.size)
+    for node in range(loads.at_home.size):
+        own = loads.own[loads.first[node] : loads.first[node + 1]]
+        if not loads.open_nodes[node]:
+            for lean in range(leanings.size):
+                paid[lean] += min(0.0, (1 + leanings[lean]) / 2 * own.size)
+            continue
+        lowest, highest = band(loads, mean, distance, node)
+        cheapest[:] = np.inf
+        heavy, light = 0.0, 0.0
+        for out in range(min(own.size, moves) + 1):
+            if out > 0:
+                heavy += own[out - 1]
+                light += own[own.size - out]
+            fewest = np.searchsorted(most, lowest - loads.at_home[node] + light - loads.new)
+            largest = min(np.searchsorted(least, highest - loads.at_home[node] + heavy, side="right") - 1, moves)
+            if fewest > largest:
+                continue
+            for lean in range(leanings.size):
+                receiving = (1 - leanings[lean]) / 2
+                into = fewest if receiving >= 0 else largest
+                cheapest[lean] = min(cheapest[lean], (1 + leanings[lean]) / 2 * out + receiving * into)
+        paid += cheapest
+    return paid.max() <= moves * (1 + ROUNDING) + ROUNDING

@@ -1,0 +1,113 @@
+"""NodeLists: the units of each node from heavy to light, in linked lists that compiled code can walk and change.
+
+Finding the heaviest or the lightest unit of a node takes no search, and a unit changes lists in a few steps. Units of
+no load are in no list: moving them levels nothing. Importing this imports Numba.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from trimtab.planning.draft import Draft
+from trimtab.planning.problem import Float64Array, Int64Array
+
+NONE = -1
+"""No unit: the end of a list."""
+
+
+class NodeLists(NamedTuple):
+    """One doubly linked list per node, over arrays.
+
+    heaviest, lightest  (nodes,)  both ends of each node's list
+    lighter, heavier    (units,)  the neighbours of a unit in its list
+    weights             (units,)  what the lists are sorted by; of equal units the one nearer to the end it came in by
+                                  is the newer one
+    """
+
+    heaviest: Int64Array
+    lightest: Int64Array
+    lighter: Int64Array
+    heavier: Int64Array
+    weights: Float64Array
+
+
+def node_lists_of(draft: Draft) -> NodeLists:
+    """The lists of a draft in which every unit has a node."""
+    units, nodes = len(draft.owner), len(draft.loads)
+    order = np.argsort(-draft.work, kind="stable")
+    lists = NodeLists(
+        heaviest=np.full(nodes, NONE, dtype=np.int64),
+        lightest=np.full(nodes, NONE, dtype=np.int64),
+        lighter=np.full(units, NONE, dtype=np.int64),
+        heavier=np.full(units, NONE, dtype=np.int64),
+        weights=draft.work,
+    )
+    _fill(lists, draft.owner, order[draft.work[order] > 0])
+    return lists
+
+
+@njit(cache=True, nogil=True)
+def change_lists(lists, unit, source, target, from_light_end):
+    """Take a unit out of one node's list and sort it into another's, looking for its place from one end."""
+    _unlink(lists, unit, source)
+    weights = lists.weights
+    if from_light_end:
+        above = lists.lightest[target]
+        while above != NONE and weights[above] < weights[unit]:
+            above = lists.heavier[above]
+        below = lists.lighter[above] if above != NONE else lists.heaviest[target]
+    else:
+        below = lists.heaviest[target]
+        while below != NONE and weights[below] > weights[unit]:
+            below = lists.lighter[below]
+        above = lists.heavier[below] if below != NONE else lists.lightest[target]
+    _link(lists, unit, target, above, below)
+
+
+@njit(cache=True, nogil=True)
+def sort_again(nodes, levels):
+    """Sort nodes by falling level, equal ones by number: by insertion, as they are nearly sorted from the last time."""
+    for i in range(1, nodes.size):
+        node, j = nodes[i], i
+        level = levels[node]
+        while j > 0 and (levels[nodes[j - 1]] < level or (levels[nodes[j - 1]] == level and nodes[j - 1] > node)):
+            nodes[j] = nodes[j - 1]
+            j -= 1
+        nodes[j] = node
+
+
+@njit(cache=True, nogil=True)
+def _unlink(lists, unit, node):
+    above, below = lists.heavier[unit], lists.lighter[unit]
+    if above != NONE:
+        lists.lighter[above] = below
+    else:
+        lists.heaviest[node] = below
+    if below != NONE:
+        lists.heavier[below] = above
+    else:
+        lists.lightest[node] = above
+
+
+@njit(cache=True, nogil=True)
+def _link(lists, unit, node, above, below):
+    lists.heavier[unit], lists.lighter[unit] = above, below
+    if above != NONE:
+        lists.lighter[above] = unit
+    else:
+        lists.heaviest[node] = unit
+    if below != NONE:
+        lists.heavier[below] = unit
+    else:
+        lists.lightest[node] = unit
+
+
+@njit(cache=True, nogil=True)
+def _fill(lists, owner, order):
+    for unit in order:
+        node = owner[unit]
+        _link(lists, unit, node, lists.lightest[node], NONE)

@@ -1,0 +1,64 @@
+"""Worst first: a start for the search. The node farthest from the mean gives or gets a piece, again and again."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
+from __future__ import annotations
+
+from numba import njit
+
+from trimtab.planning.board import shift
+from trimtab.planning.neighbourhoods import at_least
+from trimtab.planning.proposals import fits, forget, propose, tally, within_budget
+
+
+@njit(cache=True, nogil=True)
+def worst_first(board):
+    """Move pieces from the fullest node, or a closed one, to the emptiest until the budget is spent or none helps.
+
+    Every move brings the farther of its two nodes closer to the mean; the piece is the one that brings both closest.
+    Time O(nodes) a move.
+    """
+    pieces, nodes, now, pool = board.pieces, board.nodes, board.now, board.pool
+    while now[0].moves < now[0].max_moves:
+        source = target = nodes[0].nth_open
+        for place in range(now[0].open):
+            node = nodes[place].nth_open
+            if nodes[node].level > nodes[source].level:
+                source = node
+            if nodes[node].level < nodes[target].level:
+                target = node
+        if -nodes[target].level >= nodes[source].level:  # what is missing may come from a closed node
+            for place in range(now[0].closed):
+                node = nodes[place].nth_closed
+                if nodes[node].count > 0 and pieces[pool[nodes[node].start + nodes[node].count - 1]].work > 0.0:
+                    source = node
+        piece = _best_piece(board, source, target)
+        if piece < 0:
+            return
+        shift(board, piece, target)
+
+
+@njit(cache=True, nogil=True)
+def _best_piece(board, source, target):
+    """The piece that leaves the two nodes closest to the mean, if that is closer than they are; else -1."""
+    pieces, nodes, now = board.pieces, board.nodes, board.now
+    if nodes[source].count == 0 or source == target:
+        return -1
+    above, below = nodes[source].level, nodes[target].level
+    if nodes[source].points > 0.0:
+        ideal = (above - below) / (nodes[source].points + nodes[target].points)
+    else:
+        ideal = -below / nodes[target].points
+    best, distance = -1, max(abs(above), abs(below)) * (1 - 1e-9)
+    near = at_least(pieces, nodes, board.pool, source, ideal)
+    start, end = nodes[source].start, nodes[source].start + nodes[source].count
+    for place in range(max(start, near - 2), min(end, near + 2)):
+        piece = board.pool[place]
+        work = pieces[piece].work
+        after = max(abs(above - work * nodes[source].points), abs(below + work * nodes[target].points))
+        if after < distance:
+            forget(now)
+            propose(now, board.draft, piece, target)
+            tally(pieces, nodes, now, board.draft)
+            if within_budget(pieces, board.members, now, board.draft) and fits(board):
+                best, distance = piece, after
+    return best

@@ -1,0 +1,61 @@
+"""Problems for the tests of planners: made by Hypothesis, and small enough to try every placement."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from trimtab.planning.problem import NEW, Problem
+
+MOST_NODES, MOST_UNITS = 4, 7
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn,
+    *,
+    most_nodes: int = MOST_NODES,
+    most_units: int = MOST_UNITS,
+    sides: bool = True,
+    closed: bool = True,
+    new_units: bool = True,
+    budget: bool = True,
+    distinct_loads: bool = False,
+) -> Problem:
+    """A problem with a few of everything. One open node has room for all side resources, so new units always fit."""
+    nodes = draw(st.integers(1, most_nodes))
+    units = draw(st.integers(0, most_units))
+    resources = draw(st.integers(1, 2)) if sides else 1
+    if distinct_loads:
+        numbers = draw(st.lists(st.integers(1, 100_000), min_size=units, max_size=units, unique=True))
+        loads = np.array(numbers, dtype=float).reshape(units, 1) / 1000
+        resources = 1
+    else:
+        amount = st.one_of(st.integers(0, 12).map(float), st.integers(0, 12_000).map(lambda n: n / 1000))
+        loads = np.array([[draw(amount) for _ in range(resources)] for _ in range(units)]).reshape(units, resources)
+    has = st.sampled_from([0.0, 4.0, 10.0, 10.0, 10.0, 25.0] if closed else [4.0, 10.0, 10.0, 10.0, 25.0])
+    capacities = np.array([[draw(has) for _ in range(resources)] for _ in range(nodes)])
+    draining = np.array([closed and draw(st.integers(0, 3)) == 0 for _ in range(nodes)])
+    roomy = draw(st.integers(0, nodes - 1))
+    draining[roomy] = False
+    capacities[roomy] = np.maximum(capacities[roomy], np.maximum(loads.sum(axis=0), 1.0))
+    homes = [draw(st.integers(NEW if new_units else 0, nodes - 1)) for _ in range(units)]
+    costs = [float(draw(st.integers(0, 5))) for _ in range(units)]
+    talks = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(1, 9)), max_size=8))
+    pairs = [(a % units, b % units, float(c)) for a, b, c in talks if units and a % units != b % units]
+    traffic = csr_array(
+        ([c for *_, c in pairs], ([a for a, *_ in pairs], [b for _, b, _ in pairs])), shape=(units, units)
+    )
+    return Problem(
+        loads,
+        homes,
+        capacities,
+        draining=draining,
+        state_bytes=np.ones(units),
+        move_costs=costs,
+        traffic=draw(st.sampled_from([None, traffic])),
+        operators=[unit % 2 for unit in range(units)],
+        max_moves=draw(st.one_of(st.none(), st.integers(0, units))) if budget else None,
+        max_cost=draw(st.one_of(st.none(), st.integers(0, 15).map(float))) if budget else None,
+    )
