@@ -57,10 +57,10 @@ def albic(
     3. the load is levelled where it must be. A load distance over `max_load_distance`, or a node to be emptied, gets
        the whole budget: `milp` plans, with partitions moving as one. Otherwise nodes that are a fifth of that off the
        mean are brought back by the moves that lose the least traffic;
-    4. the rest of the budget goes to the moves and exchanges, of units and partitions, that bring most traffic inside a
-       node for their price, with every node kept within a quarter of `max_load_distance`; and what is left then levels
-       further. Should the load distance end over `max_load_distance`, all is done again with partitions that are `step`
-       smaller, down to single units.
+    4. the rest of the budget goes to the moves and exchanges, of units, partitions and whole sets, that bring most
+       traffic inside a node for their price, with every node kept within a quarter of `max_load_distance`. Should the
+       load distance end over `max_load_distance`, all is done again with partitions that are `step` smaller, down to
+       single units.
 
     With `pairs_per_period` it is the paper's algorithm: that many of the pairs with most traffic are joined, where the
     less loaded of their nodes is, and then `milp` gets all that is left. It takes longer to the same collocation, and
@@ -132,7 +132,10 @@ class _Period:
         return Plan.of(self.problem, draft.owner, "albic")
 
     def _gather(self, draft: Draft, max_load: float) -> None:
-        """Spend the budget on what is most urgent: a level load first, then traffic, then a load still more level."""
+        """Spend the budget on a level load first, as far as it must be, and then on traffic.
+
+        Levelling further with what is left at the end was tried: it tears units off that have to be won back.
+        """
         level = LEVEL * self.band
         blocks = self._partitions(draft, max_load)
         if self._is_urgent(draft):
@@ -140,7 +143,9 @@ class _Period:
         else:
             level_gently(self.problem, draft, self.wishes, blocks, level=level)
         gather_traffic(self.problem, draft, self.wishes, blocks, band=self.band)
-        level_gently(self.problem, draft, self.wishes, blocks, level=level / 2)
+        # Half of a long set gains nothing by moving, so whole ones are tried too. The limit on partitions is there for
+        # balance, which the band sees to here.
+        gather_traffic(self.problem, draft, self.wishes, self._partitions(draft, np.inf), band=self.band)
         if self.problem.load_distance(draft.owner) > self.band:
             self._solve(draft, self._partitions(draft, max_load), near_enough=level)
 

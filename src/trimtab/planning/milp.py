@@ -58,8 +58,10 @@ def milp(
     >>> plan.owner.tolist(), plan.load_distance, plan.gap
     ([1, 0, 0], 0.0, 0.0)
 
-    References: Madsen et al. (2017), section 4.3.1. Solving their program as it is printed takes minutes where this
-    takes a second (see `paper_milp` and benchmarks/planning.py).
+    On 60 nodes and 1,200 units HiGHS is at a distance of 2.7 after 15 s with the program as it is printed, where this
+    finds 0.43 in a fifth of a second and proves that nothing is below 0.42 (`paper_milp`, benchmarks/planning.py).
+
+    Reference: Madsen et al. (2017), section 4.3.1.
     """
     _check(time_limit_s, effort, near_enough)
     _compile()
