@@ -113,11 +113,17 @@ def drift(problem: Problem, seed: int, percent: float = 2.0) -> Problem:
     >>> int(np.count_nonzero(later.work != problem.work))
     80
     """
-    rng = np.random.default_rng(seed)
-    factors = np.ones(problem.nodes + 1)  # the last one is for units without a home: NEW is -1
-    changed = rng.permutation(problem.nodes)[: round(SHIFTED_NODES * problem.nodes)]
-    factors[changed] += rng.uniform(-percent, percent, len(changed)) / 100
+    factors = node_changes(problem.nodes, percent, SHIFTED_NODES, np.random.default_rng(seed))
+    factors = np.append(factors, 1.0)  # for units without a home: NEW is -1
     return replace(problem, loads=problem.loads * factors[problem.homes][:, None])
+
+
+def node_changes(nodes: int, percent: float, share: float, rng: np.random.Generator) -> Float64Array:
+    """By what the load of each node is multiplied: a random `share` of them change by up to `percent` percent."""
+    factors = np.ones(nodes)
+    changed = rng.permutation(nodes)[: round(share * nodes)]
+    factors[changed] += rng.uniform(-percent, percent, len(changed)) / 100
+    return factors
 
 
 def chain_traffic(operators: Int32Array, rates: Float64Array, one_to_one: float, rng: np.random.Generator) -> csr_array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ from trimtab.routing.hashing import GOLDEN, alias_table, mix_plain, seed_word
 from trimtab.routing.router import BoolArray
 
 
-class PlainRouter:
+class PlainRouter(ABC):
     """Numbers the messages, deals them to sources, and weighs them."""
 
     def __init__(
@@ -55,9 +56,9 @@ class PlainRouter:
             self.message += 1
         return chosen
 
+    @abstractmethod
     def choose(self, key: int) -> int:
         """The worker of one message."""
-        raise NotImplementedError
 
     def row(self, key: int, word: int) -> Iterator[int]:
         """The endless row of a key's workers."""

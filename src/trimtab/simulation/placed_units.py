@@ -17,6 +17,7 @@ from trimtab.planning.adaptation import ClusterState, adapt
 from trimtab.planning.plan import Planner
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
 from trimtab.planning.scaling_rule import ScalingRule
+from trimtab.planning.synthetic import node_changes
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray
@@ -35,10 +36,7 @@ def node_drift(percent: float, share: float = 0.2) -> Drift:
 
     def drift(work: Float64Array, owners: Int64Array, rng: np.random.Generator) -> Float64Array:
         nodes, position = np.unique(owners, return_inverse=True)
-        factors = np.ones(len(nodes))
-        changed = rng.permutation(len(nodes))[: round(share * len(nodes))]
-        factors[changed] += rng.uniform(-percent, percent, len(changed)) / 100
-        return work * factors[position]
+        return work * node_changes(len(nodes), percent, share, rng)[position]
 
     return drift
 

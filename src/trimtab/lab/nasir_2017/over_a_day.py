@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.lab.experiment import Cell, Scale, Settings
+from trimtab.lab.experiment import Cell, Scale, Settings, Table
 from trimtab.routing import ConsistentGrouping, KeyGrouping, ShuffleGrouping
 from trimtab.routing.router import Float64Array, Int64Array
+from trimtab.routing.streams import wikipedia_like
 from trimtab.simulation.arrivals import WIKIPEDIA_DAY, Arrivals
 from trimtab.simulation.message_cluster import MessageRun, simulate_messages, spread
 from trimtab.simulation.worker_signals import ByUtilisation
@@ -136,6 +137,22 @@ SPREAD_COLUMNS = (
     "mean utilisation spread",
     "mean latency in s",
 )
+
+
+def compare_schemes(
+    schemes: tuple[str, ...], day: Day, strengths_of_workers: Sequence[float], settings: Settings
+) -> tuple[dict[str, Course], Table]:
+    """The same day with each scheme on workers of these strengths: their courses, and a table of the spreads."""
+    keys = wikipedia_like(day.messages, seed=settings.seed)
+    speeds = WorkerSpeeds.constant(day.speeds(strengths_of_workers))
+    courses: dict[str, Course] = {}
+    rows = []
+    for step, scheme in enumerate(schemes):
+        settings.progress(step / len(schemes), scheme)
+        found = run_scheme(scheme, keys, day.arrivals(), speeds, seed=settings.seed)
+        courses[scheme] = course(found)
+        rows.append(spread_row(scheme, courses[scheme], found.latency_s))
+    return courses, Table("Most less least of the workers", SPREAD_COLUMNS, tuple(rows))
 
 
 def spread_row(scheme: str, of: Course, latency_s: float) -> tuple[Cell, ...]:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.lab.experiment import Check, Experiment, Results, Settings, Table, Verdict
+from trimtab.lab.experiment import Check, Experiment, Results, Settings, Verdict
 from trimtab.lab.nasir_2017.over_a_day import (
     DAY_WORKLOAD,
-    SPREAD_COLUMNS,
     Day,
     at_hour,
-    course,
+    compare_schemes,
     draw_courses,
     from_hour,
     grows_all_day,
     mean_of,
-    run_scheme,
-    spread_row,
     strengths,
 )
 from trimtab.lab.palette import SCHEME_COLOURS
-from trimtab.routing.streams import wikipedia_like
-from trimtab.simulation.worker_speeds import WorkerSpeeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,18 +28,11 @@ STRONG, TIMES = 3, 5
 def run(settings: Settings) -> Results:
     """The three schemes over the same day."""
     day = Day.of(settings)
-    keys = wikipedia_like(day.messages, seed=settings.seed)
-    speeds = WorkerSpeeds.constant(day.speeds(strengths(STRONG, TIMES)))
-    courses, rows = {}, []
-    for step, scheme in enumerate(SCHEMES):
-        settings.progress(step / len(SCHEMES), scheme)
-        found = run_scheme(scheme, keys, day.arrivals(), speeds, seed=settings.seed)
-        of = courses[scheme] = course(found)
-        rows.append(spread_row(scheme, of, found.latency_s))
+    courses, table = compare_schemes(SCHEMES, day, strengths(STRONG, TIMES), settings)
     # The load that one virtual worker puts on a weak worker: no assignment of whole ones can be finer.
     grain = 0.8 * sum(strengths(STRONG, TIMES)) / (len(strengths(STRONG, TIMES)) * 10)
     return Results(
-        tables=(Table("Most less least of the workers", SPREAD_COLUMNS, tuple(rows)),),
+        tables=(table,),
         series={"courses": courses, "grain": grain},
         notes=(
             "As in the paper, CG's queues have a spike in the evening (there after 17 h): when the whole cluster is "
