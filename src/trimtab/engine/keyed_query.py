@@ -6,6 +6,7 @@ come. Keys that have neither cost nothing but the copy of their snapshots.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -166,6 +167,7 @@ class KeyedQuery:
         before = memory.snapshots.take(pa.array(places, mask=places < 0)).to_pylist()
         visits: list[Visit] = []
         kept: list[tuple[Visit, Snapshot, int | None]] = []
+        marks_ns = [time.perf_counter_ns()]
         for number, snapshot in zip(numbers.tolist(), before, strict=True):
             date = int(dates[number])
             visit = Visit(self.name, self.description, keys, number, None if date == NEVER else date)
@@ -180,6 +182,11 @@ class KeyedQuery:
                 visit.close(logic, moment.watermark_us)
             elif (after := visit.snapshot(logic)) is not None:
                 kept.append((visit, after, visit.wake_us(logic)))
+            marks_ns.append(time.perf_counter_ns())
+        if moment.meter is not None:
+            own = int64s(keys.columns[self.partition[0]].take(pa.array(numbers)))
+            marks = np.array(marks_ns, np.int64)
+            moment.meter.add(own, marks[1:] - marks[:-1])
         return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
 
     def _remember(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+
+from trimtab.engine.metering import Meter
 
 State = Mapping[str, pa.Table]
 """State as columns, made so that a store can keep it key by key.
@@ -46,11 +48,13 @@ class Moment:
     """What is known of time while a batch runs.
 
     `watermark_us`: no row older than this will come any more (rows at or behind it wait). None: there is no event
-    time, rows are taken in the order they come. `closing`: the input ends with this batch.
+    time, rows are taken in the order they come. `closing`: the input ends with this batch. `meter`: who wants to know
+    how long keys took; it has no part in the answer.
     """
 
     watermark_us: int | None = None
     closing: bool = False
+    meter: Meter | None = field(default=None, compare=False)
 
 
 class Operator(Protocol):

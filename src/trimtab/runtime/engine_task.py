@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +23,15 @@ import pyarrow.parquet as pq
 
 from trimtab.engine.binding import times_us
 from trimtab.engine.columnar import Matcher
+from trimtab.engine.metering import Meter
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
 from trimtab.errors import InputError, TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.language.local import Finish
 from trimtab.language.running import operator_of
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, Reading
-from trimtab.runtime.orders import LATE, QUARANTINE, REASON, EnginePlan, EngineReport, Orders, Output
-from trimtab.state.bundle import Bundle, to_bundle
+from trimtab.runtime.orders import LATE, QUARANTINE, REASON, EnginePlan, EngineReport, GroupLoads, Orders, Output
+from trimtab.state.bundle import GROUP_SHIFT, Bundle, to_bundle
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.runs import Reader
 from trimtab.state.segment import PartSize, segment_of, write_segment
@@ -57,6 +59,7 @@ def run_engine(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     rows = [batch for batch in batches if batch.num_rows]
     arrived = time.perf_counter()
     engine = Engine(orders, plan, context.partitionId())
+    engine.stages_ms["receive"] = (arrived - began) * 1e3
     try:
         report = engine.run(rows)
     except TrimtabError as error:  # a mistake in the data or the query: running the task again won't help
@@ -64,8 +67,7 @@ def run_engine(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     except (OverflowError, pa.ArrowInvalid) as error:
         message = f"batch {orders.batch}: a value doesn't fit its type: {error}"
         report = engine.failed(InputError("input.value", message, "cast it to a wider type in the query"))
-    stages = {"receive": (arrived - began) * 1e3, **report.stages_ms}
-    report = dataclasses.replace(report, busy_ms=(time.perf_counter() - began) * 1e3, stages_ms=stages)
+    report = dataclasses.replace(report, busy_ms=(time.perf_counter() - began) * 1e3)
     yield pa.record_batch({"report": pa.array([pickle.dumps(report, protocol=5)], pa.binary())})
 
 
@@ -141,6 +143,7 @@ class Engine:
         self.late = self.quarantined = self.events = 0
         self.newest_us: int | None = None
         self.by_group = np.zeros(self.plan.key_groups, np.int32)
+        self.busy_ns = np.zeros(self.plan.key_groups)
 
     def run(self, batches: Sequence[pa.RecordBatch]) -> EngineReport:
         """Take the rows, advance every query, write the state."""
@@ -148,7 +151,7 @@ class Engine:
             table = self._table(batches)
             routes = self._routes(table)
         for reading in self.plan.intake.readings:
-            self._advance(reading, routes[reading.route])
+            self._take_turn(reading, routes[reading.route])
         for name, tables in self.asides.items():
             if tables:
                 self._put_out(name, pa.concat_tables(tables))
@@ -185,7 +188,7 @@ class Engine:
         times, no_time = times_us(table.column(self.plan.intake.time))
         slots = table.column(SLOT).to_numpy()
         self.events += table.num_rows if route == 0 else 0
-        self.by_group += np.bincount(slots >> 48, minlength=self.plan.key_groups).astype(np.int32)
+        self.by_group += np.bincount(slots >> GROUP_SHIFT, minlength=self.plan.key_groups).astype(np.int32)
         good: BoolArray | None = None
         if no_time is not None and no_time.any():
             if route == 0:
@@ -239,7 +242,16 @@ class Engine:
 
     # Queries -----------------------------------------------------------------------------------
 
-    def _advance(self, reading: Reading, rows: Rows) -> None:
+    def _take_turn(self, reading: Reading, rows: Rows) -> None:
+        """Advance a query, and charge the time to the key groups that it was spent on."""
+        began_ns, meter = time.perf_counter_ns(), Meter()
+        self._advance(reading, rows, meter)
+        groups = self.plan.key_groups
+        told = np.bincount(meter.slots >> GROUP_SHIFT, weights=meter.spent_ns, minlength=groups)
+        rest_ns = time.perf_counter_ns() - began_ns - told.sum()
+        self.busy_ns += told + rest_ns * _shares(np.bincount(rows.slots >> GROUP_SHIFT, minlength=groups))
+
+    def _advance(self, reading: Reading, rows: Rows, meter: Meter) -> None:
         ready = self.ready.queries[reading.query]
         rows = self._wanted(reading, rows)
         if ready.operator is None:
@@ -266,7 +278,7 @@ class Engine:
             state = reader.load(touched)
         with self._timed("advance"):
             output, after = ready.operator.advance(
-                _operands(reading, rows.table), state, Moment(watermark_us=watermark)
+                _operands(reading, rows.table), state, Moment(watermark_us=watermark, meter=meter)
             )
         if output.num_rows:
             with self._timed("finish"):
@@ -359,12 +371,27 @@ class Engine:
             quarantined=self.quarantined,
             busy_ms=0.0,
             stages_ms=self.stages_ms,
-            events_by_group=self.by_group.tobytes(),
-            groups=int(self.owned.sum()),
+            loads=GroupLoads.of(self.owned, self.by_group, self._busy_ns(), self._state_bytes(sizes)),
             outputs=self.outputs,
             segment=segment,
             parts=sizes,
         )
+
+    def _busy_ns(self) -> Int64Array:
+        """Time by key group, with what was spent on all rows alike shared out."""
+        common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in ("receive", "sort_out", "write"))
+        return np.rint(self.busy_ns + common_ms * 1e6 * _shares(self.by_group)).astype(np.int64)
+
+    def _state_bytes(self, sizes: dict[str, PartSize]) -> Int64Array:
+        """State written by key group: each part's bytes by the keys that it holds of a group."""
+        total = np.zeros(self.plan.key_groups)
+        for name, size in sizes.items():
+            bundle = self.parts[name]
+            held = np.bincount(
+                bundle.slots >> GROUP_SHIFT, weights=np.diff(bundle.key_starts), minlength=self.plan.key_groups
+            )
+            total += size.size_bytes * _shares(held)
+        return np.rint(total).astype(np.int64)
 
     def _timed(self, stage: str) -> _Stopwatch:
         return _Stopwatch(self.stages_ms, stage)
@@ -381,6 +408,12 @@ class Rows:
     def only(self, chosen: BoolArray) -> Rows:
         """Some of the rows."""
         return Rows(self.table.filter(pa.array(chosen)), self.times[chosen], self.slots[chosen])
+
+
+def _shares(amounts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Each one's part of the whole; nothing where there is nothing."""
+    total = float(amounts.sum())
+    return amounts / total if total else np.zeros(len(amounts))
 
 
 def distinct(slots: Int64Array) -> Int64Array:

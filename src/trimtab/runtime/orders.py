@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.errors import TrimtabError
@@ -13,6 +15,10 @@ from trimtab.runtime.intake_plan import IntakePlan
 from trimtab.state.files import Folder
 from trimtab.state.manifest import Run, SegmentFile
 from trimtab.state.segment import PartSize
+
+BoolArray = npt.NDArray[np.bool_]
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
 
 LATE, QUARANTINE = "__late", "__quarantine"
 """Names of the outputs with rows that were too late, and with rows that no query can take."""
@@ -64,6 +70,43 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupLoads:
+    """What each key group of an engine did and cost in a batch, in order of the groups that it owns.
+
+    As bytes and of the engine's own groups only: 64 engines of 16,384 groups say it in a third of a megabyte.
+    """
+
+    groups: bytes  # int32: the key groups
+    events: bytes  # int32: rows that arrived
+    busy_ns: bytes  # int64: time spent; what can't be told apart by key is shared out by rows
+    state_bytes: bytes  # int64: state written, of the keys that were touched
+
+    @classmethod
+    def of(cls, owned: BoolArray, events: Int32Array, busy_ns: Int64Array, state_bytes: Int64Array) -> GroupLoads:
+        """From columns over all key groups."""
+        return cls(
+            np.flatnonzero(owned).astype(np.int32).tobytes(),
+            events[owned].astype(np.int32).tobytes(),
+            busy_ns[owned].astype(np.int64).tobytes(),
+            state_bytes[owned].astype(np.int64).tobytes(),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many key groups the engine has."""
+        return len(self.groups) // 4
+
+    def columns(self) -> tuple[Int32Array, Int32Array, Int64Array, Int64Array]:
+        """Groups, events, busy_ns, state_bytes."""
+        return (
+            np.frombuffer(self.groups, np.int32),
+            np.frombuffer(self.events, np.int32),
+            np.frombuffer(self.busy_ns, np.int64),
+            np.frombuffer(self.state_bytes, np.int64),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class EngineReport:
     """What an engine says after a batch."""
 
@@ -74,8 +117,7 @@ class EngineReport:
     quarantined: int
     busy_ms: float
     stages_ms: Mapping[str, float]
-    events_by_group: bytes  # int32 per key group
-    groups: int
+    loads: GroupLoads
     outputs: Mapping[str, Output] = field(default_factory=dict)
     segment: SegmentFile | None = None
     parts: Mapping[str, PartSize] = field(default_factory=dict)

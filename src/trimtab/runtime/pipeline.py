@@ -480,9 +480,9 @@ def _progress(
         engines=tuple(
             EngineProgress(
                 engine=report.engine,
-                events=int(np.frombuffer(report.events_by_group, np.int32).sum()),
+                events=int(np.frombuffer(report.loads.events, np.int32).sum()),
                 busy_ms=report.busy_ms,
-                groups=report.groups,
+                groups=report.loads.count,
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
                 stages_ms=report.stages_ms,
             )

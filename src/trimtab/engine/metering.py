@@ -1,0 +1,39 @@
+"""Where the time of a batch goes, key by key: for whoever balances the engines."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class Meter:
+    """Told by operators that work on one key at a time how long each took; others tell nothing.
+
+    A key is known by the first column of its partition, which on Spark is its slot.
+
+    >>> meter = Meter()
+    >>> meter.add(np.array([7, 9]), np.array([100, 300]))
+    >>> meter.slots.tolist(), meter.spent_ns.tolist()
+    ([7, 9], [100, 300])
+    """
+
+    def __init__(self) -> None:
+        self._slots: list[Int64Array] = []
+        self._spent_ns: list[Int64Array] = []
+
+    def add(self, slots: Int64Array, spent_ns: Int64Array) -> None:
+        """Some keys, and how long each took."""
+        self._slots.append(slots)
+        self._spent_ns.append(spent_ns)
+
+    @property
+    def slots(self) -> Int64Array:
+        """Every key that was told of."""
+        return np.concatenate(self._slots) if self._slots else np.empty(0, np.int64)
+
+    @property
+    def spent_ns(self) -> Int64Array:
+        """How long each of `slots` took."""
+        return np.concatenate(self._spent_ns) if self._spent_ns else np.empty(0, np.int64)
