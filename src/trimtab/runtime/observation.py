@@ -1,0 +1,58 @@
+"""What is known after a batch, for whoever decides: loads by key group and by engine. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from trimtab.runtime.orders import EngineReport
+from trimtab.runtime.placement import Placement
+
+Float64Array = npt.NDArray[np.float64]
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """One committed batch.
+
+    batch         its number
+    span_s        from the end of the batch before to the end of this one: what there was to do it in
+    placement     where key groups were while it ran
+    events        (groups,) rows that arrived
+    busy_ns       (groups,) time spent on them
+    state_bytes   (groups,) state written for them
+    engine_ns     (engines,) time in each engine's task
+    hosts         (engines,) where each engine's task ran
+    """
+
+    batch: int
+    span_s: float
+    placement: Placement
+    events: Int64Array
+    busy_ns: Int64Array
+    state_bytes: Int64Array
+    engine_ns: Int64Array
+    hosts: tuple[str, ...]
+
+
+def observe(batch: int, span_s: float, placement: Placement, reports: Sequence[EngineReport]) -> Observation:
+    """Gather the engines' reports of a batch."""
+    groups = len(placement.owner)
+    events, busy_ns, state_bytes = (np.zeros(groups, np.int64) for _ in range(3))
+    for report in reports:
+        own, arrived, spent, written = report.loads.columns()
+        events[own], busy_ns[own], state_bytes[own] = arrived, spent, written
+    return Observation(
+        batch=batch,
+        span_s=span_s,
+        placement=placement,
+        events=events,
+        busy_ns=busy_ns,
+        state_bytes=state_bytes,
+        engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
+        hosts=tuple(report.host for report in reports),
+    )
