@@ -38,6 +38,22 @@ class Observation:
     engine_ns: Int64Array
     hosts: tuple[str, ...]
 
+    @classmethod
+    def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:
+        """A batch of one second, in which every event took a microsecond: for examples and tests."""
+        counts = np.asarray(events, np.int64)
+        spent = np.bincount(placement.array(), weights=counts * 1_000, minlength=placement.engines)
+        return cls(
+            batch=batch,
+            span_s=1.0,
+            placement=placement,
+            events=counts,
+            busy_ns=counts * 1_000,
+            state_bytes=np.zeros(len(counts), np.int64),
+            engine_ns=spent.astype(np.int64),
+            hosts=("",) * placement.engines,
+        )
+
 
 def observe(batch: int, span_s: float, placement: Placement, reports: Sequence[EngineReport]) -> Observation:
     """Gather the engines' reports of a batch."""
