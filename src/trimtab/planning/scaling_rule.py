@@ -43,6 +43,8 @@ class ScalingRule:
     min_nodes, max_nodes how many nodes may be open
     node_capacity        what a new node has of the bottleneck; by default as much as the open nodes on average
     max_load_distance    how well the load has to balance on the nodes that stay
+    drain_last           nodes go in the order of their numbers, the last ones first, and not the cheapest to empty: for
+                         clusters whose nodes are numbered without gaps
     serialisation_load   the load that a unit of traffic costs, both ends together, when it leaves its node: a plan that
                          gathers units that talk to each other lowers the load, and may spare a node
 
@@ -63,6 +65,7 @@ class ScalingRule:
     node_capacity: float | None = None
     max_load_distance: float = 10.0
     serialisation_load: float = 0.0
+    drain_last: bool = False
 
     def __post_init__(self) -> None:
         """Refuse limits that contradict each other."""
@@ -110,7 +113,7 @@ class ScalingRule:
 
     def _shrink(self, problem: Problem, load: float) -> Scaling:
         """The nodes that are the cheapest to empty go, as many as the target allows and balancing bears."""
-        order = _cheapest_to_empty(problem)
+        order = np.flatnonzero(problem.open_nodes)[::-1] if self.drain_last else _cheapest_to_empty(problem)
         strength = problem.strength[order]
         left = strength.sum() - np.cumsum(strength)
         enough = (left * self.target / 100.0 * (1 + 1e-9) >= load) & (left > 0)

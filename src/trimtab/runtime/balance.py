@@ -1,9 +1,15 @@
-"""Balance: when key groups move by themselves, on what grounds, and what that may cost. A description, no logic."""
+"""Balance and scale: when key groups move and engines come and go by themselves, on what grounds, and at what cost.
+
+Descriptions, no logic: the coordinator acts on them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Literal
 
 from trimtab.errors import JobError
 
@@ -15,7 +21,7 @@ class Measure(Enum):
     """What counts as load."""
 
     BUSY = "busy"
-    """Time spent on a key group: right wherever events differ in cost."""
+    """Time spent on a key group: right wherever events differ in cost, and hosts in speed."""
 
     EVENTS = "events"
     """Events of a key group: steadier, and enough where each costs the same."""
@@ -30,25 +36,28 @@ class Balance:
 
     Args:
         planner: How placements are found: one of `POLICIES`.
-        measure: What counts as load.
-        threshold: Act when the relative standard deviation of the engines' loads is above this, in percent.
+        measure: What counts as load: "busy", "events" or "state", or a `Measure`.
+        max_rstd: Act when the relative standard deviation of the engines' loads is above this, in percent; None: never
+            because of that.
+        max_load_distance: Act when an engine's utilisation is further than this from the mean, in percentage points.
         patience: For so many batches in a row, so that a short spike moves nothing.
         period_batches: At most once in so many batches.
         period_s: And at most once in so many seconds.
-        max_moves: Key groups that may move at once; None: a quarter of all.
+        max_moves: Key groups that may move at once; None: an eighth of all, and more while engines come and go.
         max_state_bytes: State that may move at once; None: any amount, as trimtab moves a number and not the state.
-        half_life_batches: Loads are averaged over batches; after so many, one counts half.
+        half_life_batches: Rates are averaged over batches; after so many, one counts half.
         min_gain: A plan is carried out if it takes away at least this share of the deviation: nothing moves in vain
             where one hot key is all there is to it.
         time_limit_s: What planning may take.
 
-    >>> Balance(planner="dlb-heavy", threshold=10.0).patience
+    >>> Balance(planner="dlb-heavy", max_rstd=10.0).patience
     2
     """
 
     planner: str = "milp"
-    measure: Measure = Measure.BUSY
-    threshold: float = 15.0
+    measure: Measure | Literal["busy", "events", "state"] = Measure.BUSY
+    max_rstd: float | None = 15.0
+    max_load_distance: float | None = None
     patience: int = 2
     period_batches: int = 3
     period_s: float = 0.0
@@ -63,18 +72,111 @@ class Balance:
         if self.planner not in POLICIES:
             message = f"there is no way of balancing called {self.planner!r}"
             raise JobError("job.balance", message, f"there are {', '.join(POLICIES)}; None balances nothing")
-        least = {
-            "threshold": (self.threshold, 0.0),
-            "patience": (self.patience, 1),
-            "period_batches": (self.period_batches, 1),
-            "period_s": (self.period_s, 0.0),
-            "max_moves": (self.max_moves, 0),
-            "max_state_bytes": (self.max_state_bytes, 0),
-            "min_gain": (self.min_gain, 0.0),
-        }
-        for name, (value, limit) in least.items():
-            if value is not None and not value >= limit:
-                raise JobError("job.balance", f"{name} is {value}", f"it is {limit} or more")
-        for name, length in {"half_life_batches": self.half_life_batches, "time_limit_s": self.time_limit_s}.items():
-            if not length > 0:
-                raise JobError("job.balance", f"{name} is {length}", "it is above 0")
+        try:
+            Measure(self.measure)
+        except ValueError:
+            message = f"load can't be measured as {self.measure!r}"
+            raise JobError("job.balance", message, "there are busy, events and state") from None
+        _at_least(
+            "job.balance",
+            max_rstd=(self.max_rstd, 0.0),
+            max_load_distance=(self.max_load_distance, 0.0),
+            patience=(self.patience, 1),
+            period_batches=(self.period_batches, 1),
+            period_s=(self.period_s, 0.0),
+            max_moves=(self.max_moves, 0),
+            max_state_bytes=(self.max_state_bytes, 0),
+            min_gain=(self.min_gain, 0.0),
+        )
+        _above_0("job.balance", half_life_batches=self.half_life_batches, time_limit_s=self.time_limit_s)
+
+    @property
+    def measured(self) -> Measure:
+        """What counts as load."""
+        return Measure(self.measure)
+
+    def as_json(self) -> dict[str, Any]:
+        """The policy as plain values, for the log."""
+        return {**dataclasses.asdict(self), "measure": self.measured.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """When engines come and go. Utilisations are percentages of the time that a batch leaves to the engines.
+
+    Args:
+        min_engines: Never fewer.
+        max_engines: Never more.
+        target: What the engines' mean utilisation is brought to.
+        low: Engines go when it would be below this.
+        high: Engines come when one is above this and balancing can't mend it.
+        cool_down_batches: How many batches pass after a change before the next one.
+        cool_down_s: And how many seconds.
+        interval_s: How long a batch should take: more work than fits asks for more engines. None: the job's trigger
+            interval, or a second.
+
+    >>> Scale(max_engines=8).target
+    60.0
+    """
+
+    min_engines: int = 1
+    max_engines: int
+    target: float = 60.0
+    low: float = 40.0
+    high: float = 80.0
+    cool_down_batches: int = 5
+    cool_down_s: float = 5.0
+    interval_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be."""
+        if not 0 <= self.low < self.target < self.high:
+            message = f"low {self.low}, target {self.target}, high {self.high}"
+            raise JobError("job.scale", message, "they must rise in this order")
+        if not 1 <= self.min_engines <= self.max_engines:
+            message = f"min_engines {self.min_engines}, max_engines {self.max_engines}"
+            raise JobError("job.scale", message, "at least one engine, and at most as many as max_engines")
+        _at_least("job.scale", cool_down_batches=(self.cool_down_batches, 0), cool_down_s=(self.cool_down_s, 0.0))
+        if self.interval_s is not None:
+            _above_0("job.scale", interval_s=self.interval_s)
+
+    def as_json(self) -> dict[str, Any]:
+        """The rule as plain values, for the log."""
+        return dataclasses.asdict(self)
+
+
+def balance_of(balance: str | Balance | None) -> Balance | None:
+    """The policy that is meant by a name, or by itself.
+
+    >>> balance_of("flux").planner
+    'flux'
+    """
+    if balance is None or isinstance(balance, Balance):
+        return balance
+    return Balance(planner=balance)
+
+
+def balance_from_json(values: Mapping[str, Any] | None) -> Balance | None:
+    """What `as_json` gave, as a policy again."""
+    return None if values is None else Balance(**values)
+
+
+def scale_from_json(values: Mapping[str, Any] | None) -> Scale | None:
+    """What `as_json` gave, as a rule again."""
+    return None if values is None else Scale(**values)
+
+
+def _at_least(code: str, **limits: tuple[float | None, float]) -> None:
+    for name, (value, limit) in limits.items():
+        if value is not None and not value >= limit:
+            raise JobError(code, f"{name} is {value}", f"it is {limit} or more")
+
+
+def _above_0(code: str, **lengths: float) -> None:
+    for name, length in lengths.items():
+        if not length > 0:
+            raise JobError(code, f"{name} is {length}", "it is above 0")
+
+
+DEFAULT = Balance()
+"""What a job does unless told otherwise."""

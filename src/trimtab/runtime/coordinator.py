@@ -7,147 +7,293 @@ policy or with another one.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from trimtab.planning.plan import Plan
+from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
+from trimtab.planning.hot_units import plan_around_hot_units
+from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import Problem
-from trimtab.runtime.balance import Balance, Measure
-from trimtab.runtime.observation import Float64Array, Observation
+from trimtab.planning.scaling_rule import ScalingRule
+from trimtab.runtime.actions import Action, AddEngines, DrainEngine, DropEngines, Move, in_words
+from trimtab.runtime.balance import DEFAULT, Balance, Scale
+from trimtab.runtime.load_estimates import LoadEstimates
+from trimtab.runtime.observation import Int64Array, Observation
 
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Key groups go to other engines from the next batch on."""
-
-    moves: Mapping[int, int]
-
-
-Action = Move
+NEAR_ENOUGH = 0.02
+"""Load distances below this share of the mean are all the same to the optimising planners: moves aren't free."""
+EFFORT = 100_000
+"""Steps of their search, about 50 ms: a bound that doesn't depend on the machine, so that a log replays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the coordinator saw in a batch, and what it made of it.
 
-    rstd      the relative standard deviation of the engines' smoothed loads, in percent
-    planned   what it would be after the plan; None if there was none
-    reason    in words, for people
+    rstd           the relative standard deviation of the engines' loads, in percent, on average of some batches
+    least_rstd     no placement has less, because of the hottest key group
+    load_distance  how far the farthest engine is from the mean, in percentage points of its time
+    utilisation    the engines' mean utilisation, in percent; meaningless unless busy time is measured
+    planned_rstd   what `rstd` would be after the plan; None if there was none
+    reason         in words, for people
     """
 
     batch: int
     rstd: float
-    planned: float | None
+    least_rstd: float
+    load_distance: float
+    utilisation: float
+    planned_rstd: float | None
     reason: str
     actions: tuple[Action, ...] = ()
 
 
 @dataclass(slots=True)
+class _Rest:
+    """Batches and seconds since something was done; before the first time, enough of both."""
+
+    batches: float = float("inf")
+    seconds: float = float("inf")
+
+    def passes(self, seconds: float) -> None:
+        self.batches, self.seconds = self.batches + 1, self.seconds + seconds
+
+    def is_over(self, batches: int, seconds: float) -> bool:
+        return self.batches >= batches and self.seconds >= seconds
+
+
+@dataclass(slots=True)
 class _Memory:
-    loads: Float64Array | None = None
-    state_bytes: Float64Array | None = None
-    above: int = 0  # batches in a row above the threshold
-    batches_since: int | None = None  # since the last action; None: there was none
-    seconds_since: float = 0.0
-    engines: int = field(default=0)
+    uneven: int = 0  # batches in a row
+    misfit: int = 0  # batches in a row with too many engines, or too few
+    since_moving: _Rest = field(default_factory=_Rest)
+    since_scaling: _Rest = field(default_factory=_Rest)
+    draining: frozenset[int] = frozenset()
 
 
 class Coordinator:
     """Watches one stream's batches.
 
+    `balance`: when to move key groups; None: never, except to and from engines that come and go. `scale`: when engines
+    come and go; None: never. `interval_s`: how long a batch should take.
+
     >>> from trimtab.runtime.placement import Placement
-    >>> coordinator = Coordinator(Balance(planner="flux", measure=Measure.EVENTS, patience=1))
+    >>> coordinator = Coordinator(Balance(planner="flux", measure="events", patience=1))
     >>> seen = Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10])
     >>> coordinator.step(seen).actions
-    (Move(moves={2: 1}),)
+    (Move(moves={0: 1}),)
     """
 
-    def __init__(self, policy: Balance) -> None:
-        self.policy = policy
-        self._plan = _planner(policy)
+    def __init__(self, balance: Balance | None, scale: Scale | None = None, *, interval_s: float = 1.0) -> None:
+        self.balance, self.scale = balance, scale
+        self._policy = balance or DEFAULT
+        self._rule = None if scale is None else _rule(scale)
+        interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
+        self.interval_s = interval_s
+        self._estimates = LoadEstimates(
+            self._policy.measured, half_life=self._policy.half_life_batches, interval_s=interval_s
+        )
+        self._planner = _planner(self._policy)
         self._memory = _Memory()
 
     def step(self, seen: Observation) -> Decision:
         """Take a batch in, and say what should change; called for every batch, in order."""
-        memory, policy = self._memory, self.policy
-        self._smooth(seen)
-        if memory.batches_since is not None:
-            memory.batches_since += 1
-            memory.seconds_since += seen.span_s
-        problem = self._problem(seen)
-        rstd = problem.rstd(problem.homes)
-        memory.above = memory.above + 1 if rstd > policy.threshold else 0
-        if not memory.above:
-            return Decision(seen.batch, rstd, None, "level enough")
-        if memory.above < policy.patience:
-            return Decision(seen.batch, rstd, None, f"uneven for {memory.above} of {policy.patience} batches")
-        if not self._rested():
-            return Decision(seen.batch, rstd, None, "moved something a short while ago")
-        plan = self._plan(problem)
-        if not len(plan.moves) or plan.rstd > rstd * (1 - policy.min_gain):
-            self._rest()
-            return Decision(seen.batch, rstd, plan.rstd, "uneven, and no move would help")
-        self._rest()
-        moves = {int(group): int(plan.owner[group]) for group in plan.moves}
-        return Decision(seen.batch, rstd, plan.rstd, f"{len(moves)} key groups move", (Move(moves),))
+        memory, engines = self._memory, seen.placement.engines
+        self._estimates.take(seen)
+        memory.since_moving.passes(seen.span_s)
+        memory.since_scaling.passes(seen.span_s)
+        memory.draining = frozenset(engine for engine in memory.draining if engine < engines)
+        problem = self._problem(seen, engines)
+        decision = Decision(
+            batch=seen.batch,
+            rstd=problem.rstd(problem.homes),
+            least_rstd=least_rstd(problem),
+            load_distance=problem.load_distance(problem.homes),
+            utilisation=problem.mean,
+            planned_rstd=None,
+            reason="",
+        )
+        if self.scale is not None and (memory.draining or self._has_misfit(problem)):
+            return self._adapted(seen, decision)
+        if self.balance is None:
+            return replace(decision, reason="nothing is balanced")
+        return self._balanced(seen, problem, decision)
 
-    def _smooth(self, seen: Observation) -> None:
-        memory = self._memory
-        loads = _measured(seen, self.policy.measure)
-        written = seen.state_bytes.astype(np.float64)
-        if memory.loads is None or len(memory.loads) != len(loads) or memory.state_bytes is None:
-            memory.loads, memory.state_bytes = loads, written
-            return
-        old = 0.5 ** (1.0 / self.policy.half_life_batches)
-        memory.loads = old * memory.loads + (1 - old) * loads
-        # A batch writes the state of the keys that it touched: the group's is at least that.
-        memory.state_bytes = np.maximum(written, memory.state_bytes * 0.99)
+    def warm(self) -> None:
+        """Have the planner compiled and loaded, before it is needed."""
+        homes = np.array([0, 0, 0, 1], np.int32)
+        self._planner(Problem(loads=[3.0, 2.0, 2.0, 1.0], homes=homes, capacities=[100.0, 100.0], max_moves=1))
 
-    def _problem(self, seen: Observation) -> Problem:
-        memory, policy = self._memory, self.policy
-        assert memory.loads is not None
-        groups = len(seen.placement.owner)
+    # Moving ------------------------------------------------------------------------------------
+
+    def _balanced(self, seen: Observation, problem: Problem, decision: Decision) -> Decision:
+        memory, policy = self._memory, self._policy
+        memory.uneven = memory.uneven + 1 if self._is_uneven(decision) else 0
+        if not memory.uneven:
+            return replace(decision, reason="level enough")
+        if decision.rstd * (1 - policy.min_gain) < decision.least_rstd:
+            return replace(decision, reason="as level as the hottest key group lets it be")
+        if memory.uneven < policy.patience:
+            return replace(decision, reason=f"uneven for {memory.uneven} of {policy.patience} batches")
+        if not memory.since_moving.is_over(policy.period_batches, policy.period_s):
+            return replace(decision, reason="something moved a short while ago")
+        self._note_moving()
+        plan = self._planner(problem)
+        if not len(plan.moves) or plan.rstd > decision.rstd * (1 - policy.min_gain):
+            return replace(decision, planned_rstd=plan.rstd, reason="uneven, and no move would help")
+        return _with_actions(decision, plan, _moves(seen, plan.owner))
+
+    def _is_uneven(self, decision: Decision) -> bool:
+        policy = self._policy
+        return (policy.max_rstd is not None and decision.rstd > policy.max_rstd) or (
+            policy.max_load_distance is not None and decision.load_distance > policy.max_load_distance
+        )
+
+    def _note_moving(self) -> None:
+        self._memory.since_moving, self._memory.uneven = _Rest(0, 0.0), 0
+
+    # Growing and shrinking ---------------------------------------------------------------------
+
+    def _has_misfit(self, problem: Problem) -> bool:
+        """Whether engines should come or go, as far as that can be told without a plan."""
+        memory, scale = self._memory, self.scale
+        assert scale is not None
+        peak, mean = float(problem.utilisation(problem.homes).max()), problem.mean
+        too_few = peak > scale.high and mean > scale.target and problem.nodes < scale.max_engines
+        too_many = mean < scale.low and problem.nodes > scale.min_engines
+        memory.misfit = memory.misfit + 1 if too_few or too_many else 0
+        is_rested = memory.since_scaling.is_over(scale.cool_down_batches, scale.cool_down_s)
+        return memory.misfit >= self._policy.patience and is_rested
+
+    def _adapted(self, seen: Observation, decision: Decision) -> Decision:
+        """One period of Madsen's Algorithm 1: grow or shrink, or go on emptying engines."""
+        memory, engines = self._memory, seen.placement.engines
+        rule = self._rule if memory.misfit else None
+        state = ClusterState(tuple(range(engines)), memory.draining, engines)
+        found = adapt(state, partial(self._problem_on, seen), self._planner, rule)
+        memory.draining = found.state.draining | frozenset(found.terminated)
+        self._note_moving()
+        actions = self._actions(seen, found)
+        if found.added or found.drained or found.kept:
+            memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
+        elif not actions:
+            memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
+            return replace(decision, planned_rstd=found.plan.rstd, reason="the load wouldn't fit on fewer engines")
+        return _with_actions(decision, found.plan, actions)
+
+    def _actions(self, seen: Observation, found: Adaptation) -> tuple[Action, ...]:
+        engines = seen.placement.engines + len(found.added)
+        owners = found.owners
+        actions: list[Action] = [AddEngines(len(found.added))] if found.added else []
+        actions += [DrainEngine(engine) for engine in found.drained]
+        actions += _moves(seen, owners)
+        # Only the last ones are ever drained, so that the others keep their numbers.
+        leaving = 0
+        held = np.bincount(owners, minlength=engines)
+        while engines - leaving - 1 in self._memory.draining and not held[engines - leaving - 1]:
+            leaving += 1
+        if leaving:
+            actions.append(DropEngines(leaving))
+        return tuple(actions)
+
+    # The problem -------------------------------------------------------------------------------
+
+    def _problem_on(self, seen: Observation, state: ClusterState) -> Problem:
+        capacities = self._estimates.capacities(max(state.nodes) + 1)[list(state.nodes)]
+        places = {node: place for place, node in enumerate(state.nodes)}
+        homes = np.array([places[owner] for owner in seen.placement.owner], np.int32)
+        draining = np.array([node in state.draining for node in state.nodes])
+        coming = len(state.nodes) - seen.placement.engines
+        # What has to leave, and what a new engine is to get, come on top of what balancing may move.
+        extra = int(draining[homes].sum()) + max(0, coming) * len(homes) // len(state.nodes)
+        return self._made(homes, capacities, draining, extra)
+
+    def _problem(self, seen: Observation, engines: int) -> Problem:
+        homes = seen.placement.array()
+        draining = np.array([engine in self._memory.draining for engine in range(engines)])
+        return self._made(homes, self._estimates.capacities(engines), draining, 0)
+
+    def _made(
+        self,
+        homes: np.ndarray[tuple[int], np.dtype[np.int32]],
+        capacities: np.ndarray[tuple[int], np.dtype[np.float64]],
+        draining: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        extra: int,
+    ) -> Problem:
+        policy = self._policy
+        moves = max(1, len(homes) // 8) + extra if policy.max_moves is None else policy.max_moves
         return Problem(
-            loads=memory.loads,
-            homes=seen.placement.array(),
-            capacities=np.full(seen.placement.engines, 100.0),
-            state_bytes=memory.state_bytes,
-            max_moves=max(1, groups // 4) if policy.max_moves is None else policy.max_moves,
+            loads=self._estimates.loads(),
+            homes=homes,
+            capacities=capacities,
+            draining=draining,
+            state_bytes=self._estimates.state_bytes,
+            max_moves=moves,
             max_cost=policy.max_state_bytes,
         )
 
-    def _rested(self) -> bool:
-        memory, policy = self._memory, self.policy
-        if memory.batches_since is None:
-            return True
-        return memory.batches_since >= policy.period_batches and memory.seconds_since >= policy.period_s
 
-    def _rest(self) -> None:
-        self._memory.batches_since, self._memory.seconds_since, self._memory.above = 0, 0.0, 0
+def least_rstd(problem: Problem) -> float:
+    """The relative standard deviation that is left, in percent, if all but the heaviest unit could be spread at will.
 
-
-def _measured(seen: Observation, measure: Measure) -> Float64Array:
-    """Loads as a percentage of one engine's time, or as plain amounts."""
-    match measure:
-        case Measure.BUSY:
-            return seen.busy_ns / (max(seen.span_s, 1e-9) * 1e7)
-        case Measure.EVENTS:
-            return seen.events.astype(np.float64)
-        case Measure.STATE:
-            return seen.state_bytes.astype(np.float64)
+    >>> least_rstd(Problem(loads=[90.0, 5.0, 5.0], homes=[0, 0, 1], capacities=[100.0, 100.0]))
+    80.0
+    """
+    strength = problem.strength[problem.open_nodes]
+    total, hottest, best = float(problem.work.sum()), float(problem.work.max(initial=0.0)), float(strength.max())
+    mean = total / float(strength.sum())
+    if total <= 0 or len(strength) < 2 or hottest / best <= mean:
+        return 0.0
+    others = (total - hottest) / (float(strength.sum()) - best)
+    levels = np.array([hottest / best, *[others] * (len(strength) - 1)])
+    return 100.0 * float(levels.std()) / float(levels.mean())
 
 
-def _planner(policy: Balance) -> Callable[[Problem], Plan]:
+def _moves(seen: Observation, owners: Int64Array | np.ndarray[tuple[int], np.dtype[np.int32]]) -> tuple[Action, ...]:
+    homes = seen.placement.array()
+    moved = np.flatnonzero(owners != homes)
+    return (Move({int(group): int(owners[group]) for group in moved}),) if len(moved) else ()
+
+
+def _with_actions(decision: Decision, plan: Plan, actions: tuple[Action, ...]) -> Decision:
+    return replace(decision, planned_rstd=plan.rstd, reason=in_words(actions), actions=actions)
+
+
+def _rule(scale: Scale) -> ScalingRule:
+    # Cooling down is counted here, in batches and seconds. How level the engines that stay can be is not a reason
+    # against shrinking as long as none is overloaded: a hot key is as hot on any number of engines.
+    return ScalingRule(
+        target=scale.target,
+        low=scale.low,
+        high=scale.high,
+        cool_down_periods=0,
+        min_nodes=scale.min_engines,
+        max_nodes=scale.max_engines,
+        max_load_distance=100.0,
+        drain_last=True,
+    )
+
+
+def _planner(policy: Balance) -> Planner:
     """The planner of that name, loaded when it is first needed: solvers take their time."""
     name, _, variant = policy.planner.partition("-")
-    function = getattr(importlib.import_module(f"trimtab.planning.{name}"), name)
-    match name:
-        case "dlb":
-            return partial(function, policy=variant, theta=policy.threshold)
-        case "milp" | "albic":
-            return partial(function, time_limit_s=policy.time_limit_s)
-        case _:
-            return partial(function)
+    if name == "albic":
+        # It gathers units that send each other rows, and those of a stream don't: what is left of it is its balancing.
+        name = "milp"
+    theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
+
+    def plan(problem: Problem) -> Plan:
+        function = getattr(importlib.import_module(f"trimtab.planning.{name}"), name)
+        match name:
+            case "dlb":
+                found: Plan = function(problem, policy=variant, theta=theta)
+            case "milp":
+                near_enough = NEAR_ENOUGH * problem.mean
+                found = function(problem, time_limit_s=policy.time_limit_s, effort=EFFORT, near_enough=near_enough)
+            case _:
+                found = function(problem)
+        return found
+
+    return (lambda problem: plan_around_hot_units(problem, plan)) if name == "milp" else plan

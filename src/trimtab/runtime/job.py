@@ -17,9 +17,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trimtab.engine.columnar import MAX_THREADS
-from trimtab.errors import JobError, QueryError
+from trimtab.errors import InputError, JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
+from trimtab.runtime.balance import DEFAULT, Balance, Measure, Scale, balance_of
 from trimtab.runtime.engine_task import ready_plan
 from trimtab.runtime.intake import Intake
 from trimtab.runtime.intake_plan import plan_intake
@@ -89,6 +90,10 @@ class Job:
         engines: How many CEP engines, each one partition of every batch. None: as many as the checkpoint has, or one
             for each core of a new one.
         key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life: the unit of moving.
+        balance: How key groups move by themselves, so that engines are equally busy: the name of a planner ("milp",
+            "dlb-heavy", "dlb-light", "lptf", "flux", "albic"), a `Balance`, or None: they stay where they are. The
+            answers are the same in any case.
+        scale: When engines come and go by themselves: a `Scale`; None: their number stays as it is.
         max_threads: How many partial matches a key may have under way at once.
         warm: Whether kernels are compiled before the first batch, instead of in it.
     """
@@ -100,12 +105,17 @@ class Job:
         checkpoint: str,
         engines: int | None = None,
         key_groups: int = 1024,
+        balance: str | Balance | None = DEFAULT,
+        scale: Scale | None = None,
         max_threads: int = MAX_THREADS,
         warm: bool = True,
     ) -> None:
         check_key_groups(key_groups)
         if engines is not None:
             check_engines(engines, key_groups)
+        self.balance, self.scale = balance_of(balance), scale
+        if scale is not None:
+            self._check_scale(scale, engines, key_groups)
         if not hasattr(spark, "_jvm"):
             message = "this session is a Spark Connect one"
             raise JobError("job.session", message, "make a classic session: SparkSession.builder.master(...)")
@@ -113,6 +123,17 @@ class Job:
         self.key_groups, self.max_threads, self.warm = key_groups, max_threads, warm
         self._streams: dict[str, StreamHandle] = {}
         self._queries: dict[str, QueryHandle] = {}
+
+    def _check_scale(self, scale: Scale, engines: int | None, key_groups: int) -> None:
+        check_engines(scale.max_engines, key_groups)
+        if engines is not None and not scale.min_engines <= engines <= scale.max_engines:
+            message = f"engines is {engines}, and scale goes from {scale.min_engines} to {scale.max_engines}"
+            raise JobError("job.scale", message, "give one that fits, or none")
+        if self.balance is not None and self.balance.measured is not Measure.BUSY:
+            message = (
+                f"engines can't come and go by utilisation where load is measured as {self.balance.measured.value}"
+            )
+            raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
 
     def stream(
         self, name: str, frame: DataFrame, *, event_time: str, delay: str | datetime.timedelta | None = None
@@ -176,7 +197,11 @@ class Job:
                 for sink in query.sinks:
                     sink.prepare(query.name)
             tally = Tally()
-            pipelines = {name: self._pipeline(stream, checkpoint, lock, tally) for name, stream in self._read().items()}
+            interval_s = _interval_s(trigger)
+            pipelines = {
+                name: self._pipeline(stream, checkpoint, lock, tally, interval_s)
+                for name, stream in self._read().items()
+            }
             pipelines = _open_ones(pipelines, close)
             for pipeline in pipelines.values():
                 pipeline.verify()
@@ -224,7 +249,9 @@ class Job:
         sources = {query.query.source for query in self._queries.values()}
         return {name: stream for name, stream in self._streams.items() if name in sources}
 
-    def _pipeline(self, stream: StreamHandle, checkpoint: Checkpoint, lock: CheckpointLock, tally: Tally) -> Pipeline:
+    def _pipeline(
+        self, stream: StreamHandle, checkpoint: Checkpoint, lock: CheckpointLock, tally: Tally, interval_s: float
+    ) -> Pipeline:
         queries = {q.name: q.query for q in self._queries.values() if q.query.source == stream.name}
         sinks: dict[str, list[Sink]] = {name: self._queries[name].sinks for name in queries}
         sinks |= stream.sinks
@@ -253,7 +280,9 @@ class Job:
         engines = self.engines
         if engines is None and newest(checkpoint.stream(stream.name).manifests) is None:
             engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
-        spec = StreamSpec(stream.name, plan, prints, sinks, engines)
+            if self.scale is not None:
+                engines = min(max(engines, self.scale.min_engines), self.scale.max_engines)
+        spec = StreamSpec(stream.name, plan, prints, sinks, engines, self.balance, self.scale, interval_s)
         return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add)
 
     def _begin(
@@ -283,6 +312,14 @@ class Job:
         for name in set(checkpoint.streams()) - read:
             for kind in ("streams", "spark"):
                 checkpoint.folder.child(kind).child(safe_name(name)).remove_all()
+
+
+def _interval_s(trigger: str | None) -> float:
+    """How long a batch should take: as long as the trigger says, in so far as that says something."""
+    try:
+        return delay_us(trigger) / 1e6 or 1.0
+    except InputError:  # Spark knows more ways of saying it, and refuses what it doesn't know
+        return 1.0
 
 
 def fingerprint(query: Query) -> str:

@@ -21,6 +21,7 @@ class Observation:
 
     batch         its number
     span_s        from the end of the batch before to the end of this one: what there was to do it in
+    batch_s       the part of that in which the batch ran
     placement     where key groups were while it ran
     events        (groups,) rows that arrived
     busy_ns       (groups,) time spent on them
@@ -31,6 +32,7 @@ class Observation:
 
     batch: int
     span_s: float
+    batch_s: float
     placement: Placement
     events: Int64Array
     busy_ns: Int64Array
@@ -40,22 +42,31 @@ class Observation:
 
     @classmethod
     def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:
-        """A batch of one second, in which every event took a microsecond: for examples and tests."""
+        """A batch of one second, in which every event took a millisecond: for examples and tests."""
         counts = np.asarray(events, np.int64)
-        spent = np.bincount(placement.array(), weights=counts * 1_000, minlength=placement.engines)
+        spent = np.bincount(placement.array(), weights=counts * 1e6, minlength=placement.engines)
         return cls(
             batch=batch,
             span_s=1.0,
+            batch_s=1.0,
             placement=placement,
             events=counts,
-            busy_ns=counts * 1_000,
+            busy_ns=counts * 1_000_000,
             state_bytes=np.zeros(len(counts), np.int64),
             engine_ns=spent.astype(np.int64),
             hosts=("",) * placement.engines,
         )
 
+    @property
+    def overhead_s(self) -> float:
+        """The part of the batch in which not even the slowest engine worked: Spark's, the sinks', the commit's."""
+        slowest_s = float(self.engine_ns.max(initial=0)) / 1e9
+        return max(0.0, self.batch_s - slowest_s)
 
-def observe(batch: int, span_s: float, placement: Placement, reports: Sequence[EngineReport]) -> Observation:
+
+def observe(
+    batch: int, span_s: float, batch_s: float, placement: Placement, reports: Sequence[EngineReport]
+) -> Observation:
     """Gather the engines' reports of a batch."""
     groups = len(placement.owner)
     events, busy_ns, state_bytes = (np.zeros(groups, np.int64) for _ in range(3))
@@ -65,6 +76,7 @@ def observe(batch: int, span_s: float, placement: Placement, reports: Sequence[E
     return Observation(
         batch=batch,
         span_s=span_s,
+        batch_s=batch_s,
         placement=placement,
         events=events,
         busy_ns=busy_ns,

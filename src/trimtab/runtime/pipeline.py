@@ -28,9 +28,13 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from trimtab.errors import JobError, StateError
 from trimtab.runtime import lost_workers
+from trimtab.runtime.balance import Balance, Scale
+from trimtab.runtime.balancer import Balancer
 from trimtab.runtime.compactor import Compactor, Merged, take_up
+from trimtab.runtime.coordinator import Coordinator
 from trimtab.runtime.engine_task import run_engine
 from trimtab.runtime.intake import Intake, Routed
+from trimtab.runtime.observation import observe
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
 from trimtab.runtime.placement import Placement
 from trimtab.runtime.progress import BatchProgress, EngineProgress
@@ -59,6 +63,9 @@ class StreamSpec:
     fingerprints: Mapping[str, str]
     sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
     engines: int | None  # None: as many as the checkpoint has
+    balance: Balance | None = None
+    scale: Scale | None = None
+    interval_s: float = 1.0  # how long a batch should take
 
 
 class Pipeline:
@@ -98,6 +105,11 @@ class Pipeline:
         self._kept = self._kept_placement()
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
         self._compactor = Compactor(spark, self._folders.segments)
+        self._balancer: Balancer | None = None
+        if spec.balance is not None or spec.scale is not None:
+            coordinator = Coordinator(spec.balance, spec.scale, interval_s=spec.interval_s)
+            self._balancer = Balancer(coordinator, home.child("decisions"))
+        self._ended = 0.0  # when the last batch did; 0: there was none
 
     # Starting ----------------------------------------------------------------------------------
 
@@ -181,6 +193,8 @@ class Pipeline:
             for each in self._changes:
                 self._latest = each(self._latest)
             self._changes = []
+            if self._balancer is not None:
+                self._latest = self._balancer.changed(self._latest)
             placement = self._latest
         if placement != self.placement or self.manifest is None:
             kept = {"engines": placement.engines, "owner": list(placement.owner)}
@@ -225,6 +239,8 @@ class Pipeline:
     def stop(self) -> None:
         """Give back what the pipeline holds."""
         self._compactor.stop()
+        if self._balancer is not None:
+            self._balancer.stop()
 
     def _check_sequence(self, batch: int) -> None:
         expected = 0 if self.manifest is None else self.manifest.batch + 1
@@ -237,6 +253,7 @@ class Pipeline:
         began = time.perf_counter()
         before = self.placement
         placement = self._placement_for(batch)
+        decision = None if self._balancer is None else self._balancer.latest
         orders = self._orders(batch, placement, closing)
         routed = self._intake.apply(frame, placement)
         planned = time.perf_counter()
@@ -270,7 +287,12 @@ class Pipeline:
             "commit": committed - delivered,
         }
         moved = placement.moves_from(before)
-        self._on_progress(_progress(self.spec.name, manifest, reports, matches, stages, moved, seen.events))
+        progress = _progress(self.spec.name, manifest, reports, matches, stages, moved, seen.events)
+        self._on_progress(replace(progress, decision=decision))
+        if self._balancer is not None and not closing:
+            span_s = committed - (self._ended or began)
+            self._balancer.saw(observe(batch, span_s, committed - began, placement, reports))
+        self._ended = committed
 
     def _orders(self, batch: int, placement: Placement, closing: bool) -> Orders:
         known = self.manifest
@@ -485,6 +507,8 @@ def _progress(
                 groups=report.loads.count,
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
                 stages_ms=report.stages_ms,
+                worked_ms=float(np.frombuffer(report.loads.busy_ns, np.int64).sum()) / 1e6,
+                host=report.host,
             )
             for report in reports
         ),

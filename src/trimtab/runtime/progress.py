@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean, pstdev
+
+from trimtab.runtime.coordinator import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,8 @@ class EngineProgress:
     groups: int  # key groups it holds
     state_bytes: int  # what it wrote
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # where the time in the task went
+    worked_ms: float = 0.0  # time spent on its key groups, as far as it can be told
+    host: str = ""  # the executor that it ran on
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,17 @@ class BatchProgress:
     state_bytes: int  # live state after this batch
     state_bytes_written: int
     finished_at_s: float  # seconds since 1970
+    decision: Decision | None = None  # the coordinator's last one when the batch began
+
+    @property
+    def rstd(self) -> float:
+        """The relative standard deviation of the engines' work in this batch, in percent."""
+        return relative_deviation([engine.worked_ms for engine in self.engines])
+
+    @property
+    def rstd_of_events(self) -> float:
+        """The relative standard deviation of the engines' events in this batch, in percent."""
+        return relative_deviation([engine.events for engine in self.engines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +68,13 @@ class Progress:
     quarantined: int = 0
     matches: Mapping[str, int] = field(default_factory=dict)
     events_per_s: float = 0.0  # over the last ten seconds
+
+
+def relative_deviation(loads: Sequence[float]) -> float:
+    """The standard deviation, in percent of the mean; 0 where nothing was to do.
+
+    >>> relative_deviation([50.0, 150.0])
+    50.0
+    """
+    mean = fmean(loads) if loads else 0.0
+    return 100.0 * pstdev(loads) / mean if mean > 0 else 0.0

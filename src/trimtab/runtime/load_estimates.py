@@ -1,0 +1,144 @@
+"""From what batches measured to what key groups will cost: rate times cost of an event, and how fast hosts are.
+
+A rate changes at once when the stream does, so it is averaged over a few batches. What an event costs hardly changes,
+and is measured with more noise, so it is averaged over many. A key group of which little is known is taken to cost as
+much as the others do, event for event (Heinze et al. 2013, section 3: new queries are estimated from known ones).
+
+A host's speed is what its key groups cost elsewhere or earlier, over what they cost there now. Only the relation of
+hosts counts: what slows all of them down alike is no reason to move anything.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from trimtab.runtime.balance import Measure
+from trimtab.runtime.observation import Float64Array, Int64Array, Observation
+
+COST_HALF_LIFE = 8.0
+"""Batches after which what an event cost counts half."""
+KNOWN_EVENTS = 20.0
+"""A key group's own cost weighs as much as everyone's after so many events."""
+ALIKE = 0.1
+"""Hosts whose speeds differ by less than this from the middle one are taken to be equal: that is noise."""
+SPEED_HALF_LIFE = 1.0
+GAPS = 20
+"""The shortest pause between so many batches is Spark's own, and not for lack of rows."""
+LEAST_FREE = 0.1
+"""Of the time between two batches at least this share is the engines', however long the overhead."""
+
+
+class LoadEstimates:
+    """What the coordinator knows of the loads of one stream.
+
+    >>> from trimtab.runtime.placement import Placement
+    >>> estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
+    >>> estimates.take(Observation.of_events(0, Placement.even(2, 4), [300, 100, 100, 100]))
+    >>> estimates.loads().round(1).tolist()  # percent of an engine's time, which is what 0.6 s of overhead leave
+    [75.0, 25.0, 25.0, 25.0]
+    """
+
+    def __init__(self, measure: Measure, *, half_life: float, interval_s: float) -> None:
+        self._measure, self._interval_s = measure, interval_s
+        self._fade, self._cost_fade = 0.5 ** (1.0 / half_life), 0.5 ** (1.0 / COST_HALF_LIFE)
+        self._taken = 0
+        self._rates: Float64Array = np.zeros(0)  # events a second, by group
+        self._events: Float64Array = np.zeros(0)  # long averages of a batch's events, and of their time at speed 1
+        self._busy_ns: Float64Array = np.zeros(0)
+        self._state_bytes: Float64Array = np.zeros(0)
+        self._speeds: dict[str, float] = {}
+        self._hosts: tuple[str, ...] = ()
+        self._overhead_s = 0.0
+        self._gaps_s: deque[float] = deque(maxlen=GAPS)
+
+    def take(self, seen: Observation) -> None:
+        """Take a batch in."""
+        # The first batch of a run loads code and connects workers: what it says of costs is forgotten with the next.
+        fresh = self._taken <= 1 or len(self._rates) != len(seen.events)
+        self._taken += 1
+        self._hosts = seen.hosts
+        self._update_speeds(seen, fresh)
+        speed = self._engine_speeds()[seen.placement.array()]
+        rates, busy = seen.events / max(seen.span_s, 1e-9), seen.busy_ns * speed
+        self._gaps_s.append(max(0.0, seen.span_s - seen.batch_s))
+        if fresh:
+            self._rates, self._events, self._busy_ns = rates, seen.events.astype(np.float64), busy
+            self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
+            return
+        self._rates = _faded(self._rates, rates, self._fade)
+        self._events = _faded(self._events, seen.events, self._cost_fade)
+        self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
+        self._overhead_s = self._fade * self._overhead_s + (1 - self._fade) * seen.overhead_s
+        # A batch writes the state of the keys that it touched: the group's is at least that.
+        self._state_bytes = np.maximum(seen.state_bytes, self._state_bytes * 0.99)
+
+    def loads(self) -> Float64Array:
+        """By key group: percent of the time of an engine at speed 1, or what else is measured."""
+        match self._measure:
+            case Measure.BUSY:
+                return 100.0 * self._rates * self.event_ns() / 1e9 / self.free_share
+            case Measure.EVENTS:
+                return self._rates.copy()
+            case Measure.STATE:
+                return self._state_bytes.copy()
+
+    def event_ns(self) -> Float64Array:
+        """What an event of each key group costs, at speed 1."""
+        total = float(self._events.sum())
+        usual = float(self._busy_ns.sum()) / total if total else 0.0
+        return (self._busy_ns + KNOWN_EVENTS * usual) / (self._events + KNOWN_EVENTS)
+
+    @property
+    def state_bytes(self) -> Float64Array:
+        """The size of each key group's state, as far as it was seen."""
+        return self._state_bytes
+
+    @property
+    def free_share(self) -> float:
+        """The share of time that is left to the engines, if a batch is begun once in every interval."""
+        overhead_s = self._overhead_s + min(self._gaps_s, default=0.0)
+        return max(LEAST_FREE, 1.0 - overhead_s / self._interval_s)
+
+    def capacities(self, engines: int) -> Float64Array:
+        """What each engine has: 100 at speed 1. Engines that are still to come are as fast as the others on average."""
+        known = self._engine_speeds()[:engines]
+        coming = np.full(max(0, engines - len(known)), known.mean() if len(known) else 1.0)
+        return 100.0 * np.concatenate([known, coming])
+
+    @property
+    def host_speeds(self) -> dict[str, float]:
+        """The speed of each host that was seen in the last batch, 1 being the middle one's."""
+        return {host: self._speed(host) for host in dict.fromkeys(self._hosts)}
+
+    def _engine_speeds(self) -> Float64Array:
+        return np.array([self._speed(host) for host in self._hosts])
+
+    def _speed(self, host: str) -> float:
+        speed = self._speeds.get(host, 1.0)
+        return speed if abs(speed - 1.0) > ALIKE else 1.0
+
+    def _update_speeds(self, seen: Observation, fresh: bool) -> None:
+        """Compare what each host's groups took with what they should have taken."""
+        names = tuple(dict.fromkeys(seen.hosts))
+        if fresh or len(names) < 2 or self._measure is not Measure.BUSY:
+            self._speeds = {}
+            return
+        number = np.array([names.index(host) for host in seen.hosts])[seen.placement.array()]
+        expected = np.bincount(number, weights=seen.events * self.event_ns(), minlength=len(names))
+        actual = np.bincount(number, weights=seen.busy_ns, minlength=len(names))
+        known = (expected > 0) & (actual > 0)
+        if not known.any():
+            return
+        ratios = np.divide(expected, actual, out=np.ones(len(names)), where=known)
+        ratios /= np.median(ratios[known])
+        fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
+        self._speeds = {
+            host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
+            for host, ratio in zip(names, ratios, strict=True)
+        }
+
+
+def _faded(old: Float64Array, new: Float64Array | Int64Array, keep: float) -> Float64Array:
+    return keep * old + (1 - keep) * new
