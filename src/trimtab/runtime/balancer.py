@@ -72,7 +72,7 @@ class Balancer:
         if decided.exception() is not None:
             return
         told = self._coordinator
-        entry = Entry(seen, decided.result(), told.balance, told.scale, told.interval_s, is_first)
+        entry = Entry(seen, decided.result(), told.balance, told.scale, told.split, told.interval_s, is_first)
         try:
             decision_log.write(self._log, entry)
         except StateError as error:

@@ -26,7 +26,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import PythonEvalType
 
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.placement import SHARES, Placement
 
 REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
 Task = Callable[[Any], Any]
@@ -159,10 +159,28 @@ class Intake:
         """The engine of a row's key group, as a Java column; made anew only when the placement changes."""
         known, column = self._table
         if known != placement:
-            owners = F.from_json(F.lit(json.dumps(placement.owner)), "array<int>")
-            column = F.element_at(owners, (F.shiftright(SLOT, 48) + 1).cast("int"))._jc
+            place = (F.shiftright(SLOT, 48) + 1).cast("int")
+            owners = list(placement.owner)
+            if self.plan.split_readings:
+                place = self._or_share(place, placement)
+                owners += [engine for each in placement.spread for engine in each.engines]
+            column = F.element_at(F.from_json(F.lit(json.dumps(owners)), "array<int>"), place)._jc
             self._table = (placement, column)
         return column
+
+    def _or_share(self, place: Column, placement: Placement) -> Column:
+        """The place of a row's engine in the table: of its key's share if its key is spread, else of its group."""
+        slots = [each.slot for each in placement.spread]
+        # An array even if it is empty: the first spread key would otherwise mean other code, and a wait for it.
+        number = F.array_position(F.from_json(F.lit(json.dumps(slots)), "array<bigint>"), F.col(SLOT))
+        arrivals = sorted({reading.arrival for reading in self.plan.split_readings})
+        share = F.pmod(F.col(arrivals[0]) if len(arrivals) == 1 else F.xxhash64(*arrivals), F.lit(SHARES))
+        is_spread = number > 0
+        if len(self.plan.routes) > 1:
+            routes = sorted({reading.route for reading in self.plan.split_readings})
+            is_spread = F.col(ROUTE).isin(routes) & is_spread
+        behind = len(placement.owner) + 1
+        return F.when(is_spread, (number - 1) * SHARES + share + behind).otherwise(place).cast("int")
 
     def _time_us(self) -> Column:
         """The event time in microseconds since 1970, as the engines count."""

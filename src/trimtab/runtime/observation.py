@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,31 @@ from trimtab.runtime.placement import Placement
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
+
+
+def _none() -> Int64Array:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotKeysSeen:
+    """Keys of split queries that stood out in a batch, over all engines, in order of their slots."""
+
+    slots: Int64Array = field(default_factory=_none)
+    events: Int64Array = field(default_factory=_none)
+    busy_ns: Int64Array = field(default_factory=_none)
+
+    @classmethod
+    def of(cls, reports: Sequence[EngineReport]) -> HotKeysSeen:
+        """Put together what engines say of the same keys."""
+        columns = [report.hot.columns() for report in reports]
+        if not any(len(slots) for slots, _, _, _ in columns):
+            return cls()
+        slots, numbers = np.unique(np.concatenate([each[0] for each in columns]), return_inverse=True)
+        events, busy_ns = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
+        np.add.at(events, numbers, np.concatenate([each[1] for each in columns]))
+        np.add.at(busy_ns, numbers, np.concatenate([each[2] for each in columns]))
+        return cls(slots, events, busy_ns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +53,7 @@ class Observation:
     state_bytes   (groups,) state written for them
     engine_ns     (engines,) time in each engine's task
     hosts         (engines,) where each engine's task ran
+    hot           the hottest keys of queries that are split; what is said of a spread one is in no key group's columns
     """
 
     batch: int
@@ -39,6 +65,7 @@ class Observation:
     state_bytes: Int64Array
     engine_ns: Int64Array
     hosts: tuple[str, ...]
+    hot: HotKeysSeen = field(default_factory=lambda: HotKeysSeen())
 
     @classmethod
     def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:
@@ -83,4 +110,5 @@ def observe(
         state_bytes=state_bytes,
         engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
         hosts=tuple(report.host for report in reports),
+        hot=HotKeysSeen.of(reports),
     )

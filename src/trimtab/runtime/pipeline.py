@@ -36,7 +36,8 @@ from trimtab.runtime.engine_task import run_engine
 from trimtab.runtime.intake import Intake, Routed
 from trimtab.runtime.observation import observe
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.partials import Merger
+from trimtab.runtime.placement import Placement, Spread
 from trimtab.runtime.progress import BatchProgress, EngineProgress
 from trimtab.runtime.settings import FOR_JOBS, session_with
 from trimtab.runtime.sinks import Delivery, Sink, combine
@@ -63,6 +64,7 @@ class StreamSpec:
     fingerprints: Mapping[str, str]
     sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
     engines: int | None  # None: as many as the checkpoint has
+    split: str | None = None  # how hot keys of its split queries are spread; None: it has no such queries
     balance: Balance | None = None
     scale: Scale | None = None
     interval_s: float = 1.0  # how long a batch should take
@@ -105,9 +107,10 @@ class Pipeline:
         self._kept = self._kept_placement()
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
         self._compactor = Compactor(spark, self._folders.segments)
+        self._merger = Merger(spec.plan)
         self._balancer: Balancer | None = None
         if spec.balance is not None or spec.scale is not None:
-            coordinator = Coordinator(spec.balance, spec.scale, interval_s=spec.interval_s)
+            coordinator = Coordinator(spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s)
             self._balancer = Balancer(coordinator, home.child("decisions"))
         self._ended = 0.0  # when the last batch did; 0: there was none
 
@@ -120,11 +123,17 @@ class Pipeline:
             self.placement = Placement.even(self.spec.engines or 2, groups)
             self._sweep_leftovers()
             return
-        placement = Placement(self.manifest.engines, self.manifest.placement)
+        spread = tuple(Spread(slot, engines) for slot, engines in self.manifest.spread) if self._splits else ()
+        placement = Placement(self.manifest.engines, self.manifest.placement, spread)
         self.placement = placement
         if self.spec.engines is not None and self.spec.engines != placement.engines:
             self.change(lambda now: now.resized(self.spec.engines or now.engines))
         self._sweep_leftovers()
+
+    @property
+    def _splits(self) -> bool:
+        """Whether keys may be spread: a query that was split before may not be any more."""
+        return bool(self.spec.plan.intake.split_readings)
 
     def _sweep_leftovers(self) -> None:
         """Delete what a crash left, and note what goes with the versions that are still kept."""
@@ -181,8 +190,8 @@ class Pipeline:
             return None
         name = f"{self._repeated:012d}.json"
         if self._placements.exists(name):
-            kept = json.loads(self._placements.read(name))
-            return Placement(kept["engines"], tuple(kept["owner"]))
+            kept = Placement.from_json(json.loads(self._placements.read(name)))
+            return kept if self._splits else replace(kept, spread=())
         return None if self.manifest is None else self.placement
 
     def _placement_for(self, batch: int) -> Placement:
@@ -197,8 +206,7 @@ class Pipeline:
                 self._latest = self._balancer.changed(self._latest)
             placement = self._latest
         if placement != self.placement or self.manifest is None:
-            kept = {"engines": placement.engines, "owner": list(placement.owner)}
-            self._placements.write(f"{batch:012d}.json", json.dumps(kept).encode())
+            self._placements.write(f"{batch:012d}.json", json.dumps(placement.as_json()).encode())
         return placement
 
     # A batch -----------------------------------------------------------------------------------
@@ -265,14 +273,15 @@ class Pipeline:
             reports, observation = self._engines(frame, placement, routed, orders)
         _check_complete(reports, orders)
         seen = _seen(reports, observation)
+        told = [*reports, *self._merger.merge(orders, reports, seen.newest_us)]
         done = time.perf_counter()
         # Its first batch may have been tried before the job was started, also if Spark doesn't know: as the end of the
         # input, which is no batch of Spark's, and was not committed.
         may_repeat = closing or batch == self._first
-        matches = self._deliver(reports, batch, frame.sparkSession, may_repeat=may_repeat)
+        matches = self._deliver(told, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
-        manifest = self._next_manifest(batch, placement, reports, seen, matches, merged, closing)
+        manifest = self._next_manifest(batch, placement, told, seen, matches, merged, closing)
         self._lock.check()
         manifests.write(self._folders.manifests, manifest)
         earlier, self.manifest, self.placement = self.manifest, manifest, placement
@@ -310,6 +319,7 @@ class Pipeline:
             folder=self._folders.segments,
             outbox=self._outbox,
             closing=closing,
+            spread=placement.spread_slots().tobytes() if self._splits else b"",
         )
 
     def _engines(
@@ -409,6 +419,7 @@ class Pipeline:
             matches={n: (known.matches.get(n, 0) if known and n in kept else 0) + matches.get(n, 0) for n in queries},
             closed=closing,
             written_at_s=time.time(),
+            spread=tuple((each.slot, each.engines) for each in placement.spread),
         )
 
     def _new_runs(self, query: str, batch: int, reports: Sequence[EngineReport]) -> list[Run]:
@@ -502,7 +513,7 @@ def _progress(
         engines=tuple(
             EngineProgress(
                 engine=report.engine,
-                events=int(np.frombuffer(report.loads.events, np.int32).sum()),
+                events=int(np.frombuffer(report.loads.events, np.int32).sum()) + report.hot.spread_events,
                 busy_ms=report.busy_ms,
                 groups=report.loads.count,
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
