@@ -31,6 +31,7 @@ from trimtab.language.local import Finish
 from trimtab.language.running import operator_of
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, Reading
 from trimtab.runtime.orders import LATE, QUARANTINE, REASON, EnginePlan, EngineReport, GroupLoads, Orders, Output
+from trimtab.runtime.whereabouts import this_executor
 from trimtab.state.bundle import GROUP_SHIFT, Bundle, to_bundle
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.runs import Reader
@@ -372,6 +373,7 @@ class Engine:
             busy_ms=0.0,
             stages_ms=self.stages_ms,
             loads=GroupLoads.of(self.owned, self.by_group, self._busy_ns(), self._state_bytes(sizes)),
+            host=this_executor(),
             outputs=self.outputs,
             segment=segment,
             parts=sizes,

@@ -16,6 +16,7 @@ class EngineProgress:
     groups: int  # key groups it holds
     state_bytes: int  # what it wrote
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # where the time in the task went
+    host: str = ""  # Spark's id of the executor that it ran on
 
 
 @dataclass(frozen=True, slots=True)
