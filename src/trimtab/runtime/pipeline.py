@@ -22,16 +22,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.errors import JobError, StateError
 from trimtab.runtime import lost_workers
 from trimtab.runtime.compactor import Compactor, Merged, take_up
 from trimtab.runtime.engine_task import run_engine
-from trimtab.runtime.intake import Intake, Routed
+from trimtab.runtime.intake import Intake, Ran, Routed
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
+from trimtab.runtime.pinning import Homes
 from trimtab.runtime.placement import Placement
 from trimtab.runtime.progress import BatchProgress, EngineProgress
 from trimtab.runtime.settings import FOR_JOBS, session_with
@@ -98,6 +98,7 @@ class Pipeline:
         self._kept = self._kept_placement()
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
         self._compactor = Compactor(spark, self._folders.segments)
+        self.homes = Homes(spark, spec.name)
 
     # Starting ----------------------------------------------------------------------------------
 
@@ -240,14 +241,14 @@ class Pipeline:
         orders = self._orders(batch, placement, closing)
         routed = self._intake.apply(frame, placement)
         planned = time.perf_counter()
-        reports, observation = self._engines(frame, placement, routed, orders)
+        reports, observed = self._engines(frame, placement, routed, orders)
         if not reports:
             # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
             frame = _no_rows(frame.sparkSession, frame.schema)
             routed = self._intake.apply(frame, placement)
-            reports, observation = self._engines(frame, placement, routed, orders)
+            reports, observed = self._engines(frame, placement, routed, orders)
         _check_complete(reports, orders)
-        seen = _seen(reports, observation)
+        seen = _seen(reports, observed)
         done = time.perf_counter()
         # Its first batch may have been tried before the job was started, also if Spark doesn't know: as the end of the
         # input, which is no batch of Spark's, and was not committed.
@@ -292,26 +293,29 @@ class Pipeline:
 
     def _engines(
         self, frame: DataFrame, placement: Placement, routed: Routed, orders: Orders
-    ) -> tuple[list[EngineReport], Observation | None]:
+    ) -> tuple[list[EngineReport], Mapping[str, Any] | None]:
         """The one Spark job of the batch; a lost worker or executor costs a retry."""
         tries = [routed]
 
         def engine(batches: Any) -> Any:
             return run_engine(orders, batches)
 
-        def work() -> tuple[pa.Table, Observation | None]:
-            # An observation speaks of the first job that it sees, which may have failed half way: a retry has its own.
-            mine = tries.pop() if tries else self._intake.apply(frame, placement)
-            return self._intake.run(mine, engine), mine.observation
+        def pinned(job: DataFrame) -> DataFrame:
+            return self.homes.pinned(job, placement.engines)
 
-        table, observation = lost_workers.retried(work)
+        def work() -> Ran:
+            # What was observed adds up over the jobs of a plan, and one may have failed half way: a retry has its own.
+            mine = tries.pop() if tries else self._intake.apply(frame, placement)
+            return self._intake.run(mine, engine, pinned)
+
+        ran = lost_workers.retried(work)
         reports: list[EngineReport] = sorted(
-            (pickle.loads(each.as_py()) for each in table.column("report")), key=lambda r: r.engine
+            (pickle.loads(each.as_py()) for each in ran.reports.column("report")), key=lambda r: r.engine
         )
         for report in reports:
             if report.error is not None:
                 raise report.error
-        return reports, observation
+        return reports, ran.observed
 
     def _deliver(
         self, reports: Sequence[EngineReport], batch: int, spark: SparkSession, *, may_repeat: bool
@@ -448,11 +452,10 @@ class Seen:
     newest_us: int | None
 
 
-def _seen(reports: Sequence[EngineReport], observation: Observation | None) -> Seen:
+def _seen(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Seen:
     events = sum(report.events for report in reports)
     known = [report.newest_us for report in reports if report.newest_us is not None]
-    if observation is not None:
-        observed = observation.get
+    if observed is not None:
         events = int(observed["events"])
         known += [] if observed["newest"] is None else [int(observed["newest"])]
     return Seen(events, max(known, default=None))
@@ -485,6 +488,7 @@ def _progress(
                 groups=report.loads.count,
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
                 stages_ms=report.stages_ms,
+                host=report.host,
             )
             for report in reports
         ),
