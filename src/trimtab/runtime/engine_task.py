@@ -42,6 +42,7 @@ from trimtab.runtime.orders import (
     Output,
     PackedState,
 )
+from trimtab.runtime.whereabouts import this_executor
 from trimtab.state.bundle import GROUP_SHIFT, Bundle, to_bundle
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.runs import Reader
@@ -428,6 +429,7 @@ class Engine:
             busy_ms=0.0,
             stages_ms=self.stages_ms,
             loads=GroupLoads.of(self.owned, self.by_group, busy_ns, self._state_bytes(sizes)),
+            host=this_executor(),
             outputs=self.outputs,
             segment=segment,
             parts=sizes,

@@ -29,6 +29,7 @@ from trimtab.runtime.pipeline import Pipeline, StreamSpec
 from trimtab.runtime.placement import check_engines, check_key_groups
 from trimtab.runtime.run import Run, Tally
 from trimtab.runtime.settings import FOR_JOBS, ON_LOCAL_DISK, session_with
+from trimtab.runtime.settling import Demand
 from trimtab.runtime.sinks import BatchFunction, Sink, make_sink
 from trimtab.runtime.spark_functions import compile_for
 from trimtab.runtime.splitting import check_split
@@ -206,9 +207,9 @@ class Job:
                 for sink in query.sinks:
                     sink.prepare(query.name)
             tally = Tally()
-            interval_s = _interval_s(trigger)
+            interval_s, demand = _interval_s(trigger), Demand()
             pipelines = {
-                name: self._pipeline(stream, checkpoint, lock, tally, interval_s)
+                name: self._pipeline(stream, checkpoint, lock, tally, interval_s, demand)
                 for name, stream in self._read().items()
             }
             pipelines = _open_ones(pipelines, close)
@@ -259,7 +260,13 @@ class Job:
         return {name: stream for name, stream in self._streams.items() if name in sources}
 
     def _pipeline(
-        self, stream: StreamHandle, checkpoint: Checkpoint, lock: CheckpointLock, tally: Tally, interval_s: float
+        self,
+        stream: StreamHandle,
+        checkpoint: Checkpoint,
+        lock: CheckpointLock,
+        tally: Tally,
+        interval_s: float,
+        demand: Demand,
     ) -> Pipeline:
         queries = {q.name: q.query for q in self._queries.values() if q.query.source == stream.name}
         sinks: dict[str, list[Sink]] = {name: self._queries[name].sinks for name in queries}
@@ -303,7 +310,7 @@ class Job:
             scale=self.scale,
             interval_s=interval_s,
         )
-        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add)
+        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add, demand)
 
     def _begin(
         self, pipelines: Mapping[str, Pipeline], checkpoint: Checkpoint, trigger: str | None, available_now: bool

@@ -145,6 +145,12 @@ class HotKeys:
         _, events, _, is_spread = self.columns()
         return int(events[is_spread].sum())
 
+    @property
+    def spread_ns(self) -> int:
+        """Time spent on them."""
+        _, _, busy_ns, is_spread = self.columns()
+        return int(busy_ns[is_spread].sum())
+
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
