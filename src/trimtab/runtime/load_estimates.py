@@ -82,6 +82,11 @@ class LoadEstimates:
         # A batch writes the state of the keys that it touched: the group's is at least that.
         self._state_bytes = np.maximum(seen.state_bytes, self._state_bytes * 0.99)
 
+    @property
+    def is_cold(self) -> bool:
+        """Whether there is nothing yet but the times of a first batch."""
+        return self._taken < 2 and self._measure is Measure.BUSY
+
     def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
         """By key group, without keys that are spread: percent of an engine's time at speed 1, or what is measured."""
         total = self.loads_without_hot_keys()
