@@ -90,6 +90,7 @@ class Bottle:
         self._schema, self._slot_mask, self._keep_original = schema, (1 << slot_bits) - 1, keep_original
         compiled = {name: compile_query(sql, {STREAM: schema}, event_time=event_time) for name, sql in queries.items()}
         self._layout = plan_intake(compiled, schema, event_time, split)
+        self.split = tuple(split)
         self._arrived = 0
         self._empty: list[pa.ChunkedArray] | None = None
         self._empty = self._computed(schema.empty_table())
