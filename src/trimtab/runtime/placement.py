@@ -47,7 +47,7 @@ class Spread:
     @classmethod
     def over(cls, slot: int, engines: Sequence[int]) -> Spread:
         """Shares dealt out to these engines in turn."""
-        return cls(slot, tuple(sorted(engines[share % len(engines)] for share in range(SHARES))))
+        return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
 
     def within(self, engines: int) -> Spread | None:
         """The same with fewer engines: those that stay take over; None if none does.

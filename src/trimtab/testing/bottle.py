@@ -108,6 +108,7 @@ class Bottle:
         )
         self._ready = ready_plan(self.plan)
         self._merger = Merger(self.plan)
+        self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self._outputs: dict[str, list[pa.Table]] = {name: [] for name in (*queries, LATE, QUARANTINE)}
         self.restart()
 
@@ -125,6 +126,7 @@ class Bottle:
             self._engines(rows, now, closing)  # segments are written, but no manifest names them
         reports = self._engines(rows, now, closing)
         newest_us = self._newest_us(rows, reports)
+        self.reports = tuple(reports)
         reports += self._merger.merge(self._orders(now, closing), reports, newest_us)
         self._commit(reports, now, newest_us, closing)
         self._arrived += rows.num_rows
