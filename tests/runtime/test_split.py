@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import pathlib
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import trimtab
 from tests.runtime.bench import COLUMNS, COUNTS, KEY_GROUPS, RISES, Bench
@@ -201,6 +205,46 @@ def test_an_operator_with_a_merge_can_be_split(tmp_path: pathlib.Path) -> None:
     bottle.close()
     answer = trimtab.evaluate(MINUTES, {"t": pa.concat_tables(tables)}, event_time="ts", delay="1 second")
     assert bag(bottle.rows("minutes").to_pylist()) == bag(answer.to_pylist())
+
+
+QUERIES = {"windows": WINDOWS, "sessions": SESSIONS, "overall": OVERALL, "minutes": MINUTES}
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_whatever_is_spread_when_nothing_shows(data: st.DataObject) -> None:
+    rows = data.draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.none() | st.floats(-9, 9)), max_size=40)
+    )
+    rows.sort(key=lambda row: row[1])
+    table = pa.table(
+        {
+            "k": [k for k, _, _ in rows],
+            "ts": [DAWN + datetime.timedelta(seconds=second) for _, second, _ in rows],
+            "x": [x for _, _, x in rows],
+            "s": [str(second % 3) for _, second, _ in rows],
+        },
+        schema=SCHEMA,
+    )
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=5)))
+    with tempfile.TemporaryDirectory() as folder:
+        bottle = Bottle(folder, QUERIES, SCHEMA, "ts", split=data.draw(st.lists(st.sampled_from(sorted(QUERIES)))))
+        every = sorted({int(slot) for query in bottle.split for slot in bottle.slots_of(query, table)})
+        for start, stop in itertools.pairwise([0, *cuts, len(rows), len(rows)]):
+            engines = data.draw(st.integers(1, 3))
+            chosen = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+            numbers = st.lists(st.integers(0, engines - 1), min_size=1, max_size=4)
+            spread = [Spread.over(slot, data.draw(numbers)) for slot in chosen]
+            now = bottle.placement.resized(engines).with_spread(spread)
+            closing = start == len(rows) == stop
+            bottle.batch(table.slice(start, stop - start), now, fails=data.draw(st.booleans()), closing=closing)
+            if closing:
+                break
+            if data.draw(st.booleans()):
+                bottle.restart()
+        for name, sql in QUERIES.items():
+            answer = trimtab.evaluate(sql, {"t": table}, event_time="ts", cuts=[*cuts, len(rows)])
+            assert bag(bottle.rows(name).to_pylist()) == bag(answer.to_pylist()), name
 
 
 def test_an_operator_that_gives_rows_of_a_part_is_told(tmp_path: pathlib.Path) -> None:
