@@ -15,7 +15,8 @@ def reported(hot: HotRows, rows: int) -> dict[int, tuple[int, int, bool]]:
     by_group, busy_ns = np.zeros(GROUPS, np.int32), np.zeros(GROUPS, np.int64)
     by_group[0], busy_ns[0] = rows, 10 * rows
     columns = hot.report(by_group, busy_ns, 1.0).columns()
-    return {slot: each for slot, *each in zip(*(column.tolist() for column in columns), strict=True)}  # type: ignore[misc]
+    rows_of = zip(*(column.tolist() for column in columns), strict=True)
+    return {slot: (events, spent_ns, is_spread) for slot, events, spent_ns, is_spread in rows_of}
 
 
 def test_hot_keys_of_a_large_batch_are_found_in_a_sample() -> None:
@@ -39,7 +40,7 @@ def test_rows_of_spread_keys_are_counted_exactly_and_apart() -> None:
     assert parts is not None
     assert parts.tolist() == (slots == 7).tolist()
     hot.charge(slots[parts], 1000.0)
-    assert reported(hot, len(slots) // 2) == {5: [0, 0, True], 7: [3 * SAMPLE, 1000 + 3 * SAMPLE, True]}
+    assert reported(hot, len(slots) // 2) == {5: (0, 0, True), 7: (3 * SAMPLE, 1000 + 3 * SAMPLE, True)}
     assert hot.report(np.zeros(GROUPS, np.int32), np.zeros(GROUPS, np.int64), 0.0).spread_events == 3 * SAMPLE
 
 
