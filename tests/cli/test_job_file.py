@@ -137,6 +137,7 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
         [queries.drops]
         file = "drops.sql"
         reset = true
+        split = "consistent"
         [[queries.drops.sinks]]
         format = "console"
         [queries.drops.sinks.options]
@@ -161,6 +162,7 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
     )
     assert job.queries[0].sql == "SELECT k FROM events"
     assert job.queries[0].reset
+    assert job.queries[0].split == "consistent"
     assert job.queries[0].sinks == (
         SinkSection("console", {"rows": "5"}),
         SinkSection(python="job_module_sinks:store"),
@@ -185,6 +187,11 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
             "queries.drops",
             "queries.my-drops",
             "job.toml:13: queries.my-drops: this can't be its name; use letters, digits and _, and begin with a letter",
+        ),
+        (
+            "[queries.drops]",
+            '[queries.drops]\nsplit = "shuffle"',
+            'job.toml:14: queries.drops.split: "shuffle" is not one; write pkg, random-choices, consistent',
         ),
         (
             "engines = 4",
