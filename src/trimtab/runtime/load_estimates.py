@@ -26,6 +26,10 @@ ALIKE = 0.1
 SPEED_HALF_LIFE = 1.0
 GAPS = 20
 """The shortest pause between so many batches is Spark's own, and not for lack of rows."""
+SMALL_BATCH = 0.25
+"""A batch with less than this share of the usual number of events says little of how even the load is."""
+SHORTEST_S = 1e-3
+"""Spans below this can't be: rates would be of any size."""
 LEAST_FREE = 0.1
 """Of the time between two batches at least this share is the engines', however long the overhead."""
 
@@ -45,6 +49,8 @@ class LoadEstimates:
         self._fade, self._cost_fade = 0.5 ** (1.0 / half_life), 0.5 ** (1.0 / COST_HALF_LIFE)
         self._taken = 0
         self._rates: Float64Array = np.zeros(0)  # events a second, by group
+        self._rates_now: Float64Array = np.zeros(0)
+        self._is_small = False  # the last batch
         self._events: Float64Array = np.zeros(0)  # long averages of a batch's events, and of their time at speed 1
         self._busy_ns: Float64Array = np.zeros(0)
         self._state_bytes: Float64Array = np.zeros(0)
@@ -61,12 +67,14 @@ class LoadEstimates:
         self._hosts = seen.hosts
         self._update_speeds(seen, fresh)
         speed = self._engine_speeds()[seen.placement.array()]
-        rates, busy = seen.events / max(seen.span_s, 1e-9), seen.busy_ns * speed
+        rates, busy = seen.events / max(seen.span_s, seen.batch_s, SHORTEST_S), seen.busy_ns * speed
+        self._rates_now = rates
         self._gaps_s.append(max(0.0, seen.span_s - seen.batch_s))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, seen.events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
             return
+        self._is_small = float(seen.events.sum()) < SMALL_BATCH * float(self._events.sum())
         self._rates = _faded(self._rates, rates, self._fade)
         self._events = _faded(self._events, seen.events, self._cost_fade)
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
@@ -76,11 +84,18 @@ class LoadEstimates:
 
     def loads(self) -> Float64Array:
         """By key group: percent of the time of an engine at speed 1, or what else is measured."""
+        return self._loads(self._rates)
+
+    def loads_now(self) -> Float64Array:
+        """The same of the last batch alone, or on average where there was little in it."""
+        return self._loads(self._rates if self._is_small else self._rates_now)
+
+    def _loads(self, rates: Float64Array) -> Float64Array:
         match self._measure:
             case Measure.BUSY:
-                return 100.0 * self._rates * self.event_ns() / 1e9 / self.free_share
+                return 100.0 * rates * self.event_ns() / 1e9 / self.free_share
             case Measure.EVENTS:
-                return self._rates.copy()
+                return rates.copy()
             case Measure.STATE:
                 return self._state_bytes.copy()
 
@@ -131,8 +146,9 @@ class LoadEstimates:
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
-        ratios = np.divide(expected, actual, out=np.ones(len(names)), where=known)
-        ratios /= np.median(ratios[known])
+        ratios = np.ones(len(names))  # a host that had nothing to do is as fast as any, until it has
+        ratios[known] = expected[known] / actual[known]
+        ratios[known] /= np.median(ratios[known])
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
         self._speeds = {
             host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
