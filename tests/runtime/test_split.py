@@ -21,10 +21,15 @@ import trimtab
 from tests.runtime.bench import COLUMNS, COUNTS, KEY_GROUPS, RISES, Bench
 from trimtab.errors import JobError, OperatorError
 from trimtab.language.compile import compile_query
+from trimtab.runtime.balance import Measure
 from trimtab.runtime.intake_plan import plan_intake
+from trimtab.runtime.load_estimates import LoadEstimates
+from trimtab.runtime.observation import observe
+from trimtab.runtime.orders import EngineReport
 from trimtab.runtime.placement import SCHEMES, Placement, Spread
 from trimtab.runtime.splitting import check_split
-from trimtab.runtime.spreading import hot_loads, spread_keys
+from trimtab.runtime.spreading import HotLoads, spread_keys
+from trimtab.state.bundle import GROUP_SHIFT
 from trimtab.testing.bottle import Bottle
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.float64(), "s": pa.string()})
@@ -284,6 +289,16 @@ def test_a_key_with_most_of_the_stream_is_found_and_levelled(scheme: str, tmp_pa
     bottle_rows = third.num_rows
     bottle.batch(third)
     assert bottle.placement == placement, "also behind a commit"
+
+
+def hot_loads(reports: Sequence[EngineReport], placement: Placement) -> HotLoads:
+    """The hot keys as a coordinator that counts events sees them after a single batch."""
+    seen = observe(0, 1.0, 1.0, placement, reports)
+    estimates = LoadEstimates(Measure.EVENTS, half_life=1.0, interval_s=1.0)
+    estimates.take(seen)
+    slots, loads = estimates.hot_keys()
+    base = np.bincount(placement.array(), weights=estimates.loads_without_hot_keys(), minlength=placement.engines)
+    return HotLoads(slots, loads, placement.array()[slots >> GROUP_SHIFT], base.astype(np.float64))
 
 
 def deviation(loads: Sequence[int]) -> float:

@@ -295,10 +295,13 @@ class Job:
             ready_plan(plan)  # compiled here once, kept on disk, loaded by the workers
         prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
-        if engines is None and newest(checkpoint.stream(stream.name).manifests) is None:
-            engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
+        if engines is None:
+            known = newest(checkpoint.stream(stream.name).manifests)
+            if known is None:
+                engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
             if self.scale is not None:
-                engines = min(max(engines, self.scale.min_engines), self.scale.max_engines)
+                now = engines if known is None else known.engines
+                engines = min(max(now or 1, self.scale.min_engines), self.scale.max_engines)
         spec = StreamSpec(
             name=stream.name,
             plan=plan,
