@@ -95,6 +95,7 @@ def test_what_is_unusual_does_not_depend_on_cuts_nor_on_the_model(tmp_path: Path
 
 def test_phases_begin_where_the_stream_changes() -> None:
     assert Size(files=33, phases=3).starts == [0, 11, 22]
+    assert Size().starts == [0, 9, 18]
     assert Size(files=7, phases=2).starts == [0, 4]
 
 
@@ -122,13 +123,13 @@ def test_both_jobs_are_side_by_side_with_bars_of_one_scale() -> None:
     assert "RSTD    97 %" in joined
     assert "RSTD    0 %" in joined
     assert "12 key groups" in joined
-    assert "done in 3.0 s" in joined
-    assert "done in 1.5 s" in joined
+    assert "done in 2.5 s" in joined
+    assert "done in 1.2 s" in joined
 
 
 def test_a_narrow_terminal_has_one_below_the_other() -> None:
     shown = text(COURSES, 60)
-    assert shown.index("hashed") < shown.index("done in 3.0 s") < shown.index("balanced:")
+    assert shown.index("hashed") < shown.index("done in 2.5 s") < shown.index("balanced:")
 
 
 @given(st.integers(1, 200), st.integers(0, FILES), st.integers(0, FILES))
@@ -195,7 +196,7 @@ def test_the_race_ends_with_the_slower_one(capsys: pytest.CaptureFixture[str]) -
     assert list(found) == [HASHED, BALANCED]
     hashed, balanced = found[HASHED], found[BALANCED]
     assert (hashed.events, balanced.events, hashed.moved, balanced.moved) == (12_000, 12_000, 0, 12)
-    assert (hashed.spent_s, balanced.spent_s) == pytest.approx((3.0, 1.5))
+    assert (hashed.spent_s, balanced.spent_s) == pytest.approx((2.5, 1.25))
     assert balanced.rates == pytest.approx([8000.0] * FILES)
     assert hashed.mean_rstd > 90
     assert balanced.mean_rstd == 0

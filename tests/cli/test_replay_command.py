@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def entries(balance: Balance | None, batches: int = 10, scale: Scale | None = No
     return found
 
 
-def write(folder: Path, logs: dict[str, Sequence[Entry]]) -> str:
+def write(folder: Path, logs: Mapping[str, Sequence[Entry]]) -> str:
     checkpoint = Checkpoint.open(str(folder / "checkpoint"), GROUPS)
     for stream, log in logs.items():
         home = checkpoint.folder.child("streams").child(stream).child("decisions")
@@ -53,7 +53,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(printed(capsys, *arguments, "--json"))
+    found: dict[str, dict[str, Any]] = json.loads(printed(capsys, *arguments, "--json"))
     return found["streams"]
 
 

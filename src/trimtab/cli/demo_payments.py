@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-CARDS = 400
+CARDS = 300
 SKEW = 1.1
 """Zipf: the hottest card has about a fifth of the payments, less than one of four engines can take."""
 BEGIN = datetime.datetime(2026, 1, 5, 9, 0)

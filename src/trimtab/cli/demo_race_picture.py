@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,30 +25,30 @@ def draw_race(
     hashed, balanced = courses[HASHED], courses[BALANCED]
     figure = Figure(figsize=(16, 7.6), dpi=100, facecolor="white")
     FigureCanvasAgg(figure)  # the figure draws on it, without a screen
-    grid = figure.add_gridspec(2, 1, hspace=0.16, left=0.065, right=0.98, top=0.80, bottom=0.085)
+    grid = figure.add_gridspec(2, 1, hspace=0.16, left=0.065, right=0.98, top=0.785, bottom=0.085)
     times = hashed.spent_s / max(balanced.spent_s, 1e-9)
     figure.text(0.065, 0.935, f"Hot keys change, key groups follow: {times:.1f} times as fast", fontsize=24,
                 weight="bold", color=EDGE)  # fmt: skip
-    answers = "with the same answers" if is_same else "with OTHER ANSWERS, which is a bug"
+    answers = "the same answers" if is_same else "OTHER ANSWERS, which is a bug"
     figure.text(
         0.065,
         0.892,
-        f"{balanced.events:,} events twice on {len(balanced.batches[0].engines)} engines, {answers}: "
-        f"hashed in {hashed.spent_s:.1f} s, balanced in {balanced.spent_s:.1f} s with {balanced.moved:,} moves of key "
-        "groups. Work is simulated by waiting.",
+        f"{balanced.events:,} events on {len(balanced.batches[0].engines)} engines, {answers}: hashed in "
+        f"{hashed.spent_s:.1f} s, balanced in {balanced.spent_s:.1f} s with {balanced.moved:,} moves of key groups "
+        "(work simulated by waiting)",
         fontsize=14,
         color=GREY,
     )
     levels, rates = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
     for name, course in courses.items():
         places = [batch.batch + 1 for batch in course.with_events]
-        style = {"color": COLOURS[name], "linewidth": 2.4, "marker": "o", "markersize": 5}
+        style: dict[str, Any] = {"color": COLOURS[name], "linewidth": 2.4, "marker": "o", "markersize": 5}
         levels.plot(places, [batch.rstd for batch in course.with_events], label=name, **style)
         rates.plot(places, course.rates, **style)
     moves = [batch for batch in balanced.with_events if batch.moved]
     levels.scatter(
         [batch.batch + 1 for batch in moves], [batch.rstd for batch in moves], s=190, facecolors="none",
-        edgecolors=COLOURS[BALANCED], linewidth=1.8, zorder=4, label="batches that key groups moved before"
+        edgecolors=COLOURS[BALANCED], linewidth=1.8, zorder=4, label="key groups moved before this batch"
     )  # fmt: skip
     levels.axhline(threshold, color=GREY, linewidth=1.2, linestyle=(0, (2, 3)), label=f"acts above {threshold:g} %")
     levels.set_ylabel("deviation of engines (RSTD), %", fontsize=12)
@@ -58,9 +59,7 @@ def draw_race(
         _mark_phases(axes, phases, len(hashed.with_events))
     levels.tick_params(labelbottom=False)
     handles, labels = levels.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="upper right", bbox_to_anchor=(0.985, 0.995), fontsize=13, ncols=4, frameon=False
-    )
+    figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.055, 0.885), fontsize=13, ncols=4, frameon=False)
     for number, (first, behind) in enumerate(zip(phases, [*phases[1:], len(hashed.with_events)], strict=True)):
         text = "hot cards of the first phase" if number == 0 else "other hot cards"
         levels.text((first + behind + 1) / 2, levels.get_ylim()[1] * 1.02, text, fontsize=13, ha="center", color=EDGE)

@@ -98,7 +98,7 @@ def changed(balance: Balance | None, change: dict[str, object]) -> Balance | Non
     """
     if "planner" in change and change["planner"] is None:
         return None
-    return Balance(**{**(balance or DEFAULT).as_json(), **change})  # type: ignore[arg-type] # checked by Balance
+    return Balance(**{**(balance or DEFAULT).as_json(), **change})
 
 
 def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[Line]:
