@@ -11,7 +11,7 @@ help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: check  ## Run everything: the static checks, then all tests and doctests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .

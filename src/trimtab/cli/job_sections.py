@@ -46,6 +46,7 @@ class QuerySection:
     sql: str
     sinks: tuple[SinkSection, ...]
     reset: bool = False
+    split: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

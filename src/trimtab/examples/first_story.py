@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.keyed import KeyedOperator, Snapshot, operator
-from trimtab.examples.nearest_tweet import Int32Array, Int64Array, nearest_similarities
+from trimtab.examples.nearest_tweet import Int32Array, compare
 
-MOST_TERMS = int(np.iinfo(np.uint16).max)
 NOTHING_IS_ENOUGH = 2.0
 
 
@@ -78,24 +77,19 @@ class LastTweets:
         description = self.description
         if description.wait_us:
             time.sleep(len(rows) * description.wait_us * 1e-6)
-        new_terms, new_lengths = _terms(rows.column("terms"))
-        known = len(self.lengths) // 2
-        lengths = np.concatenate([np.frombuffer(self.lengths, "<u2"), new_lengths])
-        terms = np.concatenate([np.frombuffer(self.terms, "<i4"), new_terms])
-        empty = len(new_lengths) and not new_lengths.all()
-        if empty:
-            lengths = lengths[lengths > 0]
-        starts = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=starts[1:])
         enough = NOTHING_IS_ENOUGH if description.exhaustive else description.tau
-        largest, compared = nearest_similarities(terms, starts, known, description.history, enough)
-        first = max(0, len(lengths) - description.history)
-        self.terms, self.lengths = terms[starts[first] :].tobytes(), lengths[first:].astype("<u2").tobytes()
-        told = np.flatnonzero(largest <= description.tau)
-        if not len(told):
+        terms, lengths, places, similarities, compared = compare(
+            np.frombuffer(self.terms, "<i4"),
+            np.frombuffer(self.lengths, "<u2"),
+            *_terms(rows.column("terms")),
+            description.history,
+            description.tau,
+            enough,
+        )
+        self.terms, self.lengths = terms.tobytes(), lengths.tobytes()
+        if not len(places):
             return None
-        places = np.flatnonzero(new_lengths)[told] if empty else told
-        found = [rows.column("id").take(pa.array(places)), pa.array(largest[told]), pa.array(compared[told])]
+        found = [rows.column("id").take(pa.array(places)), pa.array(similarities), pa.array(compared)]
         return pa.table(found, schema=FirstStory.output)
 
     def snapshot(self) -> Snapshot | None:
@@ -103,19 +97,16 @@ class LastTweets:
         return {"terms": self.terms, "lengths": self.lengths} if self.lengths else None
 
 
-def _terms(column: pa.ChunkedArray) -> tuple[Int32Array, Int64Array]:
-    """The terms of all tweets one behind another, and how many each has."""
+def _terms(column: pa.ChunkedArray) -> tuple[Int32Array, Int32Array]:
+    """The terms of all tweets one behind another, and where each tweet's begin."""
     array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-    if array.null_count:
-        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        values = array.flatten()
-    else:
-        offsets = array.offsets.to_numpy()
-        lengths, values = np.diff(offsets), array.values.slice(offsets[0], offsets[-1] - offsets[0])
+    if array.null_count:  # none is as good as an empty one
+        lengths = pc.list_value_length(array).fill_null(0)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+        array = pa.ListArray.from_arrays(offsets, array.flatten())
+    values = array.values
     if values.type != pa.int32():
         raise ValueError(f"terms is an array of {values.type}, and has to be array<int>")
     if values.null_count:
         raise ValueError("a tweet has a term that is null")
-    if len(lengths) and lengths.max() > MOST_TERMS:
-        raise ValueError(f"a tweet has {lengths.max():,} terms, and at most {MOST_TERMS:,} are kept")
-    return values.to_numpy(), lengths
+    return values.to_numpy(), array.offsets.to_numpy()

@@ -16,6 +16,51 @@ Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 _FEWEST_PLACES = 64
+_MOST_TERMS = 65_535  # what two bytes count
+
+
+@njit(cache=True, nogil=True)
+def compare(
+    terms: Int32Array,
+    lengths: npt.NDArray[np.uint16],
+    new_terms: Int32Array,
+    offsets: Int32Array,
+    history: int,
+    tau: float,
+    enough: float,
+) -> tuple[Int32Array, npt.NDArray[np.uint16], Int64Array, FloatArray, Int64Array]:
+    """The last tweets after some new ones, and those of these that are at most as near as `tau` to the ones before.
+
+    terms, lengths       of the tweets that are remembered: see `nearest_similarities`
+    new_terms, offsets   of the new ones, as Arrow has them: the terms of tweet i are new_terms[offsets[i]:offsets[i+1]]
+
+    Those without terms are passed over. Answers with terms and lengths of the last `history` tweets, and the places of
+    the new tweets that are told of, with their largest similarity and to how many they were compared.
+    """
+    known, new = lengths.size, offsets.size - 1
+    places = np.empty(new, np.int64)
+    starts = np.zeros(known + new + 1, np.int64)
+    for i in range(known):
+        starts[i + 1] = starts[i] + lengths[i]
+    tweets = known
+    for i in range(new):
+        length = offsets[i + 1] - offsets[i]
+        if length > _MOST_TERMS:
+            raise ValueError("a tweet has more than 65,535 terms")
+        if length > 0:
+            places[tweets - known] = i
+            starts[tweets + 1] = starts[tweets] + length
+            tweets += 1
+    every = np.empty(starts[tweets], np.int32)
+    every[: terms.size] = terms
+    every[terms.size :] = new_terms[offsets[0] : offsets[new]]  # those without terms take no room
+    largest, compared = nearest_similarities(every, starts[: tweets + 1], known, history, enough)
+    told = np.flatnonzero(largest <= tau)
+    first = max(0, tweets - history)
+    kept = np.empty(tweets - first, np.uint16)
+    for i in range(first, tweets):
+        kept[i - first] = starts[i + 1] - starts[i]
+    return every[starts[first] :], kept, places[told], largest[told], compared[told]
 
 
 @njit(cache=True, nogil=True)

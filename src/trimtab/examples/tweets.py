@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -110,6 +111,19 @@ class Tweets:
         words = [spoken(number) for number in self.numbers.tolist()]
         starts = self.starts.tolist()
         return [" ".join(words[a:b]) for a, b in itertools.pairwise(starts)]
+
+
+def concatenated(parts: Sequence[Tweets]) -> Tweets:
+    """The tweets of all parts, one part behind another; their ids stay as they are."""
+    lengths = np.concatenate([np.diff(part.starts) for part in parts])
+    return Tweets(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.terms for part in parts]),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate([part.fingerprints for part in parts]),
+        np.concatenate([part.stories for part in parts]),
+    )
 
 
 @dataclass
