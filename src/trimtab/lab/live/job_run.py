@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # both bring Spark
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
 
-PATIENCE_S = 600.0
+PATIENCE_S = 1_800.0
 _STREAM, _QUERY = "feed", "found"
 _FIRST_FILE_S = 1_700_000_000
 
@@ -47,7 +47,7 @@ class JobRun:
 
     batches     one a file of the feed
     owners      (batches, key groups) the engine of each key group while a batch ran
-    entries     the coordinator's log; none if nothing was balanced
+    entries     the coordinator's log, the oldest first; none if nothing was balanced
     found       the rows that the query gave
     checkpoint  where the job stopped
     """
@@ -86,18 +86,10 @@ def write_files(folder: Path, tables: Sequence[pa.Table]) -> Path:
     return folder
 
 
-def run_job(
-    plan: JobPlan,
-    feed: Path,
-    folder: Path,
-    *,
-    past: Path | None = None,
-    watch: Callable[[int], None] = lambda _batch: None,
-) -> JobRun:
+def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None) -> JobRun:
     """Run a job over all files of a feed, a file a batch, as fast as it goes.
 
     `past`: a checkpoint that it goes on from; it is copied, so that several runs may begin with the same one.
-    `watch` is told of every batch that begins to be delivered.
     """
     from trimtab.runtime.job import Job
 
@@ -118,35 +110,28 @@ def run_job(
     job.stream(_STREAM, stream, event_time="ts")
     job.query(_QUERY, plan.sql).write("parquet", path=str(answers))
     run = job.start(available_now=True)
-    told = 0
     try:
-        while not run.await_termination(0.2):
-            for told in range(told, len(run.history)):
-                watch(told)
-            _check_patience(run)
+        if not run.await_termination(PATIENCE_S):
+            raise BalanceError("lab.spark", f"a run didn't end within {PATIENCE_S:.0f} s", "look at the machine's load")
     finally:
         if run.is_active:
             run.stop()
     batches = tuple(run.history)
-    entries = _log(checkpoint, len(batches))
-    owners = [entry.seen.placement.array() for entry in entries] or [run.placement[_STREAM].array()] * len(batches)
-    return JobRun(batches, np.array(owners, np.int64), entries, _rows(answers), checkpoint)
+    numbers = [batch.batch for batch in batches]
+    log = {entry.seen.batch: entry for entry in _log(checkpoint) if entry.seen.batch in numbers}
+    # A job doesn't wait for long until its last decisions are logged; what is missing is the last placement's.
+    placements = [log[number].seen.placement if number in log else run.placement[_STREAM] for number in numbers]
+    owners = np.array([placement.owner for placement in placements], np.int64)
+    entries = tuple(log[number] for number in sorted(log))
+    return JobRun(batches, owners, entries, _rows(answers), checkpoint)
 
 
-def _check_patience(run: Any) -> None:
-    import time
-
-    last = run.history[-1].finished_at_s if run.history else None
-    if last is not None and time.time() - last > PATIENCE_S:
-        raise BalanceError("lab.spark", f"no batch ended for {PATIENCE_S:.0f} s", "look at the machine's load")
-
-
-def _log(checkpoint: Path, batches: int) -> tuple[Entry, ...]:
+def _log(checkpoint: Path) -> Iterator[Entry]:
     from trimtab.runtime import decision_log
     from trimtab.state.files import Folder
 
     folder = Folder(str(checkpoint)).child("streams").child(_STREAM).child("decisions")
-    return tuple(decision_log.read(folder))[-batches:]
+    return decision_log.read(folder)
 
 
 def _rows(folder: Path) -> pa.Table:

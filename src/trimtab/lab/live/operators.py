@@ -86,8 +86,12 @@ class Counting:
     def on_rows(self, rows: pa.Table) -> pa.Table | None:
         """Count the rows, window by window."""
         wait_for(rows)
-        windows = pc.floor(pc.divide(pc.cast(pc.cast(rows.column("ts"), pa.timestamp("s"), safe=False), pa.int64()),
-                                     self.description.window_s)).to_numpy()
+        windows = pc.floor(
+            pc.divide(
+                pc.cast(pc.cast(rows.column("ts"), pa.timestamp("s"), safe=False), pa.int64()),
+                self.description.window_s,
+            )
+        ).to_numpy()
         articles = rows.column("article").to_numpy()
         told = []
         for window in np.unique(windows):

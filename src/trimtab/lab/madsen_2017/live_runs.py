@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,6 +10,7 @@ import numpy as np
 
 from trimtab.lab.experiment import Scale
 from trimtab.lab.live.job_run import Float64Array, Int64Array, JobPlan, JobRun, run_job, write_files
+from trimtab.lab.live.scratch import scratch_folder
 from trimtab.lab.madsen_2017.updates import (
     ENGINES,
     FULL,
@@ -33,10 +31,10 @@ WORKLOAD = (
     f"Live on Spark: a trimtab job that counts the most updated articles of a key in windows of a minute, {ENGINES} "
     f"engines, {KEY_GROUPS} key groups, {FULL.batches} batches of {FULL.updates:,} updates, a period of {FULL.period} "
     "batches. Synthetic updates instead of Wikipedia's: rates of keys drift, and some are in the news for a while. The "
-    f"cost is simulated: an engine waits {FULL.wait_us / 1000:g} ms for an update; engines share the eight task slots of "
-    "`local[8]`, which changes how long a batch takes, not the engines' loads. Loads are counted in updates, as each "
-    "costs the same; load distances are in points at a mean load of 50 %. The paper's three operators with 100 key "
-    "groups each are one here, with 300: in trimtab operators of a stream share their key groups."
+    f"cost is simulated: an engine waits {FULL.wait_us / 1000:g} ms for an update; engines share the eight task slots "
+    "of `local[8]`, which changes how long a batch takes, not the engines' loads. Loads are counted in updates, as "
+    "each costs the same; load distances are in points at a mean load of 50 %. The paper's three operators with 100 "
+    "key groups each are one here, with 300: in trimtab operators of a stream share their key groups."
 )
 
 
@@ -64,26 +62,32 @@ class PlannedRun:
 
     @cached_property
     def after_moves(self) -> Float64Array:
-        """By turn: the load distance directly after the moves, on the loads of the period before, in points."""
-        return np.array([
-            self._distance(self.costs[max(0, turn - self.period) : turn].sum(axis=0), turn) for turn in self.turns
-        ])
+        """By turn: the load distance directly after the moves, by the loads that these were planned for, in points."""
+        known = self._estimated_loads()
+        return np.array([self._distance(known[max(at for at in known if at < turn)], turn) for turn in self.turns])
 
-    @cached_property
-    def before_moves(self) -> Float64Array:
-        """By turn: the same loads where they were."""
-        return np.array([
-            self._distance(self.costs[max(0, turn - self.period) : turn].sum(axis=0), turn - 1) for turn in self.turns
-        ])
+    def _estimated_loads(self) -> dict[int, Float64Array]:
+        """(key groups,) what the coordinator took the loads for, by the batch after which it wanted something moved."""
+        from trimtab.runtime.load_estimates import LoadEstimates
+
+        found: dict[int, Float64Array] = {}
+        for place, entry in enumerate(self.run.entries):
+            if place == 0:
+                assert entry.balance is not None
+                measure, half_life = entry.balance.measured, entry.balance.half_life_batches
+                estimates = LoadEstimates(measure, half_life=half_life, interval_s=entry.interval_s)
+            estimates.take(entry.seen)
+            if entry.decision.actions:
+                found[place] = estimates.loads()
+        return found
 
     @cached_property
     def until_next(self) -> Float64Array:
         """By turn: the load distance of what came from then on up to the next turn."""
         ends = [*self.turns[1:], len(self.costs)]
-        return np.array([
-            self._distance(self.costs[turn:end].sum(axis=0), turn)
-            for turn, end in zip(self.turns, ends, strict=True)
-        ])
+        return np.array(
+            [self._distance(self.costs[turn:end].sum(axis=0), turn) for turn, end in zip(self.turns, ends, strict=True)]
+        )
 
     def _distance(self, loads: Float64Array, batch: int) -> float:
         return load_distance(np.bincount(self.run.owners[batch], loads, ENGINES))
@@ -104,9 +108,14 @@ class PlannedRun:
     @cached_property
     def measured_distance(self) -> float:
         """Measured: the load distance of the engines' own time in a batch, in the middle of all batches."""
-        return float(np.median([
-            load_distance(np.array([engine.worked_ms for engine in batch.engines])) for batch in self.run.batches[1:]
-        ]))
+        return float(
+            np.median(
+                [
+                    load_distance(np.array([engine.worked_ms for engine in batch.engines]))
+                    for batch in self.run.batches[1:]
+                ]
+            )
+        )
 
 
 def load_distance(loads: Float64Array) -> float:
@@ -136,14 +145,14 @@ def planned_run(planner: str, max_moves: int, scale: Scale, seed: int) -> Planne
         half_life_batches=size.period / 2,
         min_gain=0.0,
     )
-    run = run_job(_plan("bucket", balance), _files(False, scale, seed), _folder())
+    run = run_job(_plan("bucket", balance), _files(False, scale, seed), scratch_folder())
     return PlannedRun(run, group_costs(updates(scale, seed), is_split=False), size.period)
 
 
 @cache
 def split_run(scale: Scale, seed: int) -> PlannedRun:
     """The job with every key split over two engines (PoTC), and nothing moved."""
-    run = run_job(_plan("(bucket, salt)", None), _files(True, scale, seed), _folder())
+    run = run_job(_plan("(bucket, salt)", None), _files(True, scale, seed), scratch_folder())
     return PlannedRun(run, group_costs(split_updates(scale, seed), is_split=True), size_of(scale).period)
 
 
@@ -159,11 +168,4 @@ def _plan(keys: str, balance: object) -> JobPlan:
 @cache
 def _files(is_split: bool, scale: Scale, seed: int) -> Path:
     tables = split_updates(scale, seed) if is_split else updates(scale, seed)
-    return write_files(_folder() / "feed", tables)
-
-
-def _folder() -> Path:
-    """A folder of its own, gone when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="trimtab-lab-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return write_files(scratch_folder() / "feed", tables)

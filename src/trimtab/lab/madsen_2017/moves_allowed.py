@@ -52,8 +52,8 @@ def run(settings: Settings) -> Results:
         "latency of migration as in the paper, computed (s)",
     )
     notes = (
-        "Measured: the median time of batches before which something moved, less that of the others. Nothing is paused: "
-        "the new engine maps the files that the old one wrote.",
+        "Measured: the median time of batches before which something moved, less that of the others. Nothing is "
+        "paused: the new engine maps the files that the old one wrote.",
         f"Computed: the moves of a period times the {PAPER_MOVE_S} s that the paper gives for one, which is what its "
         "figure 9 adds up.",
         "The paper's limits are 10 key groups and none; ours shows 5, 13 and none, as 13 moves are nearly enough here.",
@@ -112,8 +112,8 @@ def overhead(results: Results) -> Verdict:
     first = max(any_["moves"])
     checks = [
         Check(
-            "without a limit some periods migrate many more key groups than with the lowest one, so that the latency of "
-            "migration (computed) is many times as long",
+            "without a limit some periods migrate many more key groups than with the lowest one, so that the latency "
+            "of migration (computed) is many times as long",
             first > 2 * max(few["moves"]),
             "very large without a limit",
             f"{PAPER_MOVE_S * first:.0f} s for {first} moves against {PAPER_MOVE_S * max(few['moves']):.0f} s",

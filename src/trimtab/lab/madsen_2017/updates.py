@@ -1,7 +1,7 @@
 """Updates of articles, as the paper's Real Job 1 reads them: rates that drift, and now and then an article in the news.
 
-Synthetic: the paper's stream is Wikipedia's edit history. How many updates a key has in a batch follows its rate without
-the noise of small numbers, as in a stream of many times the size.
+Synthetic: the paper's stream is Wikipedia's edit history. How many updates a key has in a batch follows its rate
+without the noise of small numbers, as in a stream of many times the size.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def run(settings: Settings) -> Results:
     )
     tweets = len(runs[KG].sent.feed)
     notes = (
-        f"First stories are those among the {tweets:,} tweets behind the past: while a key is young, nearly every tweet "
-        "of it is one. False: not reported by KG; missed: reported by KG alone.",
+        f"First stories are those among the {tweets:,} tweets behind the past: while a key is young, nearly every "
+        "tweet of it is one. False: not reported by KG; missed: reported by KG alone.",
         "PKG is done in the feed: a column says which of its two engines a tweet goes to, and each keeps a history of "
         "its own. Its share of false stories is above the paper's because keys are younger here: half of a short "
         "history is missed more often than half of 500 tweets.",
@@ -125,8 +125,13 @@ def draw(results: Results, figure: Figure) -> None:
     left.set_ylim(bottom=0)
     left.set_title("Default order, five engines")
     places = range(len(found))
-    right.bar([x - 0.2 for x in places], [one["rstd"] for one in found.values()], 0.38,
-              color=[SCHEME_COLOURS[scheme] for scheme in found], label="ours")
+    right.bar(
+        [x - 0.2 for x in places],
+        [one["rstd"] for one in found.values()],
+        0.38,
+        color=[SCHEME_COLOURS[scheme] for scheme in found],
+        label="ours",
+    )
     right.bar([x + 0.2 for x in places], [PAPER_RSTD[scheme] for scheme in found], 0.38, color="#cccccc", label="paper")
     right.set_xticks(list(places), list(found))
     right.set_title("Average RSTD (%), grey: the paper's")

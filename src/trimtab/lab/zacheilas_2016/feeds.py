@@ -1,4 +1,4 @@
-"""The tweets that are sent: a past that all schemes share, then either the default order or the alternating Zipf one."""
+"""The tweets that are sent: a past that all schemes share, then the default order or the alternating Zipf one."""
 
 from __future__ import annotations
 

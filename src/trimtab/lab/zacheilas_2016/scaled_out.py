@@ -117,8 +117,13 @@ def draw(results: Results, figure: Figure) -> None:
     draw_lines(left, results.series["measured"])
     left.set_ylabel("tweets a second")
     left.set_title(f"Measured throughput, {results.series['order']}")
-    draw_lines(right, {scheme: {"seconds": list(range(len(rstds))), "rate": rstds}
-                       for scheme, rstds in results.series["rstds"].items()})
+    draw_lines(
+        right,
+        {
+            scheme: {"seconds": list(range(len(rstds))), "rate": rstds}
+            for scheme, rstds in results.series["rstds"].items()
+        },
+    )
     right.set(xlabel="batch", ylabel="RSTD of the engines' tweets (%)")
     right.set_title("How level the engines are")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(SCHEMES))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy.typing as npt
 from trimtab.lab.experiment import Scale, Settings
 from trimtab.lab.live.job_run import Float64Array, Int64Array, JobPlan, JobRun, run_job, write_files
 from trimtab.lab.live.key_groups import groups_of_keys
+from trimtab.lab.live.scratch import scratch_folder
 from trimtab.lab.zacheilas_2016.feeds import ENGINES, HISTORY, KEY_GROUPS, KEYS, SCHEMA, Order, Sent, sent
 
 if TYPE_CHECKING:
@@ -137,7 +135,7 @@ def runs_of(schemes: tuple[str, ...], order: Order, settings: Settings) -> dict[
 def _run(scheme: str, order: Order, scale: Scale, seed: int) -> SchemeRun:
     feed, tweets = _files(order, scale, seed), sent(order, scale, seed)
     plan = _plan(scheme)
-    run = run_job(plan, feed, _folder(), past=_past(scheme == PKG, scale, seed))
+    run = run_job(plan, feed, scratch_folder(), past=_past(scheme == PKG, scale, seed))
     return SchemeRun(scheme, order, tweets, run)
 
 
@@ -145,13 +143,13 @@ def _run(scheme: str, order: Order, scale: Scale, seed: int) -> SchemeRun:
 def _past(is_split: bool, scale: Scale, seed: int) -> Path:
     """The checkpoint of a job that has seen the past, under which no scheme had anything to do yet."""
     tables = sent(Order.DEFAULT, scale, seed).tables(is_past=True)
-    run = run_job(_plan(PKG if is_split else KG), write_files(_folder() / "past", tables), _folder())
+    run = run_job(_plan(PKG if is_split else KG), write_files(scratch_folder() / "past", tables), scratch_folder())
     return run.checkpoint
 
 
 @cache
 def _files(order: Order, scale: Scale, seed: int) -> Path:
-    return write_files(_folder() / "feed", sent(order, scale, seed).tables(is_past=False))
+    return write_files(scratch_folder() / "feed", sent(order, scale, seed).tables(is_past=False))
 
 
 def _plan(scheme: str) -> JobPlan:
@@ -189,12 +187,3 @@ def _register() -> None:
 @cache
 def _groups() -> Int64Array:
     return groups_of_keys(KEY_GROUPS, KEYS)
-
-
-def _folder() -> Path:
-    """A folder of its own, gone when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="trimtab-lab-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
