@@ -91,8 +91,8 @@ class Ways:
 WAYS = Ways([None, (0, 1, 2, 3), (0, 1, 2, 3), (1, 3, 3), None, (2, 0), (0, 3)])  # the last one is the end of the input
 
 
-def run_job(bench: Bench, split: str | None, slots: Sequence[int]) -> list[list[int]]:
-    """A job over all files, with the hot key spread on the way if it is split; events by engine of each batch."""
+def run_job(bench: Bench, split: str | None, slots: Sequence[int], *, close: bool) -> list[list[int]]:
+    """A job over the files there are, with hot keys spread on the way if it is split; events by engine and batch."""
     job = bench.job(delay="1 second", engines=4)
     runs: list[Any] = []
 
@@ -101,16 +101,17 @@ def run_job(bench: Bench, split: str | None, slots: Sequence[int]) -> list[list[
         while not runs:
             time.sleep(0.01)
         (pipeline,) = runs[0]._pipelines.values()
+        # A change is forgotten when the job ends, and its placement isn't.
+        assert list(pipeline.expected().spread) == WAYS.spread(2 if batch == 3 else batch, sorted(slots))
         pipeline.change(lambda now: now.with_spread(WAYS.spread(batch + 1, slots)))
 
     for name, sql in {"windows": WINDOWS, "sessions": SESSIONS, "overall": OVERALL}.items():
         job.query(name, sql, split=split).write(bench.keep(name))
     job.query("counts", COUNTS).write(bench.keep("counts"))  # the same keys, and never split
     job.query("columns", COLUMNS).write(change if split else bench.keep("columns"))
-    run = job.start(available_now=True, close=True)
+    run = job.start(available_now=True, close=close)
     runs.append(run)
     run.await_termination()
-    assert list(run.placement["t"].spread) == (WAYS.spread(6, sorted(slots)) if split else [])
     return [[engine.events for engine in batch.engines] for batch in run.history]
 
 
@@ -125,11 +126,17 @@ def test_a_split_key_gives_the_same_rows_at_the_same_batches(spark: Any, tmp_pat
     tables = batches(6)
     slots = [slot_of(spark, f"{HOT}L"), slot_of(spark)]
     benches = {name: Bench(spark, tmp_path / name, SCHEMA) for name in ("whole", "split")}
-    for bench in benches.values():
-        for table in tables:
-            bench.stream.add(table)
-    whole = run_job(benches["whole"], None, slots)
-    split = run_job(benches["split"], "consistent", slots)
+    for table in tables:
+        benches["whole"].stream.add(table)
+    for table in tables[:3]:
+        benches["split"].stream.add(table)
+    whole = run_job(benches["whole"], None, slots, close=True)
+    split = run_job(benches["split"], "consistent", slots, close=False)
+    assert len(benches["split"].manifest()["spread"]) == 2
+    for table in tables[3:]:
+        benches["split"].stream.add(table)
+    run_job(benches["split"], "consistent", slots, close=True)
+    assert [engines for _, engines in benches["split"].manifest()["spread"]] == [[0, 3] * 32] * 2, "to the very end"
     for name in ("windows", "sessions", "overall", "counts"):
         given = {key: {batch: bag(rows) for batch, rows in bench.given[name].items()} for key, bench in benches.items()}
         assert given["split"] == given["whole"], name
