@@ -125,8 +125,6 @@ class Coordinator:
             planned_rstd=None,
             reason="",
         )
-        if self._estimates.is_cold:
-            return replace(decision, reason="the first batch also loads code: its times say little")
         if self.scale is not None and (memory.draining or self._has_misfit(problem)):
             adapted = self._adapted(seen, decision)
             if adapted is not None:

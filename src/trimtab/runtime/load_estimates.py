@@ -90,11 +90,6 @@ class LoadEstimates:
         # A batch writes the state of the keys that it touched: the group's is at least that.
         self._state_bytes = np.maximum(seen.state_bytes, self._state_bytes * 0.99)
 
-    @property
-    def is_cold(self) -> bool:
-        """Whether there is nothing yet but the times of a first batch."""
-        return self._taken < 2 and self._measure is Measure.BUSY
-
     def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
         """By key group, without keys that are spread: percent of an engine's time at speed 1, or what is measured."""
         return self._with_hot_keys(self._loads(self._rates), spread)
@@ -164,6 +159,8 @@ class LoadEstimates:
         """What an event of each key group costs, at speed 1."""
         total = float(self._events.sum())
         usual = float(self._busy_ns.sum()) / total if total else 0.0
+        if self._taken < 2:  # code was loaded on the way, at the cost of whoever came first
+            return np.full(len(self._events), usual)
         return (self._busy_ns + KNOWN_EVENTS * usual) / (self._events + KNOWN_EVENTS)
 
     @property
