@@ -69,7 +69,8 @@ class LoadEstimates:
         speed = self._engine_speeds()[seen.placement.array()]
         rates, busy = seen.events / max(seen.span_s, seen.batch_s, SHORTEST_S), seen.busy_ns * speed
         self._rates_now = rates
-        self._gaps_s.append(max(0.0, seen.span_s - seen.batch_s))
+        # A batch that is done before the interval is over waits for the next one: that is free time, not Spark's.
+        self._gaps_s.append(max(0.0, seen.span_s - max(seen.batch_s, self._interval_s)))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, seen.events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
