@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trimtab.planning.problem import Problem
 from trimtab.runtime.actions import DropEngines, applied
-from trimtab.runtime.balance import POLICIES, Balance, Scale
+from trimtab.runtime.balance import Balance, Scale
 from trimtab.runtime.coordinator import Coordinator, least_rstd
 from trimtab.runtime.placement import Placement
 from trimtab.testing.balance_loop import BalanceLoop, engine_changes, faults, moved_groups
@@ -61,7 +61,7 @@ def policies(draw: st.DrawFn) -> Balance:
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(policies(), st.integers(1, GROUPS), st.lists(skews, min_size=2, max_size=12), st.booleans(), st.data())
 def test_every_decision_can_be_carried_out_and_is_within_its_budget(
     balance: Balance, engines: int, batches: list[list[int]], scales: bool, data: st.DataObject
@@ -83,7 +83,7 @@ def test_every_decision_can_be_carried_out_and_is_within_its_budget(
 # Settling --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.sampled_from(QUICK), st.integers(1, 6), skews, skews)
 def test_it_settles_after_each_change_of_the_load(planner: str, engines: int, before: Any, after: Any) -> None:
     stream = loop(engines, planner=planner)
@@ -98,7 +98,7 @@ def test_it_settles_after_each_change_of_the_load(planner: str, engines: int, be
         assert all(decision.planned_rstd > decision.rstd * 0.9 for decision in tried)  # type: ignore[operator]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.sampled_from(QUICK), st.integers(2, 6), skews)
 def test_every_move_under_the_same_load_makes_it_more_level(planner: str, engines: int, events: list[int]) -> None:
     stream = loop(engines, planner=planner)
@@ -106,11 +106,11 @@ def test_every_move_under_the_same_load_makes_it_more_level(planner: str, engine
     assert all(later <= 0.9 * earlier + 0.5 for earlier, later in pairwise(levels))
 
 
-@pytest.mark.parametrize("planner", POLICIES)
-@pytest.mark.parametrize("exponent", [0.7, 1.5])
+@pytest.mark.parametrize(
+    ("planner", "exponent"),
+    [("dlb-heavy", 0.7), ("dlb-light", 0.7), ("lptf", 0.7), ("lptf", 1.5), ("flux", 0.7), ("flux", 1.5), ("milp", 1.5)],
+)
 def test_it_becomes_as_level_as_the_hottest_key_group_allows(planner: str, exponent: float) -> None:
-    if planner == "dlb-light" and exponent > 1:
-        pytest.skip("it never moves a heavy key group away from another one")
     stream = loop(4, 64, planner=planner, time_limit_s=60.0)
     events = zipf(exponent, 5, 1500, groups=64)
     stream.run(events, 15)
@@ -126,6 +126,7 @@ def test_with_dlb_light_as_many_key_groups_move_as_it_takes() -> None:
     assert len(moved_groups(stream.decisions[1])) > 100 // 8
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(QUICK), st.integers(1, GROUPS))
 def test_nothing_moves_where_the_load_is_level(planner: str, engines: int) -> None:
     stream = BalanceLoop(Coordinator(Balance(planner=planner)), Placement.even(engines, 2 * engines))
@@ -133,7 +134,7 @@ def test_nothing_moves_where_the_load_is_level(planner: str, engines: int) -> No
     assert {decision.reason for decision in stream.decisions} == {"level enough"}
 
 
-@pytest.mark.parametrize("planner", POLICIES)
+@pytest.mark.parametrize("planner", [*QUICK, "milp"])
 def test_nothing_moves_where_only_a_hot_key_is_to_blame(planner: str) -> None:
     owner = (0, *(1 + group % 3 for group in range(15)))
     balance = Balance(planner=planner, time_limit_s=60.0)
@@ -146,6 +147,7 @@ def test_nothing_moves_where_only_a_hot_key_is_to_blame(planner: str) -> None:
 # When it acts ----------------------------------------------------------------------------------
 
 
+@settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 6), st.sampled_from([0.0, 2.5, 6.0]))
 def test_patience_and_periods_are_kept(patience: int, period_batches: int, period_s: float) -> None:
     stream = loop(4, patience=patience, period_batches=period_batches, period_s=period_s, max_moves=1, max_rstd=1.0)
@@ -159,7 +161,7 @@ def test_patience_and_periods_are_kept(patience: int, period_batches: int, perio
 
 @pytest.mark.parametrize("times", [3, 10, 30])
 def test_a_spike_in_one_batch_moves_nothing_for_who_is_patient(times: int) -> None:
-    spike = [20 * times, *EVEN[1:]]
+    spike = [20 if group % 2 else 20 * times for group in range(GROUPS)]
     for patience in (1, 2, 3):
         stream = loop(2, patience=patience)
         stream.run(EVEN, 20)
@@ -178,6 +180,7 @@ def test_a_stream_whose_batches_come_in_fits_and_starts_is_balanced() -> None:
     assert stream.rstd(skewed) <= 15.0
 
 
+@settings(max_examples=10)
 @given(st.integers(0, 1000), st.integers(2, 5))
 def test_noise_of_a_tenth_moves_nothing(seed: int, engines: int) -> None:
     speeds = {f"host-{engine}": 1.0 for engine in range(engines)}
@@ -190,8 +193,9 @@ def test_noise_of_a_tenth_moves_nothing(seed: int, engines: int) -> None:
 # Unequal hosts ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("planner", ["flux", "lptf", "milp"])
-@pytest.mark.parametrize("times", [2.0, 4.0])
+@pytest.mark.parametrize(
+    ("planner", "times"), [("flux", 2.0), ("flux", 4.0), ("lptf", 2.0), ("lptf", 4.0), ("milp", 2.0)]
+)
 def test_a_host_that_becomes_slower_gets_less_within_a_few_batches_and_gets_it_back(planner: str, times: float) -> None:
     balance = Balance(planner=planner, time_limit_s=60.0)
     speeds = {"a": 1.0, "b": 1.0, "c": 1.0}
@@ -302,6 +306,7 @@ def test_what_someone_else_makes_of_the_engines_while_one_is_emptied_is_taken_as
 # Edges -----------------------------------------------------------------------------------------
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(QUICK), st.integers(1, GROUPS), st.booleans())
 def test_batches_without_events_change_nothing(planner: str, engines: int, begins_empty: bool) -> None:
     stream = loop(engines, planner=planner)
@@ -312,6 +317,7 @@ def test_batches_without_events_change_nothing(planner: str, engines: int, begin
     assert all(math.isfinite(decision.utilisation) for decision in stream.decisions)
 
 
+@settings(max_examples=10)
 @given(skews, st.sampled_from([0.0, 1e-12]))
 def test_spans_of_nothing_are_borne(events: list[int], span_s: float) -> None:
     from dataclasses import replace

@@ -34,7 +34,7 @@ def a_log(balance: Balance, starts: list[list[list[int]]], scale: Scale | None =
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(quick, st.lists(batches, min_size=1, max_size=3), st.booleans())
 def test_the_same_policy_decides_the_same_in_every_batch(planner: str, starts: Any, scales: bool) -> None:
     balance = Balance(planner=planner, max_rstd=2.0, patience=1, period_batches=1, min_gain=0.0)
@@ -45,7 +45,7 @@ def test_the_same_policy_decides_the_same_in_every_batch(planner: str, starts: A
     assert all(agrees(one) for one in played)
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(batches)
 def test_the_optimising_planner_decides_the_same_when_it_is_played_again(events: Any) -> None:
     balance = Balance(planner="milp", max_rstd=0.0, patience=1, period_batches=1, min_gain=0.0, time_limit_s=60.0)
@@ -62,7 +62,7 @@ def test_a_log_that_says_something_else_does_not_agree() -> None:
     assert not all(agrees(one) for one in replay(mixed))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(quick, batches)
 def test_another_policy_goes_on_with_its_own_placement(planner: str, events: Any) -> None:
     log = a_log(Balance(planner="flux", patience=1), [events])

@@ -77,7 +77,8 @@ class LoadEstimates:
         events, busy_ns = self._without_hot_keys(seen)
         rates, busy = events / max(seen.span_s, seen.batch_s, SHORTEST_S), busy_ns * speed
         self._rates_now = rates
-        self._gaps_s.append(max(0.0, seen.span_s - seen.batch_s))
+        # A batch that is done before the interval is over waits for the next one: that is free time, not Spark's.
+        self._gaps_s.append(max(0.0, seen.span_s - max(seen.batch_s, self._interval_s)))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s

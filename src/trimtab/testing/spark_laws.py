@@ -136,7 +136,7 @@ class Life:
                 for _ in range(min(len(waiting), between(self._choices, 1, 3))):
                     self._streams[name].add(waiting.pop(0))
             last = not any(pieces.values())
-            if last or chance(self._choices, 60):
+            if last or chance(self._choices, 30):  # several batches a start: the first one of each moves nothing
                 while not self._start(close=last) and last:
                     pass  # a failed job goes on from where it was
 
@@ -218,7 +218,7 @@ class Life:
             self._given[query][batch] = frame.toArrow()
             if box:
                 self._disturb(box[0], choices)
-            if chance(choices, 5):
+            if chance(choices, 10):
                 raise SinkError
 
         return keep
