@@ -31,8 +31,8 @@ PICTURE = "balance.png"
 class Size:
     """How large a demonstration is.
 
-    `model_us`: what the simulated model takes for an event. `seed`: the default is the one of some 4,000 with which hashing is
-    most unlucky in every phase: the hottest cards fall together on one engine, each time on another one.
+    `model_us`: what the simulated model takes for an event. `seed`: the default is the one of some 4,000 with which
+    hashing is most unlucky in every phase: the hottest cards fall together on one engine, each time on another one.
     """
 
     rows: int = 27_000
