@@ -31,8 +31,8 @@ PICTURE = "balance.png"
 class Size:
     """How large a demonstration is.
 
-    `model_us`: what the simulated model takes for an event. `seed`: the default is one with which hashing is unlucky in
-    every phase: the hottest cards fall together on one engine, each time on another one.
+    `model_us`: what the simulated model takes for an event. `seed`: the default is the one of some 4,000 with which
+    hashing is most unlucky in every phase: the hottest cards fall together on one engine, each time on another one.
     """
 
     rows: int = 27_000
@@ -62,7 +62,8 @@ def show(out: Path, size: Size, *, balance: Balance = DEFAULT, plain: bool = Fal
     print(
         f"{size.rows:,} payments by {CARDS} cards, the hottest with a fifth of them; others become hot "
         f"{_times(size.phases - 1)}.\nThe work is simulated: each event waits {size.model_us} us for a model that "
-        f"isn't there, so that two cores can show {2 * ENGINES} engines."
+        f"isn't there, so that two cores can show {2 * ENGINES} engines.\nThe stream is chosen: one with which hashing "
+        "is unlucky, so that there is something to level."
     )
     screen = RaceScreen(size.files, size.starts, plain=plain)
     with demo_session(MASTER) as spark:

@@ -152,7 +152,7 @@ def _figure(label: str, value: str, values: Sequence[float], room: int, style: s
 
 def _engines(last: BatchProgress, most_ms: float, inner: int) -> list[Text]:
     mean_ms = sum(engine.worked_ms for engine in last.engines) / max(1, len(last.engines))
-    cells = max(0, inner - 22)
+    cells = max(0, inner - 18)  # what the figures take
     rows = []
     for engine in last.engines:
         text = Text(f"engine {engine.engine} ", no_wrap=True)

@@ -76,7 +76,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _change(options: argparse.Namespace) -> dict[str, object] | None:
+def _change(options: argparse.Namespace) -> dict[str, Any] | None:
     """What is asked for of another policy; None: nothing."""
     names = ("measure", *(name for name, _, _ in _NUMBERS))
     given = {name: value for name in names if (value := getattr(options, name)) is not None}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from trimtab.runtime.balance import DEFAULT, Balance, Scale
 from trimtab.runtime.decision_log import Entry
@@ -65,7 +66,7 @@ class Report:
     compared: Sums | None
 
 
-def report(entries: Sequence[Entry], change: dict[str, object] | None = None, last: int | None = None) -> Report:
+def report(entries: Sequence[Entry], change: dict[str, Any] | None = None, last: int | None = None) -> Report:
     """Replay a log of at least one entry, and tell of its last so many batches.
 
     `change`: fields of the log's policy that the other one has otherwise; {"planner": None}: it balances nothing;
@@ -90,7 +91,7 @@ def report(entries: Sequence[Entry], change: dict[str, object] | None = None, la
     )
 
 
-def changed(balance: Balance | None, change: dict[str, object]) -> Balance | None:
+def changed(balance: Balance | None, change: dict[str, Any]) -> Balance | None:
     """A policy with some fields otherwise; that of the defaults, where there is none.
 
     >>> changed(Balance(max_rstd=5.0), {"planner": "flux"}) == Balance(planner="flux", max_rstd=5.0)
@@ -98,7 +99,7 @@ def changed(balance: Balance | None, change: dict[str, object]) -> Balance | Non
     """
     if "planner" in change and change["planner"] is None:
         return None
-    return Balance(**{**(balance or DEFAULT).as_json(), **change})
+    return replace(balance or DEFAULT, **change)
 
 
 def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[Line]:
