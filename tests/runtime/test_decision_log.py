@@ -57,11 +57,14 @@ def entries(draw: st.DrawFn) -> Entry:
     return Entry(
         seen=seen,
         decision=Decision(
-            seen.batch,
-            *(draw(numbers) for _ in range(4)),
-            draw(st.none() | numbers),
-            draw(st.text()),
-            draw(action_lists),
+            batch=seen.batch,
+            rstd=draw(numbers),
+            least_rstd=draw(numbers),
+            load_distance=draw(numbers),
+            utilisation=draw(numbers),
+            planned_rstd=draw(st.none() | numbers),
+            reason=draw(st.text()),
+            actions=draw(action_lists),
         ),
         balance=draw(
             st.none() | st.builds(Balance, planner=st.sampled_from(POLICIES), measure=st.sampled_from(Measure))
@@ -69,6 +72,7 @@ def entries(draw: st.DrawFn) -> Entry:
         scale=draw(st.none() | st.builds(Scale, max_engines=st.integers(1, 9))),
         interval_s=draw(numbers),
         is_first=draw(st.booleans()),
+        split=draw(st.none() | st.sampled_from(["pkg", "consistent"])),
     )
 
 

@@ -87,7 +87,14 @@ def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:
 
     Raises JobError `job.spark` where Spark refuses a source, naming the part of the file.
     """
-    job = make(spark, checkpoint=file.checkpoint, engines=file.engines, key_groups=file.key_groups)
+    job = make(
+        spark,
+        checkpoint=file.checkpoint,
+        engines=file.engines,
+        key_groups=file.key_groups,
+        balance=file.balance,
+        scale=file.scale,
+    )
     for section in file.streams:
         with spark_errors(f"streams.{section.name}"):
             rows = source(spark, section)
@@ -98,7 +105,8 @@ def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:
                 stream.quarantine(_target(file, section.quarantine), **_options(section.quarantine))
     for select in file.queries:
         with spark_errors(f"queries.{select.name}"):
-            query = job.query(select.name, select.sql, reset=select.reset)
+            options = {"reset": select.reset} | ({} if select.split is None else {"split": select.split})
+            query = job.query(select.name, select.sql, **options)
             for sink in select.sinks:
                 query.write(_target(file, sink), **_options(sink))
     with spark_errors("the job"):

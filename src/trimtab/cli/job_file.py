@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_queries import check_query, columns_of, import_from, is_schema
 from trimtab.cli.job_sections import (
     DEFAULT_KEY_GROUPS,
@@ -28,6 +29,7 @@ from trimtab.cli.toml_section import MISSING, Mistake, Section
 from trimtab.errors import JobError, TrimtabError
 from trimtab.language.mistakes import did_you_mean
 from trimtab.language.types import is_time
+from trimtab.runtime.placement import SCHEMES
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
@@ -113,6 +115,7 @@ class _Reader:
             settings.wrong(
                 "engines", f"{engines} engines share {key_groups} key groups", "an engine needs one at least"
             )
+        balance, scale = read_balance_and_scale(settings, engines, key_groups)
         operators = settings.texts("operators")
         trigger, available_now, close = _trigger(settings)
         settings.finish()
@@ -140,6 +143,8 @@ class _Reader:
             streams=tuple(source for source in sources if source is not None),
             queries=tuple(select for select in selects if select is not None),
             key_groups=key_groups,
+            balance=balance,
+            scale=scale,
             trigger=trigger,
             available_now=available_now,
             close=close,
@@ -175,6 +180,7 @@ class _Reader:
     ) -> QuerySection | None:
         sql, file = section.text("sql"), section.text("file")
         reset = section.flag("reset")
+        split = _one_of(section, "split", SCHEMES)
         sinks = tuple(self._sink(each) for each in section.sections("sinks"))
         section.finish()
         _check_name(name, section)
@@ -191,7 +197,7 @@ class _Reader:
             return None
         if columns is not None and (message := check_query(sql, where, columns)):
             section.wrong("sql" if file is None else "file", message)
-        return QuerySection(name, sql, sinks, reset)
+        return QuerySection(name, sql, sinks, reset, split)
 
     def _rejects(self, section: Section, key: str) -> SinkSection | None:
         found = section.section(key)
@@ -256,6 +262,13 @@ def _format(section: Section, needed: str = "") -> str | None:
     """Formats with a short name are known by it in any case; others are names of classes."""
     found = section.text("format", needed=needed)
     return found.lower() if found is not None and "." not in found else found
+
+
+def _one_of(section: Section, key: str, known: tuple[str, ...]) -> str | None:
+    found = section.text(key)
+    if found is not None and found not in known:
+        section.wrong(key, f'"{found}" is not one', did_you_mean(found, known, otherwise=f"write {', '.join(known)}"))
+    return found
 
 
 def _check_options(section: Section, format_: str, options: Mapping[str, str]) -> None:

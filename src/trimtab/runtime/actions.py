@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.placement import Placement, Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +37,35 @@ class DropEngines:
     count: int
 
 
-Action = AddEngines | DrainEngine | Move | DropEngines
+@dataclass(frozen=True, slots=True)
+class SpreadKeys:
+    """Exactly these keys are spread over engines from the next batch on; all others are whole."""
+
+    spread: tuple[Spread, ...]
+
+
+Action = AddEngines | DrainEngine | Move | DropEngines | SpreadKeys
 
 
 def applied(actions: Iterable[Action], placement: Placement) -> Placement:
     """The placement once actions are carried out, in their order.
 
     >>> applied([AddEngines(1), Move({0: 2})], Placement.even(2, 4))
-    Placement(engines=3, owner=(2, 1, 0, 1))
+    Placement(engines=3, owner=(2, 1, 0, 1), spread=())
     """
     for action in actions:
         match action:
             case AddEngines(count):
-                placement = Placement(placement.engines + count, placement.owner)
+                placement = replace(placement, engines=placement.engines + count)
             case Move(moves):
                 placement = placement.moved(moves)
             case DropEngines(count):
                 left = placement.engines - count
                 assert max(placement.owner) < left, "only empty engines are dropped"
-                placement = Placement(left, placement.owner)
+                kept = (each.within(left) for each in placement.spread)
+                placement = Placement(left, placement.owner, tuple(each for each in kept if each is not None))
+            case SpreadKeys(spread):
+                placement = placement.with_spread(spread)
             case DrainEngine():
                 pass
     return placement
@@ -78,6 +88,8 @@ def in_words(actions: Iterable[Action]) -> str:
                 said.append(f"{len(moves)} key group{'s move' if len(moves) > 1 else ' moves'}")
             case DropEngines(count):
                 said.append(f"{count} engine{'s' if count > 1 else ''} less")
+            case SpreadKeys(spread):
+                said.append(f"{len(spread)} hot key{'' if len(spread) == 1 else 's'} on several engines")
     return ", ".join(said)
 
 
@@ -94,6 +106,8 @@ def as_json(actions: Iterable[Action]) -> list[dict[str, Any]]:
                 found.append({"move": {str(group): engine for group, engine in moves.items()}})
             case DropEngines(count):
                 found.append({"drop": count})
+            case SpreadKeys(spread):
+                found.append({"spread": [[each.slot, list(each.engines)] for each in spread]})
     return found
 
 
@@ -115,5 +129,7 @@ def _action(value: Mapping[str, Any]) -> Action:
             return DrainEngine(content)
         case "move":
             return Move({int(group): engine for group, engine in content.items()})
+        case "spread":
+            return SpreadKeys(tuple(Spread(slot, tuple(engines)) for slot, engines in content))
         case _:
             return DropEngines(content)

@@ -157,6 +157,16 @@ def balance_of(balance: str | Balance | None) -> Balance | None:
     return Balance(planner=balance)
 
 
+def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> None:
+    """Raise JobError `job.scale` where it doesn't go together with the rest of a job."""
+    if engines is not None and not scale.min_engines <= engines <= scale.max_engines:
+        message = f"engines is {engines}, and scale goes from {scale.min_engines} to {scale.max_engines}"
+        raise JobError("job.scale", message, "give one that fits, or none")
+    if balance is not None and balance.measured is not Measure.BUSY:
+        message = f"engines can't come and go by utilisation where load is measured as {balance.measured.value}"
+        raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
+
+
 def balance_from_json(values: Mapping[str, Any] | None) -> Balance | None:
     """What `as_json` gave, as a policy again."""
     return None if values is None else Balance(**values)

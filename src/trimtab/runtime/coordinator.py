@@ -15,12 +15,14 @@ import numpy as np
 from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
 from trimtab.planning.hot_units import plan_around_hot_units
 from trimtab.planning.plan import Plan, Planner
-from trimtab.planning.problem import Problem
+from trimtab.planning.problem import BoolArray, Int32Array, Problem
 from trimtab.planning.scaling_rule import ScalingRule
-from trimtab.runtime.actions import Action, AddEngines, DrainEngine, DropEngines, Move, in_words
+from trimtab.runtime.actions import Action, AddEngines, DrainEngine, DropEngines, Move, SpreadKeys, in_words
 from trimtab.runtime.balance import DEFAULT, Balance, Scale
 from trimtab.runtime.load_estimates import LoadEstimates
-from trimtab.runtime.observation import Int64Array, Observation
+from trimtab.runtime.observation import Float64Array, Int64Array, Observation
+from trimtab.runtime.spreading import HotLoads, spread_keys
+from trimtab.state.bundle import GROUP_SHIFT
 
 NEAR_ENOUGH = 0.02
 """Load distances below this share of the mean are all the same to the optimising planners: moves aren't free."""
@@ -77,7 +79,8 @@ class Coordinator:
     """Watches one stream's batches.
 
     `balance`: when to move key groups; None: never, except to and from engines that come and go. `scale`: when engines
-    come and go; None: never. `interval_s`: how long a batch should take.
+    come and go; None: never. `split`: how hot keys of split queries are spread; None: there are no such queries.
+    `interval_s`: how long a batch should take.
 
     >>> from trimtab.runtime.placement import Placement
     >>> coordinator = Coordinator(Balance(planner="flux", measure="events", patience=1))
@@ -86,8 +89,15 @@ class Coordinator:
     (Move(moves={0: 1}),)
     """
 
-    def __init__(self, balance: Balance | None, scale: Scale | None = None, *, interval_s: float = 1.0) -> None:
-        self.balance, self.scale = balance, scale
+    def __init__(
+        self,
+        balance: Balance | None,
+        scale: Scale | None = None,
+        *,
+        split: str | None = None,
+        interval_s: float = 1.0,
+    ) -> None:
+        self.balance, self.scale, self.split = balance, scale, split
         self._policy = balance or DEFAULT
         self._rule = None if scale is None else _rule(scale)
         interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
@@ -115,6 +125,8 @@ class Coordinator:
             planned_rstd=None,
             reason="",
         )
+        if self._estimates.is_cold:
+            return replace(decision, reason="the first batch also loads code: its times say little")
         if self.scale is not None and (memory.draining or self._has_misfit(problem)):
             adapted = self._adapted(seen, decision)
             if adapted is not None:
@@ -133,14 +145,16 @@ class Coordinator:
 
     def _balanced(self, seen: Observation, problem: Problem, decision: Decision) -> Decision:
         memory, policy = self._memory, self._policy
-        if not self._is_uneven(problem):
-            memory.uneven = 0
+        is_uneven = self._is_uneven(problem)
+        is_uneven_now = is_uneven and self._is_uneven(self._problem(seen, problem.nodes, now=True))
+        memory.uneven = memory.uneven + 1 if is_uneven_now else 0
+        if (respread := self._respread(seen, decision)) is not None:
+            return respread
+        if not is_uneven:
             return replace(decision, reason="level enough")
-        if not self._is_uneven(replace(problem, loads=self._estimates.loads_now())):
+        if not is_uneven_now:
             # Averages remember a spike for some batches: patience would be of no use against it.
-            memory.uneven = 0
             return replace(decision, reason="uneven on average, but no more")
-        memory.uneven += 1
         if decision.rstd * (1 - policy.min_gain) < decision.least_rstd:
             return replace(decision, reason="as level as the hottest key group lets it be")
         if memory.uneven < policy.patience:
@@ -152,6 +166,24 @@ class Coordinator:
         if not len(plan.moves) or plan.rstd > decision.rstd * (1 - policy.min_gain):
             return replace(decision, planned_rstd=plan.rstd, reason="uneven, and no move would help")
         return _with_actions(decision, plan, _moves(seen, plan.owner))
+
+    def _respread(self, seen: Observation, decision: Decision) -> Decision | None:
+        """Hot keys over more or fewer engines, where that is allowed and called for."""
+        memory, policy, before = self._memory, self._policy, seen.placement.spread
+        is_time = memory.since_moving.is_over(policy.period_batches, policy.period_s)
+        if self.split is None or not is_time or not (before or memory.uneven >= policy.patience):
+            return None
+        slots, loads = self._estimates.hot_keys()
+        homes, engines = seen.placement.array(), seen.placement.engines
+        cold = self._estimates.loads_without_hot_keys()
+        base = np.bincount(homes, weights=cold, minlength=engines).astype(np.float64)
+        hot = HotLoads(slots, loads, homes[slots >> GROUP_SHIFT], base)
+        found = spread_keys(self.split, hot, self._estimates.capacities(engines), before=before)
+        if found == before:
+            return None
+        self._note_moving()
+        actions = (SpreadKeys(found),)
+        return replace(decision, reason=in_words(actions), actions=actions)
 
     def _is_uneven(self, problem: Problem) -> bool:
         policy, homes = self._policy, problem.homes
@@ -194,7 +226,7 @@ class Coordinator:
 
     def _actions(self, seen: Observation, found: Adaptation) -> tuple[Action, ...]:
         engines = seen.placement.engines + len(found.added)
-        owners = found.owners
+        owners = found.owners[: len(seen.placement.owner)]
         actions: list[Action] = [AddEngines(len(found.added))] if found.added else []
         actions += [DrainEngine(engine) for engine in found.drained]
         actions += _moves(seen, owners)
@@ -217,32 +249,49 @@ class Coordinator:
         coming = len(state.nodes) - seen.placement.engines
         # What has to leave, and what a new engine is to get, come on top of what balancing may move.
         extra = int(draining[homes].sum()) + max(0, coming) * len(homes) // len(state.nodes)
-        return self._made(homes, capacities, draining, extra)
+        ballast = self._estimates.ballast(seen.placement.spread, max(state.nodes) + 1)[list(state.nodes)]
+        # Shares of an engine that goes are dealt out to the others.
+        ballast = np.where(draining, 0.0, ballast + ballast[draining].sum() / np.count_nonzero(~draining))
+        loads = self._estimates.loads(seen.placement.spread)
+        return self._made(loads, homes, capacities, draining, ballast, extra)
 
-    def _problem(self, seen: Observation, engines: int) -> Problem:
-        homes = seen.placement.array()
+    def _problem(self, seen: Observation, engines: int, *, now: bool = False) -> Problem:
+        """As engines are placed; `now`: by the last batch alone."""
+        spread = seen.placement.spread
+        loads = self._estimates.loads_now(spread) if now else self._estimates.loads(spread)
         draining = np.array([engine in self._memory.draining for engine in range(engines)])
-        return self._made(homes, self._estimates.capacities(engines), draining, 0)
+        ballast = self._estimates.ballast(spread, engines)
+        return self._made(loads, seen.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
 
     def _made(
         self,
-        homes: np.ndarray[tuple[int], np.dtype[np.int32]],
-        capacities: np.ndarray[tuple[int], np.dtype[np.float64]],
-        draining: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        loads: Float64Array,
+        homes: Int32Array,
+        capacities: Float64Array,
+        draining: BoolArray,
+        ballast: Float64Array,
         extra: int,
     ) -> Problem:
+        """The problem; what parts of spread keys an engine has is a unit of its own, too dear to move."""
         policy = self._policy
         moves = policy.max_moves
         if moves is None and policy.planner != "dlb-light":  # what is light doesn't help unless there is a lot of it
             moves = max(1, len(homes) // 8) + extra
+        costs = self._estimates.state_bytes
+        max_cost: float | None = policy.max_state_bytes
+        if ballast.any():
+            max_cost = max_cost if max_cost is not None else float(costs.sum())
+            loads = np.concatenate([loads, ballast])
+            costs = np.concatenate([costs, np.full(len(ballast), 2 * max_cost + 1.0)])
+            homes = np.concatenate([homes, np.arange(len(ballast), dtype=np.int32)])
         return Problem(
-            loads=self._estimates.loads(),
+            loads=loads,
             homes=homes,
             capacities=capacities,
             draining=draining,
-            state_bytes=self._estimates.state_bytes,
+            state_bytes=costs,
             max_moves=moves,
-            max_cost=policy.max_state_bytes,
+            max_cost=max_cost,
         )
 
 
@@ -273,9 +322,9 @@ def _last_ones(draining: frozenset[int], engines: int) -> frozenset[int]:
     return frozenset(range(first, engines))
 
 
-def _moves(seen: Observation, owners: Int64Array | np.ndarray[tuple[int], np.dtype[np.int32]]) -> tuple[Action, ...]:
+def _moves(seen: Observation, owners: Int64Array | Int32Array) -> tuple[Action, ...]:
     homes = seen.placement.array()
-    moved = np.flatnonzero(owners != homes)
+    moved = np.flatnonzero(owners[: len(homes)] != homes)
     return (Move({int(group): int(owners[group]) for group in moved}),) if len(moved) else ()
 
 

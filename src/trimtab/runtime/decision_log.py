@@ -17,7 +17,7 @@ from trimtab.errors import StateError
 from trimtab.runtime import actions
 from trimtab.runtime.balance import Balance, Scale, balance_from_json, scale_from_json
 from trimtab.runtime.coordinator import Decision
-from trimtab.runtime.observation import Observation
+from trimtab.runtime.observation import HotKeysSeen, Observation
 from trimtab.runtime.placement import Placement
 from trimtab.state.files import Folder
 
@@ -40,6 +40,7 @@ class Entry:
     scale: Scale | None
     interval_s: float
     is_first: bool
+    split: str | None = None
 
 
 def write(folder: Folder, entry: Entry) -> None:
@@ -74,11 +75,14 @@ def to_bytes(entry: Entry) -> bytes:
         "span_s": seen.span_s,
         "batch_s": seen.batch_s,
         "engines": seen.placement.engines,
+        "spread": seen.placement.as_json()["spread"],
+        "hot": [seen.hot.slots.tolist(), seen.hot.events.tolist(), seen.hot.busy_ns.tolist()],
         "engine_ns": seen.engine_ns.tolist(),
         "hosts": seen.hosts,
         "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
         "balance": None if entry.balance is None else entry.balance.as_json(),
         "scale": None if entry.scale is None else entry.scale.as_json(),
+        "split": entry.split,
         "interval_s": entry.interval_s,
         "is_first": entry.is_first,
     }
@@ -110,12 +114,13 @@ def from_bytes(content: bytes) -> Entry:
         batch=about["batch"],
         span_s=about["span_s"],
         batch_s=about["batch_s"],
-        placement=Placement(about["engines"], tuple(column("owner").tolist())),
+        placement=Placement.from_json({**about, "owner": column("owner").tolist()}),
         events=column("events"),
         busy_ns=column("busy_ns"),
         state_bytes=column("state_bytes"),
         engine_ns=np.array(about["engine_ns"], np.int64),
         hosts=tuple(about["hosts"]),
+        hot=HotKeysSeen(*(np.array(each, np.int64) for each in about["hot"])),
     )
     decided = about["decision"]
     return Entry(
@@ -123,6 +128,7 @@ def from_bytes(content: bytes) -> Entry:
         decision=Decision(**{**decided, "actions": actions.from_json(decided["actions"])}),
         balance=balance_from_json(about["balance"]),
         scale=scale_from_json(about["scale"]),
+        split=about["split"],
         interval_s=about["interval_s"],
         is_first=about["is_first"],
     )

@@ -25,12 +25,24 @@ from trimtab.engine.binding import times_us
 from trimtab.engine.columnar import Matcher
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
-from trimtab.errors import InputError, TrimtabError
+from trimtab.errors import InputError, OperatorError, TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.language.local import Finish
 from trimtab.language.running import operator_of
+from trimtab.runtime.hot_rows import HotRows
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, Reading
-from trimtab.runtime.orders import LATE, QUARANTINE, REASON, EnginePlan, EngineReport, GroupLoads, Orders, Output
+from trimtab.runtime.orders import (
+    LATE,
+    QUARANTINE,
+    REASON,
+    EnginePlan,
+    EngineReport,
+    GroupLoads,
+    Orders,
+    Output,
+    PackedState,
+)
+from trimtab.runtime.whereabouts import this_executor
 from trimtab.state.bundle import GROUP_SHIFT, Bundle, to_bundle
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.runs import Reader
@@ -102,16 +114,17 @@ def _unpacked(orders: Orders) -> ReadyPlan:
 
 def ready_plan(plan: EnginePlan) -> ReadyPlan:
     """The plan with every operator built, and its machine code loaded if the plan wants that."""
-    ready = ReadyPlan(plan, {name: _ready(query, plan.max_threads) for name, query in plan.queries.items()})
+    ready = ReadyPlan(plan, {name: ready_query(query, plan.max_threads) for name, query in plan.queries.items()})
     if plan.warm:
         for reading in plan.intake.readings:
             operator = ready.queries[reading.query].operator
             if isinstance(operator, Matcher):
-                operator.warm(_operands(reading, plan.schema.empty_table()).schema)
+                operator.warm(operands(reading, plan.schema.empty_table()).schema)
     return ready
 
 
-def _ready(query: Query, max_threads: int) -> ReadyQuery:
+def ready_query(query: Query, max_threads: int) -> ReadyQuery:
+    """The query with its operator built."""
     columns = (*query.finish.columns, (TIME_US, TIME_US))
     types = (*query.finish.types, pa.int64()) if query.finish.types else ()
     finish = dataclasses.replace(query.finish, columns=columns, types=types)
@@ -123,11 +136,28 @@ def _ready(query: Query, max_threads: int) -> ReadyQuery:
     return ReadyQuery(query, operator, finish)
 
 
-def _operands(reading: Reading, table: pa.Table) -> pa.Table:
+def operands(reading: Reading, table: pa.Table) -> pa.Table:
     """The rows as the query's operator knows them."""
     names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
     sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
     return pa.table([table.column(name) for name in sources], names=names)
+
+
+def open_reader(orders: Orders, key_groups: int, query: str) -> Reader:
+    """The state of a query before the batch."""
+    opened = [
+        (run, segment_of(orders.folder, orders.segments[run.segment]).part(run.part))
+        for run in orders.runs.get(query, ())
+    ]
+    return Reader(opened, key_groups)
+
+
+def packed(table: pa.Table) -> bytes:
+    """A table as Arrow IPC bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 class Engine:
@@ -144,6 +174,8 @@ class Engine:
         self.newest_us: int | None = None
         self.by_group = np.zeros(self.plan.key_groups, np.int32)
         self.busy_ns = np.zeros(self.plan.key_groups)
+        self.hot = HotRows(orders.spread_slots())
+        self.partials: dict[str, PackedState] = {}
 
     def run(self, batches: Sequence[pa.RecordBatch]) -> EngineReport:
         """Take the rows, advance every query, write the state."""
@@ -188,7 +220,9 @@ class Engine:
         times, no_time = times_us(table.column(self.plan.intake.time))
         slots = table.column(SLOT).to_numpy()
         self.events += table.num_rows if route == 0 else 0
-        self.by_group += np.bincount(slots >> GROUP_SHIFT, minlength=self.plan.key_groups).astype(np.int32)
+        parts = self.hot.count(slots) if self.plan.intake.routes[route].split else None
+        whole = slots if parts is None else slots[~parts]
+        self.by_group += np.bincount(whole >> GROUP_SHIFT, minlength=self.plan.key_groups).astype(np.int32)
         good: BoolArray | None = None
         if no_time is not None and no_time.any():
             if route == 0:
@@ -244,6 +278,8 @@ class Engine:
 
     def _take_turn(self, reading: Reading, rows: Rows) -> None:
         """Advance a query, and charge the time to the key groups that it was spent on."""
+        if self._has_spread(reading):
+            rows = self._take_parts(reading, rows)
         began_ns, meter = time.perf_counter_ns(), Meter()
         self._advance(reading, rows, meter)
         groups = self.plan.key_groups
@@ -251,13 +287,36 @@ class Engine:
         rest_ns = time.perf_counter_ns() - began_ns - told.sum()
         self.busy_ns += told + rest_ns * _shares(np.bincount(rows.slots >> GROUP_SHIFT, minlength=groups))
 
+    def _has_spread(self, reading: Reading) -> bool:
+        return len(self.hot.spread) > 0 and self.plan.intake.routes[reading.route].split
+
+    def _take_parts(self, reading: Reading, rows: Rows) -> Rows:
+        """What comes of the rows of spread keys, for the driver to merge; the other rows.
+
+        There is no watermark here: what is decided, and when, only shows when all parts are together.
+        """
+        began_ns, chosen = time.perf_counter_ns(), self.hot.is_spread(rows.slots)
+        if not chosen.any():
+            return rows
+        with self._timed("partials"):
+            own, ready = self._wanted(reading, rows.only(chosen)), self.ready.queries[reading.query]
+            assert ready.operator is not None
+            if len(own.slots):
+                output, state = ready.operator.advance(operands(reading, own.table), {}, Moment())
+                if output.num_rows:
+                    raise _emits_early(reading.query, ready.query)
+                self.partials[reading.query] = {name: packed(table) for name, table in state.items()}
+            rest = rows.only(~chosen)
+        self.hot.charge(rows.slots[chosen], time.perf_counter_ns() - began_ns)
+        return rest
+
     def _advance(self, reading: Reading, rows: Rows, meter: Meter) -> None:
         ready = self.ready.queries[reading.query]
         rows = self._wanted(reading, rows)
         if ready.operator is None:
             if len(rows.slots):
                 with self._timed("advance"):
-                    table = _operands(reading, rows.table).append_column(TIME_US, pa.array(rows.times))
+                    table = operands(reading, rows.table).append_column(TIME_US, pa.array(rows.times))
                     self._put_out(reading.query, ready.finish.run(table))
             return
         watermark = self._watermark_us
@@ -271,14 +330,14 @@ class Engine:
         with self._timed("load"):
             touched = distinct(rows.slots)
             if watermark is not None:
-                due = reader.due(self.orders.previous_watermark_us, watermark, self.owned)
+                due = self._own(reading, reader.due(self.orders.previous_watermark_us, watermark, self.owned))
                 touched = np.union1d(touched, due) if len(due) else touched
             if not len(touched):
                 return
             state = reader.load(touched)
         with self._timed("advance"):
             output, after = ready.operator.advance(
-                _operands(reading, rows.table), state, Moment(watermark_us=watermark, meter=meter)
+                operands(reading, rows.table), state, Moment(watermark_us=watermark, meter=meter)
             )
         if output.num_rows:
             with self._timed("finish"):
@@ -290,17 +349,21 @@ class Engine:
         """The end of the input: every key there is, some at a time."""
         ready = self.ready.queries[reading.query]
         assert ready.operator is not None
-        slots = np.union1d(reader.slots(self.owned), distinct(rows.slots))
+        slots = np.union1d(self._own(reading, reader.slots(self.owned)), distinct(rows.slots))
         outputs = []
         for start in range(0, len(slots), CLOSING_SLOTS):
             chosen = slots[start : start + CLOSING_SLOTS]
             own = rows.only(np.isin(rows.slots, chosen))
             state: State = reader.load(chosen)
             moment = Moment(watermark_us=self._watermark_us, closing=True)
-            output, _ = ready.operator.advance(_operands(reading, own.table), state, moment)
+            output, _ = ready.operator.advance(operands(reading, own.table), state, moment)
             outputs.append(ready.finish.run(output))
         if outputs:
             self._put_out(reading.query, pa.concat_tables(outputs))
+
+    def _own(self, reading: Reading, slots: Int64Array) -> Int64Array:
+        """Slots without those that are spread: they are the driver's."""
+        return np.setdiff1d(slots, self.hot.spread, assume_unique=True) if self._has_spread(reading) else slots
 
     @cached_property
     def _watermark_us(self) -> int | None:
@@ -332,10 +395,7 @@ class Engine:
         if name in self.plan.spills and table.nbytes > INLINE_BYTES:
             self.outputs[name] = self._spilled(table)
             return
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        self.outputs[name] = Output(table.num_rows, inline=sink.getvalue().to_pybytes())
+        self.outputs[name] = Output(table.num_rows, inline=packed(table))
 
     def _spilled(self, table: pa.Table) -> Output:
         """The rows in event-time order in a file of the outbox."""
@@ -351,18 +411,15 @@ class Engine:
     # State -------------------------------------------------------------------------------------
 
     def _reader(self, query: str) -> Reader:
-        orders = self.orders
-        opened = [
-            (run, segment_of(orders.folder, orders.segments[run.segment]).part(run.part))
-            for run in orders.runs.get(query, ())
-        ]
-        return Reader(opened, self.plan.key_groups)
+        return open_reader(self.orders, self.plan.key_groups, query)
 
     def _write(self) -> tuple[SegmentFile, dict[str, PartSize]]:
         name = f"{self.orders.batch:012d}-e{self.number}-{uuid.uuid4().hex}.segment"
         return write_segment(self.orders.folder, name, self.parts)
 
     def _report(self, segment: SegmentFile | None, sizes: dict[str, PartSize]) -> EngineReport:
+        row_ns = self._row_ns()
+        busy_ns = np.rint(self.busy_ns + row_ns * self.by_group).astype(np.int64)
         return EngineReport(
             engine=self.number,
             events=self.events,
@@ -371,16 +428,19 @@ class Engine:
             quarantined=self.quarantined,
             busy_ms=0.0,
             stages_ms=self.stages_ms,
-            loads=GroupLoads.of(self.owned, self.by_group, self._busy_ns(), self._state_bytes(sizes)),
+            loads=GroupLoads.of(self.owned, self.by_group, busy_ns, self._state_bytes(sizes)),
+            host=this_executor(),
             outputs=self.outputs,
             segment=segment,
             parts=sizes,
+            hot=self.hot.report(self.by_group, busy_ns, row_ns),
+            partials=self.partials,
         )
 
-    def _busy_ns(self) -> Int64Array:
-        """Time by key group, with what was spent on all rows alike shared out."""
-        common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in ("receive", "sort_out", "write"))
-        return np.rint(self.busy_ns + common_ms * 1e6 * _shares(self.by_group)).astype(np.int64)
+    def _row_ns(self) -> float:
+        """A row's part of what was spent on all rows alike; receiving them is for the driver to share out."""
+        common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in ("sort_out", "write"))
+        return common_ms * 1e6 / max(1, int(self.by_group.sum()) + int(self.hot.spread_events.sum()))
 
     def _state_bytes(self, sizes: dict[str, PartSize]) -> Int64Array:
         """State written by key group: each part's bytes by the keys that it holds of a group."""
@@ -414,6 +474,16 @@ def _shares(amounts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Each one's part of the whole; nothing where there is nothing."""
     total = float(amounts.sum())
     return amounts / total if total else np.zeros(len(amounts))
+
+
+def _emits_early(name: str, query: Query) -> OperatorError:
+    return OperatorError(
+        "operator.merge",
+        getattr(query.operator, "name", name),
+        "rows came out of a part of a key's rows, before the parts were merged",
+        "while a key is split, give rows in on_time and on_close only, or leave out split in the query",
+        "on_rows",
+    )
 
 
 def distinct(slots: Int64Array) -> Int64Array:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation has it
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -26,18 +27,28 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import PythonEvalType
 
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.placement import SHARES, Placement
 
 REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
 Task = Callable[[Any], Any]
+Pinned = Callable[[DataFrame], DataFrame]
+_OBSERVED = "trimtab_intake"
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A batch on its way: rows at their engines' partitions, and the observation to ask once the job is done."""
+    """A batch on its way: rows at their engines' partitions. `is_observed`: rows are counted that are left out."""
 
     frame: DataFrame
-    observation: Observation | None
+    is_observed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What the engines gave, and of a batch with rows left out: `events` and the `newest` time of all its rows."""
+
+    reports: pa.Table
+    observed: Mapping[str, Any] | None
 
 
 class Intake:
@@ -71,23 +82,32 @@ class Intake:
     def apply(self, batch: DataFrame, placement: Placement) -> Routed:
         """The batch's rows, each at its engine's partition."""
         rows = self._computed(batch)
-        observation = None
         if self._where is not None:
             # Rows that are left out still tell the time.
-            observation = Observation()
-            rows = rows.observe(observation, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
+            rows = rows.observe(_OBSERVED, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
             rows = _wrapped(_java(rows).filter(self._where._jc), rows)
         rows = self._select(rows, self._sent)
         at_engines = _java(rows).repartitionById(placement.engines, self._engine(placement))
-        return Routed(_wrapped(at_engines, rows), observation)
+        return Routed(_wrapped(at_engines, rows), self._where is not None)
 
-    def run(self, routed: Routed, task: Task) -> pa.Table:
-        """Run a function over each engine's rows, as one Spark job; what the functions gave."""
+    def run(self, routed: Routed, task: Task, pinned: Pinned = lambda frame: frame) -> Ran:
+        """Run a function over each engine's rows, as one Spark job; `pinned` may say where."""
         function = pandas_udf(task, REPORT_SCHEMA, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
         column = function(*self._inputs)
         mapped = _wrapped(_java(routed.frame).mapInArrow(column._jc, False, None), routed.frame)
-        found = mapped._collect_as_arrow()  # type: ignore[operator]
-        return pa.Table.from_batches(found, pa.schema([("report", pa.binary())]))
+        found = pinned(mapped)._collect_as_arrow()  # type: ignore[operator]
+        reports = pa.Table.from_batches(found, pa.schema([("report", pa.binary())]))
+        return Ran(reports, self._observed(mapped) if routed.is_observed else None)
+
+    def _observed(self, ran: DataFrame) -> Mapping[str, Any] | None:
+        """What a job saw; none if Spark knew the batch to be empty. Spark's `Observation` can't tell of pinned ones."""
+        row = _java(ran).queryExecution().observedMetrics().get(_OBSERVED)
+        if row.isEmpty():
+            return None
+        jvm: Any = self._spark._jvm
+        packed = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(row.get())
+        observed: Mapping[str, Any] = CPickleSerializer().loads(packed).asDict()  # type: ignore[no-untyped-call]
+        return observed
 
     # Columns -----------------------------------------------------------------------------------
 
@@ -159,10 +179,28 @@ class Intake:
         """The engine of a row's key group, as a Java column; made anew only when the placement changes."""
         known, column = self._table
         if known != placement:
-            owners = F.from_json(F.lit(json.dumps(placement.owner)), "array<int>")
-            column = F.element_at(owners, (F.shiftright(SLOT, 48) + 1).cast("int"))._jc
+            place = (F.shiftright(SLOT, 48) + 1).cast("int")
+            owners = list(placement.owner)
+            if self.plan.split_readings:
+                place = self._or_share(place, placement)
+                owners += [engine for each in placement.spread for engine in each.engines]
+            column = F.element_at(F.from_json(F.lit(json.dumps(owners)), "array<int>"), place)._jc
             self._table = (placement, column)
         return column
+
+    def _or_share(self, place: Column, placement: Placement) -> Column:
+        """The place of a row's engine in the table: of its key's share if its key is spread, else of its group."""
+        slots = [each.slot for each in placement.spread]
+        # An array even if it is empty: the first spread key would otherwise mean other code, and a wait for it.
+        number = F.array_position(F.from_json(F.lit(json.dumps(slots)), "array<bigint>"), F.col(SLOT))
+        arrivals = sorted({reading.arrival for reading in self.plan.split_readings})
+        share = F.pmod(F.col(arrivals[0]) if len(arrivals) == 1 else F.xxhash64(*arrivals), F.lit(SHARES))
+        is_spread = number > 0
+        if len(self.plan.routes) > 1:
+            routes = sorted({reading.route for reading in self.plan.split_readings})
+            is_spread = F.col(ROUTE).isin(routes) & is_spread
+        behind = len(placement.owner) + 1
+        return F.when(is_spread, (number - 1) * SHARES + share + behind).otherwise(place).cast("int")
 
     def _time_us(self) -> Column:
         """The event time in microseconds since 1970, as the engines count."""

@@ -6,7 +6,7 @@ same PARTITION BY share a route, that is one copy of each row. No Spark here; `i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +36,14 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way of splitting the stream: by these columns; without any, rows are dealt out by their content."""
+    """A way of splitting the stream: by these columns; without any, rows are dealt out by their content.
+
+    `split`: the rows of a hot key may go to several engines.
+    """
 
     keys: tuple[str, ...]
     is_keyed: bool
+    split: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,16 @@ class IntakePlan:
         """Whether rows that no query wants can be left out before the shuffle."""
         return all(reading.wanted is not None for reading in self.readings)
 
+    @property
+    def split_readings(self) -> tuple[Reading, ...]:
+        """The queries whose hot keys may be spread."""
+        return tuple(reading for reading in self.readings if self.routes[reading.route].split)
 
-def plan_intake(queries: Mapping[str, Query], schema: pa.Schema, event_time: str) -> IntakePlan:
-    """What tier 1 has to compute for these queries over a stream with this schema."""
+
+def plan_intake(
+    queries: Mapping[str, Query], schema: pa.Schema, event_time: str, split: Collection[str] = ()
+) -> IntakePlan:
+    """What tier 1 has to compute for these queries over a stream with this schema; `split`: those with hot keys."""
     columns: dict[tuple[str, pa.DataType | None], Computed] = {}
 
     def column(text: str, kind: pa.DataType | None) -> Computed:
@@ -94,7 +105,7 @@ def plan_intake(queries: Mapping[str, Query], schema: pa.Schema, event_time: str
         kinds = query.intake.types or (None,) * len(query.intake.columns)
         own = {known: column(text, kind) for (known, text), kind in zip(query.intake.columns, kinds, strict=True)}
         wanted = None if query.intake.where is None else column(query.intake.where, pa.bool_())
-        route = _route(query.operator, own)
+        route = _route(query.operator, own, name in split)
         if route not in routes:
             routes.append(route)
         names = tuple(sorted({each.name for each in own.values()}))
@@ -113,10 +124,10 @@ def plan_intake(queries: Mapping[str, Query], schema: pa.Schema, event_time: str
     return IntakePlan(tuple(columns.values()), tuple(routes), tuple(readings), time.name)
 
 
-def _route(operator: Any, own: Mapping[str, Computed]) -> Route:
+def _route(operator: Any, own: Mapping[str, Computed], split: bool) -> Route:
     if operator is None:
         return Route((), is_keyed=False)
-    return Route(tuple(own[name].name for name in operator.partition), is_keyed=True)
+    return Route(tuple(own[name].name for name in operator.partition), is_keyed=True, split=split)
 
 
 def _own_spelling(name: str | None, schema: pa.Schema) -> str | None:

@@ -20,7 +20,7 @@ from trimtab.engine.columnar import MAX_THREADS
 from trimtab.errors import InputError, JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
-from trimtab.runtime.balance import DEFAULT, Balance, Measure, Scale, balance_of
+from trimtab.runtime.balance import DEFAULT, Balance, Scale, balance_of, check_scale
 from trimtab.runtime.engine_task import ready_plan
 from trimtab.runtime.intake import Intake
 from trimtab.runtime.intake_plan import plan_intake
@@ -29,8 +29,10 @@ from trimtab.runtime.pipeline import Pipeline, StreamSpec
 from trimtab.runtime.placement import check_engines, check_key_groups
 from trimtab.runtime.run import Run, Tally
 from trimtab.runtime.settings import FOR_JOBS, ON_LOCAL_DISK, session_with
+from trimtab.runtime.settling import Demand
 from trimtab.runtime.sinks import BatchFunction, Sink, make_sink
 from trimtab.runtime.spark_functions import compile_for
+from trimtab.runtime.splitting import check_split
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import newest
@@ -69,6 +71,7 @@ class QueryHandle:
     query: Query
     reset: bool
     spark: SparkSession
+    split: str | None = None
     sinks: list[Sink] = field(default_factory=list)
 
     def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
@@ -115,7 +118,8 @@ class Job:
             check_engines(engines, key_groups)
         self.balance, self.scale = balance_of(balance), scale
         if scale is not None:
-            self._check_scale(scale, engines, key_groups)
+            check_engines(scale.max_engines, key_groups)
+            check_scale(scale, self.balance, engines)
         if not hasattr(spark, "_jvm"):
             message = "this session is a Spark Connect one"
             raise JobError("job.session", message, "make a classic session: SparkSession.builder.master(...)")
@@ -123,17 +127,6 @@ class Job:
         self.key_groups, self.max_threads, self.warm = key_groups, max_threads, warm
         self._streams: dict[str, StreamHandle] = {}
         self._queries: dict[str, QueryHandle] = {}
-
-    def _check_scale(self, scale: Scale, engines: int | None, key_groups: int) -> None:
-        check_engines(scale.max_engines, key_groups)
-        if engines is not None and not scale.min_engines <= engines <= scale.max_engines:
-            message = f"engines is {engines}, and scale goes from {scale.min_engines} to {scale.max_engines}"
-            raise JobError("job.scale", message, "give one that fits, or none")
-        if self.balance is not None and self.balance.measured is not Measure.BUSY:
-            message = (
-                f"engines can't come and go by utilisation where load is measured as {self.balance.measured.value}"
-            )
-            raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
 
     def stream(
         self, name: str, frame: DataFrame, *, event_time: str, delay: str | datetime.timedelta | None = None
@@ -163,10 +156,15 @@ class Job:
         self._streams[name] = handle
         return handle
 
-    def query(self, name: str, sql: str, *, reset: bool = False) -> QueryHandle:
+    def query(self, name: str, sql: str, *, reset: bool = False, split: str | None = None) -> QueryHandle:
         """Add a query over the streams named so far; mistakes in it are raised here.
 
-        `reset`: if the checkpoint has another query of this name, forget its state and start this one fresh.
+        Args:
+            name: What it is called in the checkpoint and in reports.
+            sql: Its text.
+            reset: If the checkpoint has another query of this name, forget its state and start this one fresh.
+            split: How a key that is too hot for one engine is spread over several: "pkg" (over two), "random-choices"
+                or "consistent" (over as many as it takes). Results stay the same. None: every key is on one engine.
         """
         _check_name("query", name, self._queries)
         tables = {each.name: each.schema for each in self._streams.values()}
@@ -174,7 +172,9 @@ class Job:
             raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
         source = compile_for(self.spark, sql, tables, None).source
         compiled = compile_for(self.spark, sql, tables, self._streams[source].event_time)
-        handle = QueryHandle(name, compiled, reset, self.spark)
+        others = {other.name: other.split for other in self._queries.values() if other.query.source == source}
+        check_split(name, compiled, split, others)
+        handle = QueryHandle(name, compiled, reset, self.spark, split)
         self._queries[name] = handle
         return handle
 
@@ -197,9 +197,9 @@ class Job:
                 for sink in query.sinks:
                     sink.prepare(query.name)
             tally = Tally()
-            interval_s = _interval_s(trigger)
+            interval_s, demand = _interval_s(trigger), Demand()
             pipelines = {
-                name: self._pipeline(stream, checkpoint, lock, tally, interval_s)
+                name: self._pipeline(stream, checkpoint, lock, tally, interval_s, demand)
                 for name, stream in self._read().items()
             }
             pipelines = _open_ones(pipelines, close)
@@ -250,7 +250,13 @@ class Job:
         return {name: stream for name, stream in self._streams.items() if name in sources}
 
     def _pipeline(
-        self, stream: StreamHandle, checkpoint: Checkpoint, lock: CheckpointLock, tally: Tally, interval_s: float
+        self,
+        stream: StreamHandle,
+        checkpoint: Checkpoint,
+        lock: CheckpointLock,
+        tally: Tally,
+        interval_s: float,
+        demand: Demand,
     ) -> Pipeline:
         queries = {q.name: q.query for q in self._queries.values() if q.query.source == stream.name}
         sinks: dict[str, list[Sink]] = {name: self._queries[name].sinks for name in queries}
@@ -259,7 +265,8 @@ class Job:
             for sink in each:
                 sink.prepare(f"{stream.name}{name.replace('__', '_')}")
         keep_original = any(stream.sinks.values())
-        layout = plan_intake(queries, stream.schema, stream.event_time)
+        split = {name: self._queries[name].split for name in queries if self._queries[name].split}
+        layout = plan_intake(queries, stream.schema, stream.event_time, split)
         with session_with(self.spark, FOR_JOBS), _explained(queries):
             intake = Intake(layout, stream.frame, self.key_groups, keep_original=keep_original)
         plan = EnginePlan(
@@ -285,8 +292,18 @@ class Job:
             if self.scale is not None:
                 now = engines if known is None else known.engines
                 engines = min(max(now or 1, self.scale.min_engines), self.scale.max_engines)
-        spec = StreamSpec(stream.name, plan, prints, sinks, engines, self.balance, self.scale, interval_s)
-        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add)
+        spec = StreamSpec(
+            name=stream.name,
+            plan=plan,
+            fingerprints=prints,
+            sinks=sinks,
+            engines=engines,
+            split=next(iter(split.values()), None),
+            balance=self.balance,
+            scale=self.scale,
+            interval_s=interval_s,
+        )
+        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add, demand)
 
     def _begin(
         self, pipelines: Mapping[str, Pipeline], checkpoint: Checkpoint, trigger: str | None, available_now: bool

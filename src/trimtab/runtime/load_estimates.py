@@ -11,11 +11,17 @@ hosts counts: what slows all of them down alike is no reason to move anything.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from trimtab.runtime.balance import Measure
 from trimtab.runtime.observation import Float64Array, Int64Array, Observation
+from trimtab.runtime.placement import Spread
+from trimtab.state.bundle import GROUP_SHIFT
+
+Scalable = TypeVar("Scalable", float, Float64Array)
 
 COST_HALF_LIFE = 8.0
 """Batches after which what an event cost counts half."""
@@ -54,6 +60,7 @@ class LoadEstimates:
         self._events: Float64Array = np.zeros(0)  # long averages of a batch's events, and of their time at speed 1
         self._busy_ns: Float64Array = np.zeros(0)
         self._state_bytes: Float64Array = np.zeros(0)
+        self._hot: dict[int, float] = {}  # nanoseconds or events in a second, by slot
         self._speeds: dict[str, float] = {}
         self._hosts: tuple[str, ...] = ()
         self._overhead_s = 0.0
@@ -67,38 +74,92 @@ class LoadEstimates:
         self._hosts = seen.hosts
         self._update_speeds(seen, fresh)
         speed = self._engine_speeds()[seen.placement.array()]
-        rates, busy = seen.events / max(seen.span_s, seen.batch_s, SHORTEST_S), seen.busy_ns * speed
+        events, busy_ns = self._without_hot_keys(seen)
+        rates, busy = events / max(seen.span_s, seen.batch_s, SHORTEST_S), busy_ns * speed
         self._rates_now = rates
         # A batch that is done before the interval is over waits for the next one: that is free time, not Spark's.
         self._gaps_s.append(max(0.0, seen.span_s - max(seen.batch_s, self._interval_s)))
         if fresh:
-            self._rates, self._events, self._busy_ns = rates, seen.events.astype(np.float64), busy
+            self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
             return
         self._is_small = float(seen.events.sum()) < SMALL_BATCH * float(self._events.sum())
         self._rates = _faded(self._rates, rates, self._fade)
-        self._events = _faded(self._events, seen.events, self._cost_fade)
+        self._events = _faded(self._events, events, self._cost_fade)
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
         self._overhead_s = self._fade * self._overhead_s + (1 - self._fade) * seen.overhead_s
         # A batch writes the state of the keys that it touched: the group's is at least that.
         self._state_bytes = np.maximum(seen.state_bytes, self._state_bytes * 0.99)
 
-    def loads(self) -> Float64Array:
-        """By key group: percent of the time of an engine at speed 1, or what else is measured."""
+    @property
+    def is_cold(self) -> bool:
+        """Whether there is nothing yet but the times of a first batch."""
+        return self._taken < 2 and self._measure is Measure.BUSY
+
+    def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
+        """By key group, without keys that are spread: percent of an engine's time at speed 1, or what is measured."""
+        return self._with_hot_keys(self._loads(self._rates), spread)
+
+    def loads_now(self, spread: Sequence[Spread] = ()) -> Float64Array:
+        """The same of the last batch alone, or on average where there was little in it."""
+        return self._with_hot_keys(self._loads(self._rates if self._is_small else self._rates_now), spread)
+
+    def loads_without_hot_keys(self) -> Float64Array:
+        """By key group, without what is said of `hot_keys`."""
         return self._loads(self._rates)
 
-    def loads_now(self) -> Float64Array:
-        """The same of the last batch alone, or on average where there was little in it."""
-        return self._loads(self._rates if self._is_small else self._rates_now)
+    def _with_hot_keys(self, total: Float64Array, spread: Sequence[Spread]) -> Float64Array:
+        apart = {each.slot for each in spread}
+        for slot, load in self._hot.items():
+            if slot not in apart:
+                total[slot >> GROUP_SHIFT] += self._scaled(load)
+        return total
 
     def _loads(self, rates: Float64Array) -> Float64Array:
         match self._measure:
             case Measure.BUSY:
-                return 100.0 * rates * self.event_ns() / 1e9 / self.free_share
+                return np.asarray(self._scaled(rates * self.event_ns()))
             case Measure.EVENTS:
                 return rates.copy()
             case Measure.STATE:
                 return self._state_bytes.copy()
+
+    def hot_keys(self) -> tuple[Int64Array, Float64Array]:
+        """The slots of keys that may be spread, in order, and the load of each."""
+        slots = np.array(sorted(self._hot), np.int64)
+        return slots, np.array([self._scaled(self._hot[slot]) for slot in slots.tolist()], np.float64)
+
+    def ballast(self, spread: Sequence[Spread], engines: int) -> Float64Array:
+        """What parts of spread keys each engine has, which no moving of key groups takes away."""
+        total = np.zeros(engines)
+        for each in spread:
+            np.add.at(total, list(each.engines), self._scaled(self._hot.get(each.slot, 0.0)) / len(each.engines))
+        return total
+
+    def _scaled(self, load: Scalable) -> Scalable:
+        """Nanoseconds in a second as percent of an engine's time; other measures stay as they are."""
+        return load / 1e7 / self.free_share if self._measure is Measure.BUSY else load
+
+    def _without_hot_keys(self, seen: Observation) -> tuple[Int64Array, Int64Array]:
+        """Events and time of key groups, with the hot keys of split queries counted on their own."""
+        if self._measure is Measure.STATE:
+            return seen.events, seen.busy_ns
+        hot, span_s = seen.hot, max(seen.span_s, seen.batch_s, SHORTEST_S)
+        now = dict(zip(hot.slots.tolist(), hot.busy_ns if self._measure is Measure.BUSY else hot.events, strict=True))
+        for slot in {*self._hot, *now}:
+            before = self._hot.get(slot, now.get(slot, 0.0) / span_s)
+            self._hot[slot] = self._fade * before + (1 - self._fade) * float(now.get(slot, 0.0)) / span_s
+        if not len(hot.slots):
+            self._hot.clear()
+            return seen.events, seen.busy_ns
+        whole = ~np.isin(hot.slots, seen.placement.spread_slots())
+        groups = hot.slots[whole] >> GROUP_SHIFT
+        events, busy_ns = seen.events.copy(), seen.busy_ns.copy()
+        np.subtract.at(events, groups, hot.events[whole])
+        np.subtract.at(busy_ns, groups, hot.busy_ns[whole])
+        least = 1e-3 * max(self._hot.values())
+        self._hot = {slot: load for slot, load in self._hot.items() if load > least}
+        return np.maximum(events, 0), np.maximum(busy_ns, 0)
 
     def event_ns(self) -> Float64Array:
         """What an event of each key group costs, at speed 1."""

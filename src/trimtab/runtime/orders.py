@@ -20,6 +20,8 @@ BoolArray = npt.NDArray[np.bool_]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 
+PackedState = Mapping[str, bytes]
+"""A state on its way to the driver: its tables by name, as Arrow IPC."""
 LATE, QUARANTINE = "__late", "__quarantine"
 """Names of the outputs with rows that were too late, and with rows that no query can take."""
 REASON = "reason"
@@ -58,6 +60,11 @@ class Orders:
     folder: Folder
     outbox: Folder
     closing: bool = False
+    spread: bytes = b""  # int64: the slots of split queries whose rows go to several engines, in order
+
+    def spread_slots(self) -> Int64Array:
+        """The slots of split queries that are on several engines, in order."""
+        return np.frombuffer(self.spread, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,45 @@ class GroupLoads:
 
 
 @dataclass(frozen=True, slots=True)
+class HotKeys:
+    """The hottest keys of an engine's split queries, and its part of those that are spread over engines.
+
+    What is said of a spread key is in no `GroupLoads`; what is said of another one is in that of its group, too.
+    """
+
+    slots: bytes = b""  # int64
+    events: bytes = b""  # int64: rows that arrived
+    busy_ns: bytes = b""  # int64: time spent
+    is_spread: bytes = b""  # bool
+
+    @classmethod
+    def of(cls, slots: Int64Array, events: Int64Array, busy_ns: Int64Array, is_spread: BoolArray) -> HotKeys:
+        """From columns."""
+        return cls(slots.tobytes(), events.tobytes(), busy_ns.tobytes(), is_spread.tobytes())
+
+    def columns(self) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+        """Slots, events, busy_ns, is_spread."""
+        return (
+            np.frombuffer(self.slots, np.int64),
+            np.frombuffer(self.events, np.int64),
+            np.frombuffer(self.busy_ns, np.int64),
+            np.frombuffer(self.is_spread, np.bool_),
+        )
+
+    @property
+    def spread_events(self) -> int:
+        """Rows that arrived of spread keys."""
+        _, events, _, is_spread = self.columns()
+        return int(events[is_spread].sum())
+
+    @property
+    def spread_ns(self) -> int:
+        """Time spent on them."""
+        _, _, busy_ns, is_spread = self.columns()
+        return int(busy_ns[is_spread].sum())
+
+
+@dataclass(frozen=True, slots=True)
 class EngineReport:
     """What an engine says after a batch."""
 
@@ -122,4 +168,6 @@ class EngineReport:
     outputs: Mapping[str, Output] = field(default_factory=dict)
     segment: SegmentFile | None = None
     parts: Mapping[str, PartSize] = field(default_factory=dict)
+    hot: HotKeys = field(default_factory=HotKeys)
+    partials: Mapping[str, PackedState] = field(default_factory=dict)  # by query: what came of rows of spread keys
     error: TrimtabError | None = None

@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.errors import JobError, StateError
 from trimtab.runtime import lost_workers
@@ -33,12 +32,15 @@ from trimtab.runtime.balancer import Balancer
 from trimtab.runtime.compactor import Compactor, Merged, take_up
 from trimtab.runtime.coordinator import Coordinator
 from trimtab.runtime.engine_task import run_engine
-from trimtab.runtime.intake import Intake, Routed
+from trimtab.runtime.intake import Intake, Ran, Routed
 from trimtab.runtime.observation import observe
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.partials import Merger
+from trimtab.runtime.pinning import Homes
+from trimtab.runtime.placement import Placement, Spread
 from trimtab.runtime.progress import BatchProgress, EngineProgress
 from trimtab.runtime.settings import FOR_JOBS, session_with
+from trimtab.runtime.settling import Demand, Settler
 from trimtab.runtime.sinks import Delivery, Sink, combine
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -63,6 +65,7 @@ class StreamSpec:
     fingerprints: Mapping[str, str]
     sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
     engines: int | None  # None: as many as the checkpoint has
+    split: str | None = None  # how hot keys of its split queries are spread; None: it has no such queries
     balance: Balance | None = None
     scale: Scale | None = None
     interval_s: float = 1.0  # how long a batch should take
@@ -79,6 +82,7 @@ class Pipeline:
         checkpoint: Checkpoint,
         lock: CheckpointLock,
         on_progress: Callable[[BatchProgress], None],
+        demand: Demand | None = None,
     ) -> None:
         self.spec, self._intake, self._checkpoint, self._lock = spec, intake, checkpoint, lock
         self._on_progress = on_progress
@@ -105,10 +109,13 @@ class Pipeline:
         self._kept = self._kept_placement()
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
         self._compactor = Compactor(spark, self._folders.segments)
+        self.homes = Homes(spark, spec.name)
+        self._merger = Merger(spec.plan)
         self._balancer: Balancer | None = None
         if spec.balance is not None or spec.scale is not None:
-            coordinator = Coordinator(spec.balance, spec.scale, interval_s=spec.interval_s)
+            coordinator = Coordinator(spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s)
             self._balancer = Balancer(coordinator, home.child("decisions"))
+        self._settler = Settler(self.homes, demand or Demand(), spec.name, is_elastic=spec.scale is not None)
         self._ended = 0.0  # when the last batch did; 0: there was none
 
     # Starting ----------------------------------------------------------------------------------
@@ -120,11 +127,17 @@ class Pipeline:
             self.placement = Placement.even(self.spec.engines or 2, groups)
             self._sweep_leftovers()
             return
-        placement = Placement(self.manifest.engines, self.manifest.placement)
+        spread = tuple(Spread(slot, engines) for slot, engines in self.manifest.spread) if self._splits else ()
+        placement = Placement(self.manifest.engines, self.manifest.placement, spread)
         self.placement = placement
         if self.spec.engines is not None and self.spec.engines != placement.engines:
             self.change(lambda now: now.resized(self.spec.engines or now.engines))
         self._sweep_leftovers()
+
+    @property
+    def _splits(self) -> bool:
+        """Whether keys may be spread: a query that was split before may not be any more."""
+        return bool(self.spec.plan.intake.split_readings)
 
     def _sweep_leftovers(self) -> None:
         """Delete what a crash left, and note what goes with the versions that are still kept."""
@@ -181,8 +194,8 @@ class Pipeline:
             return None
         name = f"{self._repeated:012d}.json"
         if self._placements.exists(name):
-            kept = json.loads(self._placements.read(name))
-            return Placement(kept["engines"], tuple(kept["owner"]))
+            kept = Placement.from_json(json.loads(self._placements.read(name)))
+            return kept if self._splits else replace(kept, spread=())
         return None if self.manifest is None else self.placement
 
     def _placement_for(self, batch: int) -> Placement:
@@ -194,11 +207,10 @@ class Pipeline:
                 self._latest = each(self._latest)
             self._changes = []
             if self._balancer is not None:
-                self._latest = self._balancer.changed(self._latest)
+                self._latest = self._settler.settled(self._latest, self._balancer.changed)
             placement = self._latest
         if placement != self.placement or self.manifest is None:
-            kept = {"engines": placement.engines, "owner": list(placement.owner)}
-            self._placements.write(f"{batch:012d}.json", json.dumps(kept).encode())
+            self._placements.write(f"{batch:012d}.json", json.dumps(placement.as_json()).encode())
         return placement
 
     # A batch -----------------------------------------------------------------------------------
@@ -257,28 +269,30 @@ class Pipeline:
         orders = self._orders(batch, placement, closing)
         routed = self._intake.apply(frame, placement)
         planned = time.perf_counter()
-        reports, observation = self._engines(frame, placement, routed, orders)
+        reports, observed = self._engines(frame, placement, routed, orders)
         if not reports:
             # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
             frame = _no_rows(frame.sparkSession, frame.schema)
             routed = self._intake.apply(frame, placement)
-            reports, observation = self._engines(frame, placement, routed, orders)
+            reports, observed = self._engines(frame, placement, routed, orders)
         _check_complete(reports, orders)
-        seen = _seen(reports, observation)
+        seen = _seen(reports, observed)
+        told = [*reports, *self._merger.merge(orders, reports, seen.newest_us)]
         done = time.perf_counter()
         # Its first batch may have been tried before the job was started, also if Spark doesn't know: as the end of the
         # input, which is no batch of Spark's, and was not committed.
         may_repeat = closing or batch == self._first
-        matches = self._deliver(reports, batch, frame.sparkSession, may_repeat=may_repeat)
+        matches = self._deliver(told, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
-        manifest = self._next_manifest(batch, placement, reports, seen, matches, merged, closing)
+        manifest = self._next_manifest(batch, placement, told, seen, matches, merged, closing)
         self._lock.check()
         manifests.write(self._folders.manifests, manifest)
         earlier, self.manifest, self.placement = self.manifest, manifest, placement
         self._tidy_up(earlier, manifest)
         self._empty_outbox([output.file for report in reports for output in report.outputs.values() if output.file])
         self._compactor.consider(manifest)
+        self._settler.ran_on(placement.engines)
         committed = time.perf_counter()
         stages = {
             "plan": planned - began,
@@ -310,30 +324,34 @@ class Pipeline:
             folder=self._folders.segments,
             outbox=self._outbox,
             closing=closing,
+            spread=placement.spread_slots().tobytes() if self._splits else b"",
         )
 
     def _engines(
         self, frame: DataFrame, placement: Placement, routed: Routed, orders: Orders
-    ) -> tuple[list[EngineReport], Observation | None]:
+    ) -> tuple[list[EngineReport], Mapping[str, Any] | None]:
         """The one Spark job of the batch; a lost worker or executor costs a retry."""
         tries = [routed]
 
         def engine(batches: Any) -> Any:
             return run_engine(orders, batches)
 
-        def work() -> tuple[pa.Table, Observation | None]:
-            # An observation speaks of the first job that it sees, which may have failed half way: a retry has its own.
-            mine = tries.pop() if tries else self._intake.apply(frame, placement)
-            return self._intake.run(mine, engine), mine.observation
+        def pinned(job: DataFrame) -> DataFrame:
+            return self.homes.pinned(job, placement.engines)
 
-        table, observation = lost_workers.retried(work)
+        def work() -> Ran:
+            # What was observed adds up over the jobs of a plan, and one may have failed half way: a retry has its own.
+            mine = tries.pop() if tries else self._intake.apply(frame, placement)
+            return self._intake.run(mine, engine, pinned)
+
+        ran = lost_workers.retried(work)
         reports: list[EngineReport] = sorted(
-            (pickle.loads(each.as_py()) for each in table.column("report")), key=lambda r: r.engine
+            (pickle.loads(each.as_py()) for each in ran.reports.column("report")), key=lambda r: r.engine
         )
         for report in reports:
             if report.error is not None:
                 raise report.error
-        return reports, observation
+        return reports, ran.observed
 
     def _deliver(
         self, reports: Sequence[EngineReport], batch: int, spark: SparkSession, *, may_repeat: bool
@@ -409,6 +427,7 @@ class Pipeline:
             matches={n: (known.matches.get(n, 0) if known and n in kept else 0) + matches.get(n, 0) for n in queries},
             closed=closing,
             written_at_s=time.time(),
+            spread=tuple((each.slot, each.engines) for each in placement.spread),
         )
 
     def _new_runs(self, query: str, batch: int, reports: Sequence[EngineReport]) -> list[Run]:
@@ -470,11 +489,10 @@ class Seen:
     newest_us: int | None
 
 
-def _seen(reports: Sequence[EngineReport], observation: Observation | None) -> Seen:
+def _seen(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Seen:
     events = sum(report.events for report in reports)
     known = [report.newest_us for report in reports if report.newest_us is not None]
-    if observation is not None:
-        observed = observation.get
+    if observed is not None:
         events = int(observed["events"])
         known += [] if observed["newest"] is None else [int(observed["newest"])]
     return Seen(events, max(known, default=None))
@@ -502,12 +520,12 @@ def _progress(
         engines=tuple(
             EngineProgress(
                 engine=report.engine,
-                events=int(np.frombuffer(report.loads.events, np.int32).sum()),
+                events=int(np.frombuffer(report.loads.events, np.int32).sum()) + report.hot.spread_events,
                 busy_ms=report.busy_ms,
                 groups=report.loads.count,
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
                 stages_ms=report.stages_ms,
-                worked_ms=float(np.frombuffer(report.loads.busy_ns, np.int64).sum()) / 1e6,
+                worked_ms=(float(np.frombuffer(report.loads.busy_ns, np.int64).sum()) + report.hot.spread_ns) / 1e6,
                 host=report.host,
             )
             for report in reports

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +14,64 @@ from trimtab.errors import JobError
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
 Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+
+SHARES = 64
+"""A key that is spread over engines is dealt out in so many equal shares."""
+SCHEMES = ("pkg", "random-choices", "consistent")
+"""How shares are chosen: see `spreading`."""
+MOST_SPREAD = 64
+"""How many keys may be spread at once: a row is compared with each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A key over several engines: `engines` has the engine of each of its `SHARES` shares.
+
+    >>> Spread.of_counts(7, [32, 0, 32]).engines == (0,) * 32 + (2,) * 32
+    True
+    """
+
+    slot: int
+    engines: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Every share has an engine."""
+        assert len(self.engines) == SHARES
+
+    @classmethod
+    def of_counts(cls, slot: int, counts: Sequence[int]) -> Spread:
+        """So many shares to each engine."""
+        return cls(slot, tuple(engine for engine, count in enumerate(counts) for _ in range(count)))
+
+    @classmethod
+    def over(cls, slot: int, engines: Sequence[int]) -> Spread:
+        """Shares dealt out to these engines in turn."""
+        return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
+
+    def within(self, engines: int) -> Spread | None:
+        """The same with fewer engines: those that stay take over; None if none does.
+
+        >>> Spread.over(7, [0, 2]).within(2) == Spread.over(7, [0]), Spread.over(7, [2, 3]).within(2)
+        (True, None)
+        """
+        left = sorted({engine for engine in self.engines if engine < engines})
+        if not left or max(self.engines) < engines:
+            return self if left else None
+        heirs = itertools.cycle(left)
+        return Spread(self.slot, tuple(sorted(e if e < engines else next(heirs) for e in self.engines)))
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The splitter's table: `owner[group]` is the engine of a key group, from 0 to `engines - 1`."""
+    """The splitter's table: `owner[group]` is the engine of a key group, from 0 to `engines - 1`.
+
+    Hot keys of split queries may be `spread` over several engines; for them the owner of their group doesn't count.
+    """
 
     engines: int
     owner: tuple[int, ...]
+    spread: tuple[Spread, ...] = ()  # in order of their slots
 
     @classmethod
     def even(cls, engines: int, key_groups: int) -> Placement:
@@ -46,7 +98,7 @@ class Placement:
                 message = f"key group {group} can't move to engine {engine}"
                 raise JobError("job.move", message, f"engines are 0 to {self.engines - 1}; resize first to have more")
             owner[int(group)] = int(engine)
-        return Placement(self.engines, tuple(owner))
+        return replace(self, owner=tuple(owner))
 
     def resized(self, engines: int) -> Placement:
         """The placement on another number of engines, level, and with as few moves as that takes.
@@ -74,7 +126,41 @@ class Placement:
         room = [engine for engine, free in enumerate(share) for _ in range(free)]
         for group, engine in zip(homeless, room, strict=True):
             owner[group] = engine
-        return Placement(engines, tuple(owner))
+        kept = (each.within(engines) for each in self.spread)
+        return Placement(engines, tuple(owner), tuple(each for each in kept if each is not None))
+
+    def with_spread(self, spread: Iterable[Spread]) -> Placement:
+        """The placement with exactly these keys spread, and all others whole; over engines that there are.
+
+        >>> Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])]).spread_slots().tolist()
+        [7]
+        """
+        ordered = sorted(spread, key=lambda each: each.slot)
+        assert len(ordered) <= MOST_SPREAD
+        assert len({each.slot for each in ordered}) == len(ordered)
+        # Who decided on it may not have known that there are fewer engines by now.
+        kept = (each.within(self.engines) for each in ordered)
+        return replace(self, spread=tuple(each for each in kept if each is not None))
+
+    def spread_slots(self) -> Int64Array:
+        """The keys that are spread, in order."""
+        return np.array([each.slot for each in self.spread], np.int64)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain lists and numbers that `from_json` reads."""
+        spread = [[each.slot, list(each.engines)] for each in self.spread]
+        return {"engines": self.engines, "owner": list(self.owner), "spread": spread}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Placement:
+        """What `as_json` made, also before there were spread keys.
+
+        >>> placement = Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])])
+        >>> Placement.from_json(placement.as_json()) == placement
+        True
+        """
+        spread = tuple(Spread(slot, tuple(engines)) for slot, engines in kept.get("spread", ()))
+        return cls(kept["engines"], tuple(kept["owner"]), spread)
 
     def groups_of(self, engine: int) -> npt.NDArray[np.bool_]:
         """Which key groups an engine holds, as a mask."""

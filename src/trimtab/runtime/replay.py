@@ -32,7 +32,7 @@ def replay(entries: Iterable[Entry]) -> Iterator[Replayed]:
     coordinator: Coordinator | None = None
     for entry in entries:
         if coordinator is None or entry.is_first:
-            coordinator = Coordinator(entry.balance, entry.scale, interval_s=entry.interval_s)
+            coordinator = Coordinator(entry.balance, entry.scale, split=entry.split, interval_s=entry.interval_s)
         yield Replayed(entry, entry.seen, coordinator.step(entry.seen))
 
 
@@ -46,7 +46,7 @@ def replay_with(entries: Iterable[Entry], balance: Balance | None, scale: Scale 
     placement: Placement | None = None
     for entry in entries:
         if coordinator is None or entry.is_first:
-            coordinator = Coordinator(balance, scale, interval_s=entry.interval_s)
+            coordinator = Coordinator(balance, scale, split=entry.split, interval_s=entry.interval_s)
         if placement is None or len(placement.owner) != len(entry.seen.placement.owner):
             placement = entry.seen.placement
         seen = _seen_with(entry.seen, placement)

@@ -17,7 +17,8 @@ import xxhash
 from trimtab.errors import StateError
 from trimtab.state.files import DURABLE, Folder
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format that can be read. Without spread keys, which came with 2, manifests are written as 1."""
 _NAME = re.compile(r"(\d{12})\.json")
 _BODY = b'"body":'
 
@@ -63,8 +64,9 @@ class QueryState:
 class Manifest:
     """One version of a stream's state: all there is to know to go on behind `batch`.
 
-    `placement` gives the engine of each key group. `watermark_us` is the newest event time of committed batches less
-    the delay; totals count from the beginning of the job.
+    `placement` gives the engine of each key group, `spread` pairs keys that are on several engines with those of their
+    shares. `watermark_us` is the newest event time of committed batches less the delay; totals count from the beginning
+    of the job.
     """
 
     job: str
@@ -83,11 +85,14 @@ class Manifest:
     matches: Mapping[str, int] = field(default_factory=dict)
     closed: bool = False
     written_at_s: float = 0.0
+    spread: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def to_bytes(self) -> bytes:
         """The manifest as a file: a JSON object of format, checksum and body."""
         # Measured with 1,024 groups, 100 runs and 60 segments: 0.3 ms to write, 0.4 ms to read.
-        return seal(FORMAT, self._body())
+        if not self.spread:
+            return seal(1, self._body())
+        return seal(FORMAT, self._body() | {"spread": self.spread})
 
     @staticmethod
     def from_bytes(data: bytes, path: str = "the manifest") -> Manifest:
@@ -252,6 +257,7 @@ def _manifest(body: dict[str, Any]) -> Manifest:
         **body
         | {
             "placement": tuple(body["placement"]),
+            "spread": tuple((slot, tuple(engines)) for slot, engines in body.get("spread", ())),
             "segments": {file.name: file for file in files},
             "queries": queries,
         }

@@ -21,7 +21,7 @@ test can try hundreds of cuts, placements, merges and crashes.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,8 @@ from trimtab.runtime.compactor import Merged, Work, run_merge, take_up
 from trimtab.runtime.engine_task import Engine, ready_plan
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, plan_intake
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.partials import Merger
+from trimtab.runtime.placement import SHARES, Placement, Spread
 from trimtab.runtime.sinks import combine
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
@@ -64,6 +65,7 @@ class Bottle:
         slot_bits: How much of a key's hash its slot keeps. Few bits make keys share slots, as on Spark hardly ever.
         max_threads: How many partial matches a key may have under way at once.
         keep_original: Whether late and quarantined rows are kept, and not only counted.
+        split: The queries whose keys a placement may spread over engines.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Bottle:
         slot_bits: int = SLOT_BITS,
         max_threads: int = MAX_THREADS,
         keep_original: bool = False,
+        split: Collection[str] = (),
     ) -> None:
         home = Folder(folder)
         self._folders = StreamFolders(home.child("manifests"), home.child("segments"))
@@ -86,7 +89,8 @@ class Bottle:
         self._outbox.make()
         self._schema, self._slot_mask, self._keep_original = schema, (1 << slot_bits) - 1, keep_original
         compiled = {name: compile_query(sql, {STREAM: schema}, event_time=event_time) for name, sql in queries.items()}
-        self._layout = plan_intake(compiled, schema, event_time)
+        self._layout = plan_intake(compiled, schema, event_time, split)
+        self.split = tuple(split)
         self._arrived = 0
         self._empty: list[pa.ChunkedArray] | None = None
         self._empty = self._computed(schema.empty_table())
@@ -103,6 +107,8 @@ class Bottle:
             spills=frozenset(),
         )
         self._ready = ready_plan(self.plan)
+        self._merger = Merger(self.plan)
+        self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self._outputs: dict[str, list[pa.Table]] = {name: [] for name in (*queries, LATE, QUARANTINE)}
         self.restart()
 
@@ -119,7 +125,10 @@ class Bottle:
         if fails:
             self._engines(rows, now, closing)  # segments are written, but no manifest names them
         reports = self._engines(rows, now, closing)
-        self._commit(reports, now, self._newest_us(rows, reports), closing)
+        newest_us = self._newest_us(rows, reports)
+        self.reports = tuple(reports)
+        reports += self._merger.merge(self._orders(now, closing), reports, newest_us)
+        self._commit(reports, now, newest_us, closing)
         self._arrived += rows.num_rows
         for name, gathered in self._outputs.items():
             table, _ = combine([report.outputs[name] for report in reports if name in report.outputs])
@@ -172,7 +181,15 @@ class Bottle:
     def placement(self) -> Placement:
         """Where key groups are."""
         known = self.manifest
-        return Placement.even(1, self._key_groups) if known is None else Placement(known.engines, known.placement)
+        if known is None:
+            return Placement.even(1, self._key_groups)
+        return Placement(known.engines, known.placement, tuple(Spread(*each) for each in known.spread))
+
+    def slots_of(self, query: str, rows: pa.Table) -> Int64Array:
+        """The slots of rows, by the keys of a query."""
+        [route] = [self._layout.routes[each.route] for each in self._layout.readings if each.query == query]
+        columns = {each.name: column for each, column in zip(self._layout.columns, self._computed(rows), strict=True)}
+        return self._slots([columns[key] for key in route.keys], rows.num_rows)
 
     def rows(self, query: str) -> pa.Table:
         """All rows that a query gave, or that went to LATE or QUARANTINE."""
@@ -187,7 +204,7 @@ class Bottle:
 
     def _engines(self, rows: pa.Table, placement: Placement, closing: bool) -> list[EngineReport]:
         arriving = self._arriving(rows)
-        engines = placement.array()[arriving.column(SLOT).to_numpy() >> SLOT_BITS]
+        engines = self._engine_of(arriving, placement)
         orders = self._orders(placement, closing)
         reports = []
         for number in range(placement.engines):
@@ -195,6 +212,18 @@ class Bottle:
             report = Engine(orders, self._ready, number).run(own.to_batches())
             reports.append(pickle.loads(pickle.dumps(report)))
         return reports
+
+    def _engine_of(self, arriving: pa.Table, placement: Placement) -> npt.NDArray[np.int32]:
+        """The splitter: by key group, and by its share where a key is spread."""
+        slots = arriving.column(SLOT).to_numpy()
+        engines: npt.NDArray[np.int32] = placement.array()[slots >> SLOT_BITS]
+        split = [reading.route for reading in self._layout.split_readings]
+        if split and placement.spread:
+            own = np.isin(arriving.column(ROUTE).to_numpy(), split) if len(self._layout.routes) > 1 else True
+            shares = arriving.column(self._layout.split_readings[0].arrival).to_numpy() % SHARES
+            for each in placement.spread:
+                engines = np.where(own & (slots == each.slot), np.array(each.engines, np.int32)[shares], engines)
+        return engines
 
     def _arriving(self, rows: pa.Table) -> pa.Table:
         """Tier 1 and the splitter: the rows as they come to the engines."""
@@ -262,6 +291,7 @@ class Bottle:
             folder=self._folders.segments,
             outbox=self._outbox,
             closing=closing,
+            spread=placement.spread_slots().tobytes() if self._layout.split_readings else b"",
         )
 
     def _commit(
@@ -299,6 +329,7 @@ class Bottle:
             late=sum(report.late for report in reports) + (known.late if known else 0),
             quarantined=sum(report.quarantined for report in reports) + (known.quarantined if known else 0),
             closed=closing,
+            spread=tuple((each.slot, each.engines) for each in placement.spread),
         )
         manifests.write(self._folders.manifests, manifest)
         self.manifest = manifest

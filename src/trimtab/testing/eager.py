@@ -9,12 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from trimtab.runtime import balancer, decision_log, pipeline
-from trimtab.runtime.actions import Action, AddEngines, DropEngines, Move, applied
+from trimtab.runtime.actions import Action, AddEngines, DropEngines, Move, SpreadKeys, applied
 from trimtab.runtime.balance import POLICIES, Balance, Measure, Scale
 from trimtab.runtime.coordinator import Decision
 from trimtab.runtime.decision_log import Entry
 from trimtab.runtime.observation import Observation
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.placement import Placement, Spread
 from trimtab.state.files import Folder
 from trimtab.testing.choices import Choices, SeededChoices, between, chance, one_of
 
@@ -75,17 +75,34 @@ def _fewer_engines(choices: Choices, placement: Placement, _most_engines: int) -
 CHANGES: tuple[Callable[[Choices, Placement, int], list[Action]], ...] = (_more_engines, _some_moves, _fewer_engines)
 
 
+def _random_spread(choices: Choices, seen: Observation, engines: int) -> tuple[Action, ...]:
+    """Some of the keys that stood out, over some engines; the others whole."""
+    slots = [slot for slot in seen.hot.slots.tolist() if chance(choices, 60)]
+    spread = [Spread.over(slot, sorted({choices.below(engines) for _ in range(3)})) for slot in slots]
+    return (SpreadKeys(tuple(spread)),)
+
+
 class RandomCoordinator:
     """Decides by dice that depend on a seed and on the batch only; to be put in the place of a `Coordinator`."""
 
-    def __init__(self, balance: Balance | None, scale: Scale | None, interval_s: float, seed: int, most: int) -> None:
-        self.balance, self.scale, self.interval_s = balance, scale, interval_s
+    def __init__(
+        self,
+        balance: Balance | None,
+        scale: Scale | None,
+        split: str | None,
+        interval_s: float,
+        seed: int,
+        most: int,
+    ) -> None:
+        self.balance, self.scale, self.split, self.interval_s = balance, scale, split, interval_s
         self._seed, self._most = seed, most
 
     def step(self, seen: Observation) -> Decision:
         """Some actions or other."""
         choices = SeededChoices(self._seed + seen.batch)
         actions = random_actions(choices, seen.placement, self._most)
+        if self.split is not None:
+            actions += _random_spread(choices, seen, applied(actions, seen.placement).engines)
         return Decision(seen.batch, 0.0, 0.0, 0.0, 0.0, None, "the dice said so", actions)
 
     def warm(self) -> None:
@@ -96,15 +113,17 @@ class RandomCoordinator:
 def decided_by_dice(seed: int, most_engines: int) -> Iterator[None]:
     """Jobs that are started in here have a `RandomCoordinator`, if they have one at all."""
 
-    def made(balance: Balance | None, scale: Scale | None, *, interval_s: float) -> RandomCoordinator:
-        return RandomCoordinator(balance, scale, interval_s, seed, most_engines)
+    def made(
+        balance: Balance | None, scale: Scale | None, *, split: str | None, interval_s: float
+    ) -> RandomCoordinator:
+        return RandomCoordinator(balance, scale, split, interval_s, seed, most_engines)
 
-    usual = pipeline.Coordinator
-    pipeline.Coordinator = made  # type: ignore[assignment, misc]
+    usual = vars(pipeline)["Coordinator"]
+    vars(pipeline)["Coordinator"] = made
     try:
         yield
     finally:
-        pipeline.Coordinator = usual  # type: ignore[misc]
+        vars(pipeline)["Coordinator"] = usual
 
 
 @contextmanager

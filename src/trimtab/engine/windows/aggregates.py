@@ -47,6 +47,9 @@ FUNCTIONS = (
     "top_k",  # parameters: how many
 )
 
+APPROXIMATE_ORDER = ("percentile", "percentiles")
+"""Functions whose answer depends on how rows are dealt out: which values a sketch keeps is a matter of their order."""
+
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether values can be added up and averaged."""

@@ -7,14 +7,15 @@ why rows within the delay may come in any order and batches may be cut anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
-from trimtab.engine.windows.accumulator import Accumulator, Inputs, no_parts
-from trimtab.engine.windows.aggregates import accumulator
+from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
+from trimtab.engine.windows.aggregates import APPROXIMATE_ORDER, accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
 from trimtab.engine.windows.columns import Int64Array, int64s, plain, plain_type, stable_order
 from trimtab.engine.windows.keys import Keys, distinct_numbers, encode_keys, joint_codes
@@ -96,6 +97,33 @@ class GroupQuery:
         out = self._emit(now.take(order), ends[order], keys, rows.schema)
         rest = np.flatnonzero(~due)
         return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
+
+    @property
+    def unmergeable(self) -> tuple[str, ...]:
+        """The aggregates whose answer could differ if rows of a key were dealt out to several engines."""
+        return tuple(dict.fromkeys(call.function for call in self.calls if call.function in APPROXIMATE_ORDER))
+
+    def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
+        """Several states as one, where rows of the same keys were dealt out; `schema` is that of the rows.
+
+        In any order, and whatever the parts: as if one engine had seen all rows.
+        """
+        states = [state for state in states if state]
+        if len(states) < 2:
+            return states[0] if states else {}
+        every = pa.concat_tables([state["keys"] for state in states])
+        numbers, keys = encode_keys(None, every, self.partition)
+        accumulators = self._accumulators(schema)
+        scale = ticks_per_us(plain_type(schema.field(self.time_column).type))
+        before = _Open.together(
+            [_Open.of_state(state["windows"], accumulators) for state in states],
+            np.split(numbers, np.cumsum([state["keys"].num_rows for state in states])[:-1]),
+        )
+        none = np.empty(0, np.int64)
+        _, after, slots, _ = self._place(before, none, none, scale)
+        parts = [merge(a, old, slots) for (_, a), old in zip(accumulators, before.parts, strict=True)]
+        now = _Open(after.keys, after.starts, after.lasts, parts)
+        return self._keep(now, now.starts + self._length(now, scale), keys, scale, accumulators)
 
     @property
     def _held_us(self) -> int:
@@ -204,6 +232,19 @@ class _Open:
         parts = [[plain(table[f"{call.name}.{field.name}"]) for field in a.fields] for call, a in accumulators]
         keys, starts, lasts = (int64s(plain(table[name])) for name in ("key", START, LAST))
         return cls(keys, starts, lasts, parts)
+
+    @classmethod
+    def together(cls, several: Sequence[_Open], numbers: Sequence[Int64Array]) -> _Open:
+        """Windows of several states one behind another; `numbers` are the new ones of each state's keys."""
+        return cls(
+            np.concatenate([own[each.keys] for each, own in zip(several, numbers, strict=True)]),
+            np.concatenate([each.starts for each in several]),
+            np.concatenate([each.lasts for each in several]),
+            [
+                [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
+                for parts in zip(*(each.parts for each in several), strict=True)
+            ],
+        )
 
     def take(self, places: Int64Array) -> _Open:
         """The windows at these places."""
