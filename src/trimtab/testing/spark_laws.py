@@ -43,7 +43,7 @@ from trimtab.testing.stream_cases import EVENT_TIME, StreamCase, a_stream
 
 KEY_GROUPS = 8
 MOST_ENGINES = 3
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 BY_DICE = Balance(max_rstd=None)
 """Of jobs whose coordinator throws dice."""
 SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
@@ -130,7 +130,7 @@ class Life:
 
     def run(self) -> None:
         """Live: files come, the job is started, disturbed and stopped, and at last the input is closed."""
-        pieces = {name: list(_pieces(case)) for name, case in self.cases.items()}
+        pieces = {name: _pieces(case, self._choices) for name, case in self.cases.items()}
         while any(pieces.values()):
             for name, waiting in pieces.items():
                 for _ in range(min(len(waiting), between(self._choices, 1, 3))):
@@ -249,8 +249,10 @@ class Life:
         return {r.query: naive(arrived.sort_by(r.arrival).select(columns)).cast(case.table.schema) for r in sensitive}
 
 
-def _pieces(case: StreamCase) -> list[pa.Table]:
-    edges = [0, *case.cuts, case.table.num_rows]
+def _pieces(case: StreamCase, choices: Choices) -> list[pa.Table]:
+    """A stream's files: as its case has it, and some cuts more, as only later batches have something decided before."""
+    more = [row for row in range(1, case.table.num_rows) if chance(choices, 40)]
+    edges = [0, *sorted([*case.cuts, *more]), case.table.num_rows]
     return [case.table.slice(start, end - start) for start, end in itertools.pairwise(edges)]
 
 
