@@ -144,6 +144,7 @@ def planned_run(planner: str, max_moves: int, scale: Scale, seed: int) -> Planne
         max_moves=max_moves,
         half_life_batches=size.period / 2,
         min_gain=0.0,
+        time_limit_s=1.0,
     )
     run = run_job(_plan("bucket", balance), _files(False, scale, seed), scratch_folder())
     return PlannedRun(run, group_costs(updates(scale, seed), is_split=False), size.period)

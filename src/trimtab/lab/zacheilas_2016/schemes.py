@@ -27,8 +27,8 @@ PLANNERS = {LPTF: "lptf", DLB_L: "dlb-light", DLB_H: "dlb-heavy"}
 THRESHOLD = 15.0
 """The paper's, in percent of relative standard deviation."""
 
-PERIOD, HALF_LIFE = 2, 0.7
-"""Batches from one rebalance to the next, at least, and over how many loads are averaged: the last one counts most."""
+HALF_LIFE = 0.7
+"""Batches over which loads are averaged: the last one counts most."""
 
 PAPER_HELD, PAPER_TUPLE_S, PAPER_RUN_S = 677_886 / 0.76, 0.001, 2_400.0
 """Tweets that the paper's engines held, going by LPTF's figures; what fetching one took; how long a run was."""
@@ -173,7 +173,7 @@ def _balance(scheme: str) -> Balance | None:
         measure="events",
         max_rstd=THRESHOLD,
         patience=1,
-        period_batches=PERIOD,
+        period_batches=1,
         max_moves=KEY_GROUPS,
         half_life_batches=HALF_LIFE,
     )
