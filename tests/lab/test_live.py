@@ -23,7 +23,7 @@ from trimtab.lab.live import spark
 from trimtab.lab.live.key_groups import key_group, salts
 from trimtab.lab.madsen_2017 import live_runs, updates
 from trimtab.lab.zacheilas_2016 import schemes
-from trimtab.lab.zacheilas_2016.feeds import Order
+from trimtab.lab.zacheilas_2016.feeds import KEY_GROUPS, Order
 
 LIVE = [id_ for id_, experiment in EXPERIMENTS.items() if experiment.live]
 
@@ -49,11 +49,11 @@ def test_engines_get_the_tweets_that_the_feed_says() -> None:
     tweets = sent.size.tweets
     pkg = np.array(
         [
-            key_group(schemes.KEY_GROUPS, int(key), int(salt))
+            key_group(KEY_GROUPS, int(key), int(salt))
             for key, salt in zip(sent.feed.fingerprints, sent.pkg_salts[len(sent.past) :], strict=True)
         ]
     )
-    hashed = np.array([key_group(schemes.KEY_GROUPS, int(key)) for key in sent.feed.fingerprints])
+    hashed = np.array([key_group(KEY_GROUPS, int(key)) for key in sent.feed.fingerprints])
     for scheme, groups in ((schemes.KG, hashed), (schemes.PKG, pkg), (schemes.DLB_L, hashed)):
         run = runs[scheme].run
         for batch, got in enumerate(run.events):

@@ -90,7 +90,7 @@ class PlannedRun:
         )
 
     def _distance(self, loads: Float64Array, batch: int) -> float:
-        return load_distance(np.bincount(self.run.owners[batch], loads, ENGINES))
+        return load_distance(np.bincount(self.run.owners[batch], loads, ENGINES).astype(np.float64))
 
     @cached_property
     def extra_ms(self) -> float:

@@ -97,7 +97,8 @@ def _rates(batches: int, dice: np.random.Generator) -> Float64Array:
         over = in_news & (dice.random(BUCKETS) < 1.0 / NEWS_BATCHES)
         in_news = in_news & ~over
         in_news[dice.permutation(np.flatnonzero(~in_news))[: int(over.sum())]] = True
-    return rates / rates.sum(axis=1, keepdims=True)
+    shares: Float64Array = rates / rates.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _counts(expected: Float64Array) -> Int64Array:
