@@ -22,7 +22,7 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 quick: .venv/.ready  ## Run the tests that take seconds, stopping at the first failure
 	$(BIN)/pytest -x -m "not slow"
 
-demo: .venv/.ready  ## Run a stream on a local Spark, move its keys under way, compare; draws demo/demo.png
+demo: .venv/.ready  ## Run a skewed stream on a local Spark twice at once, hashed and balanced; draws demo/balance.png
 	$(BIN)/python -m trimtab.cli.main demo
 
 bench: .venv/.ready  ## Measure the kernels beside their plain twins and other engines

@@ -49,7 +49,7 @@ AT_LEAST_PER_S = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured. `history`: tweets that were there before the first batch, handed over in one."""
+    """How much is measured. `history`: tweets that come before, in six large batches."""
 
     history: int
     batches: int
@@ -57,7 +57,7 @@ class Sizes:
     warm_up: int
 
 
-FULL = Sizes(history=3_000_000, batches=8, tweets=50_000, warm_up=3)
+FULL = Sizes(history=2_000_000, batches=8, tweets=50_000, warm_up=3)
 QUICK = Sizes(history=20_000, batches=2, tweets=5_000, warm_up=1)
 
 

@@ -41,8 +41,8 @@ class World:
     """What the tweets are about.
 
     With these numbers, a history of 500 and a tau of 0.2, 0.5 % of three million tweets are first stories (the paper:
-    0.2 %), more while keys are young: 2.9 % of the first 200,000, 0.25 % of the last million. Each story's first tweet
-    is among them.
+    0.2 %), more of them while keys are young: 1.3 % of the first 600,000, 0.25 % of the last. The first tweet of every
+    story is among them.
 
     Attributes:
         words: the background vocabulary, with Zipf frequencies.

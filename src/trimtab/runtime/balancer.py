@@ -90,7 +90,7 @@ class Balancer:
             return
         told.set_result(decision)
         own = self._coordinator
-        entry = Entry(seen, decision, own.balance, own.scale, own.split, own.interval_s, is_first)
+        entry = Entry(seen, decision, own.balance, own.scale, own.interval_s, is_first, own.split)
         try:
             decision_log.write(self._log, entry)
         except StateError as error:

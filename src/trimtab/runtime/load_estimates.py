@@ -32,6 +32,10 @@ ALIKE = 0.1
 SPEED_HALF_LIFE = 1.0
 GAPS = 20
 """The shortest pause between so many batches is Spark's own, and not for lack of rows."""
+SMALL_BATCH = 0.25
+"""A batch with less than this share of the usual number of events says little of how even the load is."""
+SHORTEST_S = 1e-3
+"""Spans below this can't be: rates would be of any size."""
 LEAST_FREE = 0.1
 """Of the time between two batches at least this share is the engines', however long the overhead."""
 
@@ -51,6 +55,8 @@ class LoadEstimates:
         self._fade, self._cost_fade = 0.5 ** (1.0 / half_life), 0.5 ** (1.0 / COST_HALF_LIFE)
         self._taken = 0
         self._rates: Float64Array = np.zeros(0)  # events a second, by group
+        self._rates_now: Float64Array = np.zeros(0)
+        self._is_small = False  # the last batch
         self._events: Float64Array = np.zeros(0)  # long averages of a batch's events, and of their time at speed 1
         self._busy_ns: Float64Array = np.zeros(0)
         self._state_bytes: Float64Array = np.zeros(0)
@@ -69,12 +75,15 @@ class LoadEstimates:
         self._update_speeds(seen, fresh)
         speed = self._engine_speeds()[seen.placement.array()]
         events, busy_ns = self._without_hot_keys(seen)
-        rates, busy = events / max(seen.span_s, 1e-9), busy_ns * speed
-        self._gaps_s.append(max(0.0, seen.span_s - seen.batch_s))
+        rates, busy = events / max(seen.span_s, seen.batch_s, SHORTEST_S), busy_ns * speed
+        self._rates_now = rates
+        # A batch that is done before the interval is over waits for the next one: that is free time, not Spark's.
+        self._gaps_s.append(max(0.0, seen.span_s - max(seen.batch_s, self._interval_s)))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
             return
+        self._is_small = float(seen.events.sum()) < SMALL_BATCH * float(self._events.sum())
         self._rates = _faded(self._rates, rates, self._fade)
         self._events = _faded(self._events, events, self._cost_fade)
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
@@ -82,27 +91,31 @@ class LoadEstimates:
         # A batch writes the state of the keys that it touched: the group's is at least that.
         self._state_bytes = np.maximum(seen.state_bytes, self._state_bytes * 0.99)
 
-    @property
-    def is_cold(self) -> bool:
-        """Whether there is nothing yet but the times of a first batch."""
-        return self._taken < 2 and self._measure is Measure.BUSY
-
     def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
         """By key group, without keys that are spread: percent of an engine's time at speed 1, or what is measured."""
-        total = self.loads_without_hot_keys()
+        return self._with_hot_keys(self._loads(self._rates), spread)
+
+    def loads_now(self, spread: Sequence[Spread] = ()) -> Float64Array:
+        """The same of the last batch alone, or on average where there was little in it."""
+        return self._with_hot_keys(self._loads(self._rates if self._is_small else self._rates_now), spread)
+
+    def loads_without_hot_keys(self) -> Float64Array:
+        """By key group, without what is said of `hot_keys`."""
+        return self._loads(self._rates)
+
+    def _with_hot_keys(self, total: Float64Array, spread: Sequence[Spread]) -> Float64Array:
         apart = {each.slot for each in spread}
         for slot, load in self._hot.items():
             if slot not in apart:
                 total[slot >> GROUP_SHIFT] += self._scaled(load)
         return total
 
-    def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without what is said of `hot_keys`."""
+    def _loads(self, rates: Float64Array) -> Float64Array:
         match self._measure:
             case Measure.BUSY:
-                return np.asarray(self._scaled(self._rates * self.event_ns()))
+                return np.asarray(self._scaled(rates * self.event_ns()))
             case Measure.EVENTS:
-                return self._rates.copy()
+                return rates.copy()
             case Measure.STATE:
                 return self._state_bytes.copy()
 
@@ -126,7 +139,7 @@ class LoadEstimates:
         """Events and time of key groups, with the hot keys of split queries counted on their own."""
         if self._measure is Measure.STATE:
             return seen.events, seen.busy_ns
-        hot, span_s = seen.hot, max(seen.span_s, 1e-9)
+        hot, span_s = seen.hot, max(seen.span_s, seen.batch_s, SHORTEST_S)
         now = dict(zip(hot.slots.tolist(), hot.busy_ns if self._measure is Measure.BUSY else hot.events, strict=True))
         for slot in {*self._hot, *now}:
             before = self._hot.get(slot, now.get(slot, 0.0) / span_s)
@@ -147,6 +160,8 @@ class LoadEstimates:
         """What an event of each key group costs, at speed 1."""
         total = float(self._events.sum())
         usual = float(self._busy_ns.sum()) / total if total else 0.0
+        if self._taken < 2:  # code was loaded on the way, at the cost of whoever came first
+            return np.full(len(self._events), usual)
         return (self._busy_ns + KNOWN_EVENTS * usual) / (self._events + KNOWN_EVENTS)
 
     @property
@@ -190,8 +205,9 @@ class LoadEstimates:
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
-        ratios = np.divide(expected, actual, out=np.ones(len(names)), where=known)
-        ratios /= np.median(ratios[known])
+        ratios = np.ones(len(names))  # a host that had nothing to do is as fast as any, until it has
+        ratios[known] = expected[known] / actual[known]
+        ratios[known] /= np.median(ratios[known])
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
         self._speeds = {
             host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
