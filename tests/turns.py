@@ -9,6 +9,7 @@ from __future__ import annotations
 FIRST = (
     "tests/engine/windows/test_grouped.py",  # jobs on Spark need its kernels; each of their workers would compile them
     "tests/lab/test_experiments.py",  # compiles the kernels of planning and routing
+    "tests/lab/test_live.py",
     "tests/runtime/",
     "tests/cli/test_demo_on_spark.py",
     "tests/test_jobs_page.py",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.lab.test_experiments import (
@@ -17,14 +19,18 @@ from tests.lab.test_experiments import (
     assert_verdict,
     run_while_watched,
 )
+from trimtab.engine.keyed import registered
 from trimtab.errors import BalanceError
+from trimtab.evaluate import evaluate
 from trimtab.lab.experiment import Scale, Settings
-from trimtab.lab.live import spark
+from trimtab.lab.live import operators, spark
 from trimtab.lab.live.key_groups import key_group, salts
 from trimtab.lab.madsen_2017 import live_runs, updates
 from trimtab.lab.zacheilas_2016 import schemes
-from trimtab.lab.zacheilas_2016.feeds import Order
+from trimtab.lab.zacheilas_2016.feeds import KEY_GROUPS, Order
 
+TOP = "top_articles(TABLE(feed) PARTITION BY bucket"
+COLUMNS = ("ts", "bucket", "article")
 LIVE = [id_ for id_, experiment in EXPERIMENTS.items() if experiment.live]
 
 
@@ -49,11 +55,11 @@ def test_engines_get_the_tweets_that_the_feed_says() -> None:
     tweets = sent.size.tweets
     pkg = np.array(
         [
-            key_group(schemes.KEY_GROUPS, int(key), int(salt))
+            key_group(KEY_GROUPS, int(key), int(salt))
             for key, salt in zip(sent.feed.fingerprints, sent.pkg_salts[len(sent.past) :], strict=True)
         ]
     )
-    hashed = np.array([key_group(schemes.KEY_GROUPS, int(key)) for key in sent.feed.fingerprints])
+    hashed = np.array([key_group(KEY_GROUPS, int(key)) for key in sent.feed.fingerprints])
     for scheme, groups in ((schemes.KG, hashed), (schemes.PKG, pkg), (schemes.DLB_L, hashed)):
         run = runs[scheme].run
         for batch, got in enumerate(run.events):
@@ -68,6 +74,24 @@ def test_what_engines_are_to_do_is_what_they_get() -> None:
         keys = zip(table.column("bucket").to_pylist(), table.column("salt").to_pylist(), strict=True)
         engines = [key_group(updates.KEY_GROUPS, *key) % updates.ENGINES for key in keys]
         assert np.bincount(engines, minlength=updates.ENGINES).tolist() == run.events[batch].tolist()
+
+
+def test_the_top_articles_of_a_window_are_those_with_the_most_updates() -> None:
+    assert registered("top_articles") is operators.TopArticles
+    feed = pa.concat_tables(updates.updates(Scale.REDUCED, SEED))
+    told = evaluate(f"SELECT * FROM {TOP} ORDER BY ts, most => 2, window_s => 60)", {"feed": feed}, event_time="ts")
+    counted: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    for moment, bucket, article in zip(*(feed.column(name).to_pylist() for name in COLUMNS), strict=True):
+        counted[bucket, int(moment.timestamp()) // 60 * 60][article] += 1
+    last = {bucket: max(window for each, window in counted if each == bucket) for bucket, _ in counted}
+    expected = [
+        (bucket, window, article, count)
+        for (bucket, window), articles in counted.items()
+        if window < last[bucket]  # a window is told when a row behind it comes
+        for article, count in sorted(articles.items(), key=lambda each: (-each[1], each[0]))[:2]
+    ]
+    rows = zip(*(told.column(name).to_pylist() for name in ("bucket", "window_s", "article", "updates")), strict=True)
+    assert sorted(rows) == sorted(expected)
 
 
 def test_a_salt_is_the_same_for_the_same_key_and_worker() -> None:

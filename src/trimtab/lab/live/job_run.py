@@ -91,8 +91,11 @@ def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None
 
     `past`: a checkpoint that it goes on from; it is copied, so that several runs may begin with the same one.
     """
+    from trimtab.runtime.coordinator import Coordinator
     from trimtab.runtime.job import Job
 
+    if plan.balance is not None:
+        Coordinator(plan.balance).warm()  # compiled now, or the first decisions would come too late
     spark = shared_session()
     checkpoint, answers = folder / "checkpoint", folder / "answers"
     if past is not None:

@@ -90,7 +90,7 @@ class PlannedRun:
         )
 
     def _distance(self, loads: Float64Array, batch: int) -> float:
-        return load_distance(np.bincount(self.run.owners[batch], loads, ENGINES))
+        return load_distance(np.bincount(self.run.owners[batch], loads, ENGINES).astype(np.float64))
 
     @cached_property
     def extra_ms(self) -> float:
@@ -144,6 +144,7 @@ def planned_run(planner: str, max_moves: int, scale: Scale, seed: int) -> Planne
         max_moves=max_moves,
         half_life_batches=size.period / 2,
         min_gain=0.0,
+        time_limit_s=1.0,
     )
     run = run_job(_plan("bucket", balance), _files(False, scale, seed), scratch_folder())
     return PlannedRun(run, group_costs(updates(scale, seed), is_split=False), size.period)

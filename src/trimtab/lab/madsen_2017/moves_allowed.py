@@ -89,10 +89,10 @@ def quality(results: Results) -> Verdict:
     few, usual, any_ = (found[_name(limit)] for limit in LIMITS)
     checks = (
         Check(
-            "the more moves are allowed, the lower the load distance",
-            few["mean"] > usual["mean"] > any_["mean"],
+            "with few moves allowed the load distance is higher than with more, or without a limit",
+            few["mean"] > max(usual["mean"], any_["mean"]),
             "highly correlated",
-            " > ".join(f"{one['mean']:.2f}" for one in (few, usual, any_)),
+            ", ".join(f"{name}: {one['mean']:.2f}" for name, one in found.items()),
         ),
         Check(
             "with the lowest limit it has spikes, without one it has none",

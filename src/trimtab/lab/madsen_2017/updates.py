@@ -26,8 +26,8 @@ WINDOW_S, BATCH_S = 60, 30
 OPENING_US = 1_735_689_600_000_000
 SCHEMA = "ts TIMESTAMP, bucket INT, article BIGINT, wait_us INT, salt INT"
 
-DRIFT, DRIFT_BATCHES = 0.4, 20.0
-NEWS, NEWS_BATCHES, NEWS_FACTOR = 60, 8.0, 4.0
+DRIFT, DRIFT_BATCHES = 0.3, 40.0
+NEWS, NEWS_BATCHES, NEWS_FACTOR = 60, 15.0, 4.0
 """So many keys are in the news at a time, for so many batches on average, and have so many times their updates."""
 MERGED_SHARE = 0.5
 """Merging an article's count takes this share of what an update takes."""
@@ -97,7 +97,8 @@ def _rates(batches: int, dice: np.random.Generator) -> Float64Array:
         over = in_news & (dice.random(BUCKETS) < 1.0 / NEWS_BATCHES)
         in_news = in_news & ~over
         in_news[dice.permutation(np.flatnonzero(~in_news))[: int(over.sum())]] = True
-    return rates / rates.sum(axis=1, keepdims=True)
+    shares: Float64Array = rates / rates.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _counts(expected: Float64Array) -> Int64Array:

@@ -53,7 +53,7 @@ class Size:
 
 
 FULL = Size(past=200_000, past_files=4, batches=30, tweets=1_500, even=5, wait_us=800)
-REDUCED = Size(past=20_000, past_files=1, batches=7, tweets=1_000, even=2, wait_us=100)
+REDUCED = Size(past=20_000, past_files=1, batches=6, tweets=1_000, even=2, wait_us=100)
 
 
 def size_of(scale: Scale) -> Size:

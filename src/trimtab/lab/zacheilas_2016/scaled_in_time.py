@@ -22,8 +22,8 @@ WORKLOAD = (
     f"checkpoint every scheme starts, then {FULL.batches} batches of {FULL.tweets:,} as fast as they are taken, "
     "instead of 2.95 million in 40 minutes. The detection is real; its cost is simulated: an engine waits "
     f"{FULL.wait_us / 1000:g} ms for a tweet, so that five engines show their relations on two cores, all in one "
-    "process of Spark, `local[8]`. Load is counted in tweets; a rebalance follows a batch above 15 %, two batches "
-    "after the last one at the soonest."
+    "process of Spark, `local[8]`. Load is counted in tweets; keys move whenever they deviate by more "
+    "than 15 %."
 )
 
 IN_ORDER = "Tweets come in the order in which they are written. "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from trimtab.lab.experiment import Scale, Settings
 from trimtab.lab.live.job_run import Float64Array, Int64Array, JobPlan, JobRun, run_job, write_files
@@ -27,8 +28,8 @@ PLANNERS = {LPTF: "lptf", DLB_L: "dlb-light", DLB_H: "dlb-heavy"}
 THRESHOLD = 15.0
 """The paper's, in percent of relative standard deviation."""
 
-PERIOD, HALF_LIFE = 2, 0.7
-"""Batches from one rebalance to the next, at least, and over how many loads are averaged: the last one counts most."""
+HALF_LIFE = 0.7
+"""Batches over which loads are averaged: the last one counts most."""
 
 PAPER_HELD, PAPER_TUPLE_S, PAPER_RUN_S = 677_886 / 0.76, 0.001, 2_400.0
 """Tweets that the paper's engines held, going by LPTF's figures; what fetching one took; how long a run was."""
@@ -100,7 +101,7 @@ class SchemeRun:
     @cached_property
     def waits_s(self) -> Float64Array:
         """(batches,) the simulated cost of the engine with the most tweets: what a batch can't be quicker than."""
-        return self.run.events.max(axis=1) * self.sent.size.wait_us * 1e-6
+        return np.asarray(self.run.events.max(axis=1) * self.sent.size.wait_us * 1e-6)
 
     def pauses_s(self, tuple_s: float) -> Float64Array:
         """(batches,) computed: how long retransmissions would hold a batch up, if a tuple took so long."""
@@ -108,7 +109,7 @@ class SchemeRun:
 
     def rates(self, spans_s: Float64Array) -> Float64Array:
         """(batches,) tweets a second if batches take so long."""
-        return self.run.events.sum(axis=1) / spans_s
+        return np.asarray(self.run.events.sum(axis=1) / spans_s)
 
 
 def tuple_cost_s(runs: dict[str, SchemeRun]) -> float:
@@ -173,15 +174,19 @@ def _balance(scheme: str) -> Balance | None:
         measure="events",
         max_rstd=THRESHOLD,
         patience=1,
-        period_batches=PERIOD,
+        period_batches=1,
         max_moves=KEY_GROUPS,
         half_life_batches=HALF_LIFE,
     )
 
 
+@cache
 def _register() -> None:
-    """Have the operator known to queries."""
-    import trimtab.lab.live.operators  # noqa: F401 - importing it is what registers it
+    """Have the operator known to queries, and compiled, so that its workers load what this process made."""
+    from trimtab.lab.live.operators import FirstStoryAtACost
+
+    terms = pa.array([[1, 2]], pa.list_(pa.int32()))
+    FirstStoryAtACost().open(None).on_rows(pa.table({"id": [0], "terms": terms, "wait_us": [0]}))
 
 
 @cache
