@@ -164,7 +164,7 @@ class KeyedQuery:
             called[memory.snapshot_keys[memory.wakes_us <= moment.watermark_us]] = True
         numbers = np.flatnonzero(called)
         places = known[numbers]
-        before = memory.snapshots.take(pa.array(places, mask=places < 0)).to_pylist()
+        before = _taken(memory.snapshots, places).to_pylist()
         visits: list[Visit] = []
         kept: list[tuple[Visit, Snapshot, int | None]] = []
         marks_ns = [time.perf_counter_ns()]
@@ -198,9 +198,11 @@ class KeyedQuery:
         """The memory with the snapshots of keys that were not called, and the new ones of those that were."""
         new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.description))
         own = np.array([visit.number for visit, _, _ in kept], np.int64)
+        if untouched.any():
+            new = pa.concat_arrays([memory.snapshots.filter(pa.array(untouched)), new])
         return replace(
             memory,
-            snapshots=pa.concat_arrays([memory.snapshots.filter(pa.array(untouched)), new]),
+            snapshots=new,
             snapshot_keys=np.concatenate([memory.snapshot_keys[untouched], own]),
             wakes_us=np.concatenate([memory.wakes_us[untouched], _wakes([wake for _, _, wake in kept])]),
         )
@@ -218,6 +220,13 @@ class KeyedQuery:
         dates = pa.array([date_us for _, _, date_us in found], pa.int64())
         dates = dates.take(pa.array(np.repeat(np.arange(len(found)), lengths)))
         return pa.table([*columns, *own.columns, dates], schema=wanted)
+
+
+def _taken(snapshots: pa.Array, places: Int64Array) -> pa.Array:
+    """The snapshots at these places, null where one is negative; without copying them where it is all of them."""
+    if len(places) == len(snapshots) and np.array_equal(places, np.arange(len(places))):
+        return snapshots
+    return snapshots.take(pa.array(places, mask=places < 0))
 
 
 def _wakes(wakes: Sequence[int | None]) -> Int64Array:
