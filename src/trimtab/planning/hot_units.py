@@ -15,12 +15,16 @@ import numpy as np
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import NEW, Problem
 
+NEARLY = 0.9
+"""A node with this part of the strongest one's strength is as good: a hot unit stays there."""
+
 
 def plan_around_hot_units(problem: Problem, planner: Planner) -> Plan:
     """The planner's placement of all units but the hot ones, which stay where they are, alone as far as possible.
 
-    A unit is hot if it alone takes its node above what the rest of the nodes would have on average. Where two share a
-    home, the second one goes to the node with the least load, if the budget has a move for it.
+    A unit is hot if it alone takes even the strongest node above what the nodes have on average. Where two share a
+    home, the second one goes to the strong node with the least load, if the budget has a move for it; and so does one
+    whose home is weaker than others.
 
     >>> from trimtab.planning.lptf import lptf
     >>> problem = Problem(loads=[90.0, 4.0, 4.0, 2.0], homes=[0, 0, 1, 2], capacities=[100.0] * 3, max_moves=1)
@@ -54,9 +58,11 @@ def _hot_units(problem: Problem) -> dict[int, int]:
         if np.count_nonzero(free) < 2:
             break
         home = int(problem.homes[unit])
-        node = home if home != NEW and free[home] else int(np.where(free, loads, np.inf).argmin())
-        if problem.work[unit] / problem.strength[node] <= left / strength:
-            break
+        strongest = float(problem.strength[free].max())
+        if problem.work[unit] / strongest <= left / strength:
+            break  # a strong node can bear it with others, if not the one that it is on
+        strong = free & (problem.strength >= NEARLY * strongest)
+        node = home if home != NEW and strong[home] else int(np.where(strong, loads, np.inf).argmin())
         if node != home and home != NEW:
             moves, cost = moves - 1, cost - float(problem.move_costs[unit])
             if moves < 0 or cost < 0:

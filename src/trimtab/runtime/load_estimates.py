@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from trimtab.runtime.balance import Measure
 from trimtab.runtime.observation import Float64Array, Int64Array, Observation
 from trimtab.runtime.placement import Spread
 from trimtab.state.bundle import GROUP_SHIFT
 
+BoolArray = npt.NDArray[np.bool_]
 Scalable = TypeVar("Scalable", float, Float64Array)
 
 COST_HALF_LIFE = 8.0
@@ -32,6 +34,10 @@ ALIKE = 0.1
 SPEED_HALF_LIFE = 1.0
 GAPS = 20
 """The shortest pause between so many batches is Spark's own, and not for lack of rows."""
+PRESSED = 1.05
+"""A batch that ended later than this many intervals after the one before had no trigger to wait for."""
+USUAL_PAUSE_S = 0.1
+"""What Spark takes between two batches for its logs. More than that is waiting for the trigger, unless pressed."""
 LEAST_FREE = 0.1
 """Of the time between two batches at least this share is the engines', however long the overhead."""
 
@@ -57,6 +63,7 @@ class LoadEstimates:
         self._hot: dict[int, float] = {}  # nanoseconds or events in a second, by slot
         self._speeds: dict[str, float] = {}
         self._hosts: tuple[str, ...] = ()
+        self._known_hosts: set[str] = set()
         self._overhead_s = 0.0
         self._gaps_s: deque[float] = deque(maxlen=GAPS)
 
@@ -65,16 +72,19 @@ class LoadEstimates:
         # The first batch of a run loads code and connects workers: what it says of costs is forgotten with the next.
         fresh = self._taken <= 1 or len(self._rates) != len(seen.events)
         self._taken += 1
+        begins = self._begins(seen)
         self._hosts = seen.hosts
-        self._update_speeds(seen, fresh)
+        self._update_speeds(seen, begins, fresh)
         speed = self._engine_speeds()[seen.placement.array()]
         events, busy_ns = self._without_hot_keys(seen)
         rates, busy = events / max(seen.span_s, 1e-9), busy_ns * speed
-        self._gaps_s.append(max(0.0, seen.span_s - seen.batch_s))
+        pause_s, is_pressed = max(0.0, seen.span_s - seen.batch_s), seen.span_s > PRESSED * self._interval_s
+        self._gaps_s.append(pause_s if is_pressed else min(pause_s, USUAL_PAUSE_S))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
             return
+        busy = np.where(begins[seen.placement.array()], events * self.event_ns(), busy)
         self._rates = _faded(self._rates, rates, self._fade)
         self._events = _faded(self._events, events, self._cost_fade)
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
@@ -173,25 +183,33 @@ class LoadEstimates:
         speed = self._speeds.get(host, 1.0)
         return speed if abs(speed - 1.0) > ALIKE else 1.0
 
-    def _update_speeds(self, seen: Observation, fresh: bool) -> None:
+    def _begins(self, seen: Observation) -> BoolArray:
+        """Which engines are new, or on a new host: they load code and connect workers, which no event costs again."""
+        known = self._known_hosts
+        self._known_hosts = known | set(seen.hosts)
+        return np.array([host not in known or engine >= len(self._hosts) for engine, host in enumerate(seen.hosts)])
+
+    def _update_speeds(self, seen: Observation, begins: BoolArray, fresh: bool) -> None:
         """Compare what each host's groups took with what they should have taken."""
         names = tuple(dict.fromkeys(seen.hosts))
         if fresh or len(names) < 2 or self._measure is not Measure.BUSY:
             self._speeds = {}
             return
-        number = np.array([names.index(host) for host in seen.hosts])[seen.placement.array()]
-        expected = np.bincount(number, weights=seen.events * self.event_ns(), minlength=len(names))
-        actual = np.bincount(number, weights=seen.busy_ns, minlength=len(names))
+        owner = seen.placement.array()
+        number = np.array([names.index(host) for host in seen.hosts])[owner]
+        settled = ~begins[owner]
+        expected = np.bincount(number, weights=settled * seen.events * self.event_ns(), minlength=len(names))
+        actual = np.bincount(number, weights=settled * seen.busy_ns, minlength=len(names))
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
+        before = np.array([self._speeds.get(host, 1.0) for host in names])
         ratios = np.divide(expected, actual, out=np.ones(len(names)), where=known)
-        ratios /= np.median(ratios[known])
+        # A host of which nothing was seen, because it had no rows or is new, is as fast as it was.
+        ratios = np.where(known, ratios / np.median(ratios[known]), before)
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
-        self._speeds = {
-            host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
-            for host, ratio in zip(names, ratios, strict=True)
-        }
+        now = np.clip(fade * before + (1 - fade) * ratios, 0.05, 20.0)
+        self._speeds = dict(zip(names, now.tolist(), strict=True))
 
 
 def _faded(old: Float64Array, new: Float64Array | Int64Array, keep: float) -> Float64Array:
