@@ -112,3 +112,22 @@ def test_what_the_first_batch_of_an_engine_takes_is_no_cost_of_its_events(hosts:
         estimates.take(dataclasses.replace(two, hosts=hosts, busy_ns=slow_ns))
     seen = estimates.event_ns() / np.repeat(estimates.capacities(2)[None], 2, 0).ravel()
     assert seen[1] > 2 * seen[0]
+
+
+@pytest.mark.parametrize("slow", range(4))
+def test_a_host_that_is_slow_from_the_start_is_known_at_once(slow: int) -> None:
+    bottle = Bottle(Coordinator(Balance()), 4)
+    batches = np.array_split(zipf_keys(3000 * 12, 1000, 1.05, seed=2), 12)
+    seen = [bottle.run(keys, slow=slow, factor=3.0) for keys in batches]
+    assert max(deviation(each) for each in seen[6:]) < 20
+    assert max(share(each, slow) for each in seen[6:]) < 0.15
+
+
+def test_a_host_with_one_dear_key_group_is_not_slow() -> None:
+    estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
+    seen = Observation.of_events(0, Placement.even(4, 64), [400, *[20] * 63])
+    busy_ns = seen.busy_ns.copy()
+    busy_ns[0] *= 10
+    for _ in range(2):
+        estimates.take(dataclasses.replace(seen, busy_ns=busy_ns, hosts=tuple("abcd")))
+    assert estimates.capacities(4).tolist() == [100.0] * 4

@@ -32,6 +32,10 @@ KNOWN_EVENTS = 20.0
 ALIKE = 0.1
 """Hosts whose speeds differ by less than this from the middle one are taken to be equal: that is noise."""
 SPEED_HALF_LIFE = 1.0
+FEW_GROUPS = 8
+"""Of a host with fewer key groups nothing can be said before they were elsewhere, too."""
+STRIKING = 1.4
+"""A host whose usual key group costs so many times what it does elsewhere is slow, and not its key groups dear."""
 GAPS = 20
 """The shortest pause between so many batches is Spark's own, and not for lack of rows."""
 PRESSED = 1.05
@@ -192,11 +196,14 @@ class LoadEstimates:
     def _update_speeds(self, seen: Observation, begins: BoolArray, fresh: bool) -> None:
         """Compare what each host's groups took with what they should have taken."""
         names = tuple(dict.fromkeys(seen.hosts))
-        if fresh or len(names) < 2 or self._measure is not Measure.BUSY:
+        if len(names) < 2 or self._measure is not Measure.BUSY:
             self._speeds = {}
             return
         owner = seen.placement.array()
         number = np.array([names.index(host) for host in seen.hosts])[owner]
+        if fresh:
+            self._speeds = dict(zip(names, _speeds_at_first(seen, number, len(names)), strict=True))
+            return
         settled = ~begins[owner]
         expected = np.bincount(number, weights=settled * seen.events * self.event_ns(), minlength=len(names))
         actual = np.bincount(number, weights=settled * seen.busy_ns, minlength=len(names))
@@ -210,6 +217,20 @@ class LoadEstimates:
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
         now = np.clip(fade * before + (1 - fade) * ratios, 0.05, 20.0)
         self._speeds = dict(zip(names, now.tolist(), strict=True))
+
+
+def _speeds_at_first(seen: Observation, number: Int64Array, hosts: int) -> list[float]:
+    """The speeds of hosts before it is known what key groups cost; `number` is the host of each.
+
+    Key groups differ in cost, but it would be strange if on one host nearly all of them were dear.
+    """
+    known = (seen.events > 0) & (seen.busy_ns > 0)
+    costs = [seen.busy_ns[known & (number == host)] / seen.events[known & (number == host)] for host in range(hosts)]
+    if min(len(each) for each in costs) < FEW_GROUPS:
+        return [1.0] * hosts
+    usual = np.array([float(np.median(each)) for each in costs])
+    speeds = np.median(usual) / usual
+    return [float(speed) if max(speed, 1 / speed) > STRIKING else 1.0 for speed in speeds]
 
 
 def _faded(old: Float64Array, new: Float64Array | Int64Array, keep: float) -> Float64Array:

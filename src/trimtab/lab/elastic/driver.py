@@ -53,6 +53,7 @@ def _read(orders: queue.SimpleQueue[dict[str, Any]], mark: str) -> None:
 def _serve(runner: Runner, orders: queue.SimpleQueue[dict[str, Any]]) -> None:
     while True:
         told = orders.get()
+        answer: dict[str, Any]
         try:
             answer = {"outcome": dataclasses.asdict(runner.run(order_from_json(told["order"])))}
         except Exception:  # the next order may do better

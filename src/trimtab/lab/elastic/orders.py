@@ -88,6 +88,10 @@ class DayOrder:
     seed: int = 1
 
 
+def _deviation(loads: list[float]) -> float:
+    return 100.0 * pstdev(loads) / fmean(loads) if any(loads) else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSeen:
     """One engine in a batch; `worked_ms` is the time spent on its key groups."""
@@ -113,8 +117,12 @@ class BatchSeen:
     @property
     def rstd(self) -> float:
         """The relative standard deviation of the engines' work, in percent."""
-        worked = [engine.worked_ms for engine in self.engines]
-        return 100.0 * pstdev(worked) / fmean(worked) if any(worked) else 0.0
+        return _deviation([engine.worked_ms for engine in self.engines])
+
+    @property
+    def rstd_of_events(self) -> float:
+        """The relative standard deviation of the engines' events, in percent."""
+        return _deviation([engine.events for engine in self.engines])
 
     def share_of(self, host: str) -> float:
         """The part of the events that a host got."""

@@ -166,19 +166,19 @@ class Trial:
     def _outcome(
         self,
         run: Run,
-        sent: list[pa.Table],
+        tables: list[pa.Table],
         *,
         slow_host: str = "",
         began_s: float,
-        **more: Any,
+        sent: tuple[tuple[float, int], ...] = (),
     ) -> Outcome:
-        right = counts_of(sent)
+        right = counts_of(tables)
         told = [row for table in self._found for row in table.to_pylist()]
         found = {row["key"]: (row["rows"], row["total"]) for row in told}
         assert len(found) == len(told), "a key was told of twice"
         wrong = sum(right.get(key) != found.get(key) for key in right.keys() | found.keys())
         batches = tuple(_seen(batch) for batch in run.history if batch.events)
-        return Outcome(batches, len(right), wrong, slow_host, began_s, **more)
+        return Outcome(batches, len(right), wrong, slow_host, began_s, sent)
 
 
 class Writer:
