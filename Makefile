@@ -11,7 +11,7 @@ help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: check  ## Run everything: the static checks, then all tests and doctests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -22,7 +22,7 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 quick: .venv/.ready  ## Run the tests that take seconds, stopping at the first failure
 	$(BIN)/pytest -x -m "not slow"
 
-demo: .venv/.ready  ## Run a stream on a local Spark, move its keys under way, compare; draws demo/demo.png
+demo: .venv/.ready  ## Run a skewed stream on a local Spark twice at once, hashed and balanced; draws demo/balance.png
 	$(BIN)/python -m trimtab.cli.main demo
 
 bench: .venv/.ready  ## Measure the kernels beside their plain twins and other engines

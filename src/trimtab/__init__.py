@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from trimtab.engine.keyed import KeyedOperator, operator
 from trimtab.errors import OperatorError, TrimtabError
 from trimtab.evaluate import evaluate
+from trimtab.runtime.balance import Balance, Scale
 
 if TYPE_CHECKING:
     from trimtab.runtime.job import Job
 
-__all__ = ["Job", "KeyedOperator", "OperatorError", "TrimtabError", "evaluate", "operator"]
+__all__ = ["Balance", "Job", "KeyedOperator", "OperatorError", "Scale", "TrimtabError", "evaluate", "operator"]
 __version__ = "0.2.0"
 
 

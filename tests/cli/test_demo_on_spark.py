@@ -1,7 +1,8 @@
-"""`trimtab demo` on Spark: its stream, what it does to the job, what it says and draws; once on a real Spark."""
+"""`trimtab demo --patterns`: its stream, what it does to the job, what it says and draws; once on a real Spark."""
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from trimtab.cli.demo_queries import V_SHAPES
 from trimtab.cli.demo_stream import DELAY_S, DemoFolders, write_stream
 from trimtab.cli.demo_view import DemoView, added
 from trimtab.cli.main import main
+from trimtab.cli.replay_report import report
 from trimtab.errors import InputError
 from trimtab.evaluate import evaluate
+from trimtab.runtime.decision_log import read
 from trimtab.runtime.placement import Placement
 from trimtab.runtime.progress import BatchProgress, EngineProgress, Progress
+from trimtab.state.files import Folder
 
 
 def batch_progress(batch: int, placement: Placement, moved: int = 0) -> BatchProgress:
@@ -194,11 +198,15 @@ def test_each_kind_of_change_tells_what_it_is() -> None:
 
 
 @pytest.mark.slow
-def test_the_demonstration_finds_the_same_on_a_real_spark(tmp_path: Path) -> None:
-    # A process of its own: other tests of this one may have a session, which the demonstration would end.
+def test_both_demonstrations_find_the_same_on_a_real_spark(tmp_path: Path) -> None:
+    # A process of its own: other tests of this one may have a session, which a demonstration would end.
     code = (
-        "import pathlib, sys; from trimtab.cli import demo_on_spark as demo; "
-        "sys.exit(not demo.show(30_000, pathlib.Path(sys.argv[1]), files=6, warm=False))"
+        "import pathlib, sys; from trimtab.cli import demo_balance, demo_on_spark; out = pathlib.Path(sys.argv[1]); "
+        "size = demo_balance.Size(rows=5000, files=8, phases=2, model_us=100); "
+        "by_events = demo_balance.Balance(measure='events'); "  # which don't depend on how busy the machine is
+        "same = [demo_on_spark.show(30_000, out, files=6, warm=False)]; "
+        "same.append(demo_balance.show(out, size, balance=by_events)); "
+        "sys.exit(not all(same))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -207,3 +215,12 @@ def test_the_demonstration_finds_the_same_on_a_real_spark(tmp_path: Path) -> Non
     assert "1 restart" in done.stdout
     assert (tmp_path / "demo.png").exists()
     assert main(["state", "verify", str(tmp_path / "stream" / "checkpoint")]) == 0
+
+    assert "in one pass without Spark: the same." in done.stdout
+    for name in ("hashed", "balanced"):
+        assert len(re.findall(rf"^{name} +batch +\d of 8: 625 events", done.stdout, re.MULTILINE)) == 8
+    assert re.search(r"^hashed .* 0 moves of key groups$", done.stdout, re.MULTILINE)
+    assert re.search(r"^balanced .* [1-9]\d* moves of key groups$", done.stdout, re.MULTILINE)
+    assert (tmp_path / "balance.png").exists()
+    checkpoint = tmp_path / "balance" / "balanced" / "checkpoint"
+    assert len(report(list(read(Folder(f"{checkpoint}/streams/payments/decisions")))).lines) == 8

@@ -18,6 +18,7 @@ from trimtab.cli.job_file import read_job_file
 from trimtab.cli.job_sections import JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.toml_lines import line_of, setting_lines
 from trimtab.errors import JobError
+from trimtab.runtime.balance import Balance, Scale
 
 GOOD = """\
 [job]
@@ -137,6 +138,7 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
         [queries.drops]
         file = "drops.sql"
         reset = true
+        split = "consistent"
         [[queries.drops.sinks]]
         format = "console"
         [queries.drops.sinks.options]
@@ -161,6 +163,7 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
     )
     assert job.queries[0].sql == "SELECT k FROM events"
     assert job.queries[0].reset
+    assert job.queries[0].split == "consistent"
     assert job.queries[0].sinks == (
         SinkSection("console", {"rows": "5"}),
         SinkSection(python="job_module_sinks:store"),
@@ -168,8 +171,86 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("", Balance()),
+        ('balance = "flux"', Balance(planner="flux")),
+        ('balance = "none"', None),
+        ("balance.max_rstd = 5", Balance(max_rstd=5)),
+        (
+            'balance = { planner = "dlb-heavy", measure = "events", max_rstd = "none", max_load_distance = 7.5 }',
+            Balance(planner="dlb-heavy", measure="events", max_rstd=None, max_load_distance=7.5),
+        ),
+    ],
+)
+def test_balance_is_a_name_or_a_section(tmp_path: Path, written: str, meant: Balance | None) -> None:
+    job = read(tmp_path, GOOD.replace("engines = 4", f"engines = 4\n{written}"))
+    assert (job.balance, job.scale) == (meant, None)
+
+
+def test_every_field_of_balance_and_scale_can_be_written(tmp_path: Path) -> None:
+    balance = Balance(planner="lptf", max_moves=9, max_state_bytes=10, time_limit_s=0.5, period_s=3.0, min_gain=0.2)
+    scale = Scale(max_engines=8, interval_s=0.5, low=30.0)
+    text = GOOD.replace(
+        "trigger =", f"balance = {inline(balance.as_json())}\nscale = {inline(scale.as_json())}\ntrigger ="
+    )
+    job = read(tmp_path, text)
+    assert job.balance is not None
+    assert (job.balance.as_json(), job.scale) == (balance.as_json(), scale)
+
+
+def inline(values: dict[str, object]) -> str:
+    """A table of TOML in one line."""
+    parts = [f"{name} = {toml('none' if value is None else value)}" for name, value in values.items()]
+    return f"{{ {', '.join(parts)} }}"
+
+
+@pytest.mark.parametrize(
     ("old", "new", "told"),
     [
+        (
+            "engines = 4",
+            'balance = "mlip"',
+            'job.toml:3: job.balance: there is no way of balancing called "mlip"; did you mean milp?',
+        ),
+        ("engines = 4", "balance = 3", "job.toml:3: job.balance: 3 is not a text"),
+        (
+            "engines = 4",
+            "balance.max_rstd = -1",
+            'job.toml:3: job.balance.max_rstd: -1 is not a number from 0 on; write a number, or "none"',
+        ),
+        ("engines = 4", "balance.patience = 0", "job.toml:3: job.balance.patience: patience is 0; it is 1 or more"),
+        (
+            "engines = 4",
+            "balance.patience = 1.5",
+            "job.toml:3: job.balance.patience: 1.5 is not a whole number from 0 on",
+        ),
+        (
+            "engines = 4",
+            "balance.max_rsdt = 1",
+            "job.toml:3: job.balance.max_rsdt: there is no such setting; did you mean max_rstd?",
+        ),
+        (
+            "engines = 4",
+            'balance.measure = "work"',
+            'job.toml:3: job.balance.measure: "work" is not one; write busy, events, state',
+        ),
+        (
+            "engines = 4",
+            "scale = { target = 50 }",
+            "job.toml:3: job.scale.max_engines: it is missing; write how many engines there may be: max_engines = 8",
+        ),
+        (
+            "engines = 4",
+            "engines = 4\nscale = { max_engines = 2 }",
+            "job.toml:4: job.scale: engines is 4, and scale goes from 1 to 2; give one that fits, or none",
+        ),
+        (
+            "engines = 4",
+            "key_groups = 4\nscale = { max_engines = 5 }",
+            "job.toml:4: job.scale: 5 engines can't share 4 key groups; "
+            "an engine needs at least one; ask for fewer engines",
+        ),
         ("engines = 4", "engins = 4", "job.toml:3: job.engins: there is no such setting; did you mean engines?"),
         (
             'checkpoint = "checkpoint"',
@@ -185,6 +266,11 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
             "queries.drops",
             "queries.my-drops",
             "job.toml:13: queries.my-drops: this can't be its name; use letters, digits and _, and begin with a letter",
+        ),
+        (
+            "[queries.drops]",
+            '[queries.drops]\nsplit = "shuffle"',
+            'job.toml:14: queries.drops.split: "shuffle" is not one; write pkg, random-choices, consistent',
         ),
         (
             "engines = 4",

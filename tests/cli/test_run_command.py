@@ -24,6 +24,7 @@ from trimtab.cli.job_build import Backend
 from trimtab.cli.main import main
 from trimtab.cli.spark_errors import spark_errors, spark_message, stderr_to_file
 from trimtab.errors import JobError, StateError
+from trimtab.runtime.balance import DEFAULT
 from trimtab.runtime.progress import BatchProgress, EngineProgress, Progress
 
 JOB = """\
@@ -164,7 +165,16 @@ def test_a_job_is_built_as_its_file_says(bench: Bench, tmp_path: Path) -> None:
     assert main(["run", str(bench.file)]) == 0
     (_, rows) = next(call for call in bench.calls if call[0] == "stream")[1:3]
     assert bench.calls == [
-        ("Job", {"checkpoint": str(tmp_path / "checkpoint"), "engines": 2, "key_groups": 1024}),
+        (
+            "Job",
+            {
+                "checkpoint": str(tmp_path / "checkpoint"),
+                "engines": 2,
+                "key_groups": 1024,
+                "balance": DEFAULT,
+                "scale": None,
+            },
+        ),
         ("stream", "ticks", rows, {"event_time": "timestamp", "delay": "1 second"}),
         ("late", "parquet", {"path": str(tmp_path / "late")}),
         ("query", "counts", "SELECT symbol FROM ticks", {"reset": False}),

@@ -65,34 +65,33 @@ class Trial:
         assert len(right) > 20
 
 
-def main(folder: pathlib.Path) -> None:
-    """Four batches in a row at home, then on one executor, then on two again."""
-    with Cluster(workers=2) as cluster:
-        spark = start_session("cluster job", cluster.url, {**SETTINGS, **cluster.settings})
-        trial = Trial(spark, folder)
-        executors = trial.homes.executors
-        wait(lambda: executors.slots == 2, "two executors")
-        trial.batches(1)  # may have begun with one
-        told = [each.id for each in executors.live()]
-        at_home = trial.batches(5)
-        assert sorted(at_home[0]) == told
-        assert at_home == [at_home[0]] * 5, f"engines wander: {at_home}"
+def main(url: str, folder: pathlib.Path) -> None:
+    """Five batches in a row at home, then on one executor, then on two again."""
+    spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings})
+    context: Any = spark.sparkContext
+    trial = Trial(spark, folder)
+    executors = trial.homes.executors
+    wait(lambda: executors.slots == 2, "two executors")
+    told = [each.id for each in executors.live()]
+    at_home = trial.batches(6)
+    assert sorted(at_home[0]) == told
+    assert at_home == [at_home[0]] * 6, f"engines wander: {at_home}"
 
-        trial.homes.fit(1)
-        wait(lambda: len(cluster.executors()) == 1, "executor gone")
-        (left,) = executors.live()
-        assert left.id == at_home[0][0], "the one with the last engine goes"
-        assert trial.batches(2) == [[left.id, left.id]] * 2
+    trial.homes.fit(1)
+    wait(lambda: context._jsc.sc().getExecutorIds().size() == 1, "executor gone")
+    (left,) = executors.live()
+    assert left.id == at_home[0][0], "the one with the last engine goes"
+    assert trial.batches(2) == [[left.id, left.id]] * 2
 
-        trial.homes.fit(2)
-        wait(lambda: executors.slots == 2, "executor coming")
-        new = executors.live()[-1].id
-        assert new not in told
-        assert trial.batches(3) == [[left.id, new]] * 3
-        trial.close()
-        spark.stop()
+    trial.homes.fit(2)
+    wait(lambda: executors.slots == 2, "executor coming")
+    new = executors.live()[-1].id
+    assert new not in told
+    assert trial.batches(3) == [[left.id, new]] * 3
+    trial.close()
+    spark.stop()
     sys.stdout.write("all as it should be\n")
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""One small Spark session for all tests that need one."""
+"""One small Spark session for all tests that need one, and one cluster."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ def spark() -> Iterator[Any]:
     session = start_session("trimtab tests", "local[2]", SETTINGS)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A real cluster with room for two executors. Its drivers are other processes: this one has a session already."""
+    from trimtab.testing.cluster import Cluster
+
+    with Cluster(workers=2) as running:
+        yield running
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def test_killing_drivers_and_workers_never_changes_the_answer(tmp_path: Path) ->
     assert law.tally.problems == []
     assert law.tally.kills == {"driver": 1, "driver's jvm": 1, "driver's python": 1, "python worker": 2}
     assert law.tally.verified > 0
+    assert law.tally.decided["moved"] > 0, "an eager coordinator moves key groups all the while"
 
 
 def test_a_row_that_is_lost_or_doubled_is_told(tmp_path: Path) -> None:

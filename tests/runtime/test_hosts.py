@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 from trimtab.runtime.hosts import Executor, assign, surplus, wanted
 from trimtab.runtime.whereabouts import DRIVER, _told_by_ancestors, this_executor
+from trimtab.testing.cluster import Cluster
+
+PATIENCE_S = 900
 
 
 def executors(*slots: int) -> list[Executor]:
@@ -112,17 +115,17 @@ def test_without_an_executor_it_is_the_driver() -> None:
 
 
 @pytest.mark.slow  # starts a cluster
-def test_on_a_cluster_engines_stay_where_they_are_and_executors_come_and_go(tmp_path: Path) -> None:
+def test_on_a_cluster_engines_stay_where_they_are_and_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
     """In a process of its own: there is one Spark context to a process."""
     script = Path(__file__).with_name("cluster_job.py")
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *sys.path]
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
+        [sys.executable, str(script), cluster.url, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert done.stdout.splitlines()[-1] == "all as it should be"

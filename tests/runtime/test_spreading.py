@@ -46,7 +46,9 @@ def batches(draw: st.DrawFn) -> HotLoads:
 @given(batches(), st.sampled_from(SCHEMES), st.data())
 def test_shares_are_whole_and_on_engines_that_may_have_them(seen: HotLoads, scheme: str, data: st.DataObject) -> None:
     engines = len(seen.base)
-    capacities = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=engines, max_size=engines)))
+    capacities = np.array(
+        data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=engines, max_size=engines))
+    )
     found = spread_keys(scheme, seen, capacities)
     assert [each.slot for each in found] == sorted({each.slot for each in found})
     for each in found:

@@ -1,4 +1,4 @@
-"""`trimtab demo`: a stream on a local Spark whose keys move, whose engines change, and whose answer doesn't."""
+"""`trimtab demo`: a skewed stream twice at once, hashed and balanced; or patterns on Spark, or without it."""
 
 from __future__ import annotations
 
@@ -17,29 +17,40 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the subcommand."""
     parser = commands.add_parser(
         "demo",
-        help="run a stream on a local Spark, move its keys under way, and compare the answer",
-        description="Make a day of synthetic trades as a stream of files, and run a pattern and a window over it on a "
-        "local Spark. While it runs, key groups move, engines are added and removed, and the job is stopped and "
-        "started again; then the answer is compared with that of one pass over all rows, and drawn.",
-    )
-    parser.add_argument(
-        "--rows",
-        type=int,
-        help=f"how many trades to make (default: {demo_on_spark.ROWS:,}; without Spark {demo_in_process.ROWS:,})",
+        help="run a skewed stream on a local Spark twice at once, hashed and balanced",
+        description="Make a stream of payments whose hot keys change under way, and run it twice at once on a local "
+        "Spark, side by side: with keys that stay where they are, and with a coordinator that moves them. Then compare "
+        "the answers, and draw how level and how fast both were.",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (default: demo)"
     )
     parser.add_argument("--plain", action="store_true", help="one line per batch instead of the live view")
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
+        "--patterns",
+        action="store_true",
+        help="another one: a pattern and a window over a day of trades; keys move by hand, engines come and go, the "
+        "job is restarted, and the answer is that of one pass over all rows",
+    )
+    kinds.add_argument(
         "--without-spark", action="store_true", help="no Spark and no Java: find and draw V-shapes in one process"
+    )
+    parser.add_argument(
+        "--rows",
+        type=int,
+        help=f"how many trades to make, with --patterns (default: {demo_on_spark.ROWS:,}) or --without-spark "
+        f"({demo_in_process.ROWS:,})",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show one or the other; the exit status."""
+    """Show one of them; the exit status."""
     rows = options.rows
+    if rows is not None and not (options.patterns or options.without_spark):
+        message = "--rows is for trades, and this demonstration has payments"
+        raise InputError("input.rows", message, "add --patterns or --without-spark")
     if rows is None:
         rows = demo_in_process.ROWS if options.without_spark else demo_on_spark.ROWS
     if rows < 1:
@@ -48,7 +59,12 @@ def run(options: argparse.Namespace) -> int:
         demo_in_process.show(rows, options.out)
         return 0
     try:
-        is_same = demo_on_spark.show(rows, options.out, plain=options.plain)
+        if options.patterns:
+            is_same = demo_on_spark.show(rows, options.out, plain=options.plain)
+        else:
+            from trimtab.cli import demo_balance
+
+            is_same = demo_balance.show(options.out, demo_balance.Size(), plain=options.plain)
     except KeyboardInterrupt:
         print("stopped; the next demonstration starts afresh", file=sys.stderr)
         return INTERRUPTED

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,12 @@ import pyarrow.parquet as pq
 
 from trimtab.cli.demo_job import Move, Resize, Restart, Story, make_job, run_job, schedule
 from trimtab.cli.demo_queries import QUERIES, V_SHAPES
+from trimtab.cli.demo_session import check_spark, demo_session
 from trimtab.cli.demo_stream import DELAY_S, SYMBOLS, DemoFolders, write_stream
 from trimtab.cli.demo_view import DemoView
-from trimtab.cli.java import check_java
-from trimtab.cli.spark_errors import spark_errors, stderr_to_file
+from trimtab.cli.spark_errors import spark_errors
 from trimtab.cli.tables import text_table
-from trimtab.errors import InputError, JobError
+from trimtab.errors import InputError
 from trimtab.evaluate import evaluate
 
 ROWS = 400_000
@@ -29,59 +26,23 @@ FILES = 20
 MASTER = "local[2]"
 SHOWN_ROWS = 6
 PICTURE = "demo.png"
-_HINT = "or leave Spark out: trimtab demo --without-spark"
 
 
 def show(rows: int, out: Path, *, plain: bool = False, files: int = FILES, warm: bool = True) -> bool:
     """All of it; whether the answers were the same."""
-    _check_spark()
+    check_spark()
     folders = DemoFolders(out / "stream")
     folders.make_afresh()
     print(V_SHAPES)
     ticks = write_stream(folders.ticks, rows, files)
     print(f"{rows:,} trades of {SYMBOLS} symbols in {files} files, up to {DELAY_S} s out of order: {folders.ticks}")
     view = DemoView(plain=plain)
-    with _session() as spark:
+    with demo_session(MASTER) as spark:
         story = _run(spark, folders, view, files, warm=warm)
     is_same = _compare(ticks, folders, story)
     _draw(ticks, folders, story, out, is_same=is_same)
     _what_next(folders, story)
     return is_same
-
-
-def _check_spark() -> None:
-    """Raise JobError where Spark can't run here."""
-    try:
-        check_java()
-    except JobError as error:
-        raise JobError(error.code, error.message, f"{error.hint};\n  {_HINT}") from error
-    try:
-        import trimtab.runtime.session  # noqa: F401 - only whether it is there
-    except ModuleNotFoundError as error:
-        raise JobError("job.spark", f"Spark is missing ({error})", f"pip install 'trimtab[spark]', {_HINT}") from error
-
-
-@contextmanager
-def _session() -> Iterator[Any]:
-    """A session on this machine; what Java logs goes to a file, which is named if something fails."""
-    from trimtab.runtime.session import start_session
-
-    print(f"Starting Spark on {MASTER}.", flush=True)
-    conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    with spark_errors("the session"), stderr_to_file() as log:
-        spark = start_session("trimtab demo", MASTER, conf)
-    try:
-        yield spark
-    except Exception:
-        print(f"Spark's own log is {log}", file=sys.stderr)
-        raise
-    except KeyboardInterrupt:
-        log.unlink(missing_ok=True)
-        raise
-    else:
-        log.unlink(missing_ok=True)
-    finally:
-        spark.stop()
 
 
 def _run(spark: Any, folders: DemoFolders, view: DemoView, files: int, *, warm: bool) -> Story:

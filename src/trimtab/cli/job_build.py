@@ -87,7 +87,14 @@ def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:
 
     Raises JobError `job.spark` where Spark refuses a source, naming the part of the file.
     """
-    job = make(spark, checkpoint=file.checkpoint, engines=file.engines, key_groups=file.key_groups)
+    job = make(
+        spark,
+        checkpoint=file.checkpoint,
+        engines=file.engines,
+        key_groups=file.key_groups,
+        balance=file.balance,
+        scale=file.scale,
+    )
     for section in file.streams:
         with spark_errors(f"streams.{section.name}"):
             rows = source(spark, section)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_queries import check_query, columns_of, import_from, is_schema
 from trimtab.cli.job_sections import (
     DEFAULT_KEY_GROUPS,
@@ -114,6 +115,7 @@ class _Reader:
             settings.wrong(
                 "engines", f"{engines} engines share {key_groups} key groups", "an engine needs one at least"
             )
+        balance, scale = read_balance_and_scale(settings, engines, key_groups)
         operators = settings.texts("operators")
         trigger, available_now, close = _trigger(settings)
         settings.finish()
@@ -141,6 +143,8 @@ class _Reader:
             streams=tuple(source for source in sources if source is not None),
             queries=tuple(select for select in selects if select is not None),
             key_groups=key_groups,
+            balance=balance,
+            scale=scale,
             trigger=trigger,
             available_now=available_now,
             close=close,

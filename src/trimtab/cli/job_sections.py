@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trimtab.runtime.balance import DEFAULT, Balance, Scale
+
 DEFAULT_KEY_GROUPS = 1024
 
 
@@ -59,6 +61,8 @@ class JobFile:
     queries: tuple[QuerySection, ...]
     key_groups: int = DEFAULT_KEY_GROUPS
     engines: int | None = None  # as many as the checkpoint has, or cores for a new one
+    balance: Balance | None = DEFAULT
+    scale: Scale | None = None
     trigger: str | None = None  # as soon as there is data
     available_now: bool = False
     close: bool = False

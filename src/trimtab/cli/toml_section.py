@@ -73,6 +73,17 @@ class Section:
         self.wrong(key, f"{_shown(value)} is not a whole number from 1 to {most:,}", needed)
         return None
 
+    def number(self, key: str, *, whole: bool = False, else_write: str = "") -> float | None:
+        """A number that isn't negative; `else_write` is a word that may stand in its place, for the hint."""
+        value = self._take(key)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is None or (is_number and value >= 0 and not (whole and isinstance(value, float))):  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        kind = "a whole number" if whole else "a number"
+        hint = f'write {kind}, or "{else_write}"' if else_write else ""
+        self.wrong(key, f"{_shown(value)} is not {kind} from 0 on", hint)
+        return None
+
     def length(self, key: str) -> str | None:
         """A length of time as text, such as "2 seconds"."""
         value = self._take(key)

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimtab.examples.fingerprints import KEYS
+from trimtab.examples.fingerprints import KEYS, fingerprints
 from trimtab.examples.nearest_tweet import Int64Array
-from trimtab.examples.tweets import Tweets
+from trimtab.examples.tweets import Tweets, World, concatenated
+from trimtab.examples.words import terms_of
 
 EVEN, SKEWED = 0.2, 1.5
 """The exponents of Zacheilas et al. (2016), section 4."""
@@ -27,6 +28,8 @@ SPARK_SCHEMA = "ts TIMESTAMP, id BIGINT, fingerprint INT, terms ARRAY<INT>"
 OPENING = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
 APART_US = 1_000
 """Between two tweets of a feed."""
+
+_ODD_TWEETS, _ODD_WORDS = 8 * KEYS, 9
 
 
 class Phase(NamedTuple):
@@ -53,8 +56,27 @@ def alternating(tweets: int, even: int) -> list[Phase]:
     return phases
 
 
+def with_every_key(tweets: Tweets, seed: int = 0) -> Tweets:
+    """The tweets, and behind them one of random words for each of the 4,096 keys that they don't come to."""
+    dice = np.random.default_rng(seed)
+    parts, missing = [tweets], np.bincount(tweets.fingerprints, minlength=KEYS) == 0
+    while missing.any():
+        numbers = dice.integers(0, World().words, _ODD_TWEETS * _ODD_WORDS)
+        starts = np.arange(0, len(numbers) + 1, _ODD_WORDS)
+        terms = terms_of(numbers)
+        keys, firsts = np.unique(fingerprints(terms, starts), return_index=True)
+        nothing = np.full(_ODD_TWEETS, -1)
+        drawn = Tweets(nothing, numbers, terms, starts, fingerprints(terms, starts), nothing)
+        parts.append(drawn.take(firsts[missing[keys]]))
+        missing[keys] = False
+    if len(parts) == 1:
+        return tweets
+    whole = concatenated(parts)
+    return dataclasses.replace(whole, ids=np.arange(len(whole)))
+
+
 def zipf_feed(pool: Tweets, phases: Sequence[Phase], seed: int = 0) -> Tweets:
-    """Tweets whose keys are drawn, phase by phase, from the keys that the pool has.
+    """Tweets whose keys are drawn, phase by phase, from the keys that the pool has (see `with_every_key`).
 
     Which keys are the frequent ones is drawn once, for all phases. Of a key, the pool's tweets are sent in their order,
     and from the first one again when they are used up. Ids count from 0, so that a tweet that is sent twice has two.

@@ -15,6 +15,7 @@ MODULES = (
     "trimtab.lab.madsen_2017",
     "trimtab.lab.nasir_2017",
     "trimtab.lab.xu_2005",
+    "trimtab.lab.zacheilas_2016",
     "trimtab.lab.beyond",
     "trimtab.lab.beyond_fugu",
     "trimtab.lab.beyond_scale",

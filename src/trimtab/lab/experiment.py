@@ -94,6 +94,7 @@ class Experiment:
     draw      (results, figure) -> None; fills an empty matplotlib figure, which lays itself out (constrained)
     alone     its figures depend on how fast the machine is (a planner stopped by its time limit, a speed that is the
               claim): nothing else runs beside it, and a second run need not find exactly the same
+    live      it runs on Spark; runs that such experiments have in common are made once a process
 
     A column of a table, a row's first cell or a key of `series` that ends in "_s", "_ms", "seconds" or "(s)" holds
     times: these may differ from run to run.
@@ -109,6 +110,7 @@ class Experiment:
     draw: Callable[[Results, Figure], None]
     size_inches: tuple[float, float] = (9.0, 4.0)
     alone: bool = False
+    live: bool = False
 
 
 def rows_of(columns: Sequence[str], records: Sequence[Mapping[str, Cell]]) -> tuple[tuple[Cell, ...], ...]:

@@ -13,18 +13,16 @@ from dataclasses import replace
 import numpy as np
 
 from trimtab.planning.plan import Plan, Planner
-from trimtab.planning.problem import NEW, Problem
-
-NEARLY = 0.9
-"""A node with this part of the strongest one's strength is as good: a hot unit stays there."""
+from trimtab.planning.problem import NEW, ROUNDING, Problem
 
 
 def plan_around_hot_units(problem: Problem, planner: Planner) -> Plan:
-    """The planner's placement of all units but the hot ones, which stay where they are, alone as far as possible.
+    """The planner's placement of all units but the hot ones, which have one of the strongest nodes each.
 
-    A unit is hot if it alone takes even the strongest node above what the nodes have on average. Where two share a
-    home, the second one goes to the strong node with the least load, if the budget has a move for it; and so does one
-    whose home is weaker than others.
+    A unit is hot if it alone takes its node above what the rest of the nodes would have on average. It stays at home if
+    no free node is stronger, and goes to the least loaded of the strongest otherwise, if the budget has a move for it.
+    Where that leaves too little of the budget for the others, the planner's own placement of all units is the better
+    one, and is what is returned.
 
     >>> from trimtab.planning.lptf import lptf
     >>> problem = Problem(loads=[90.0, 4.0, 4.0, 2.0], homes=[0, 0, 1, 2], capacities=[100.0] * 3, max_moves=1)
@@ -42,8 +40,10 @@ def plan_around_hot_units(problem: Problem, planner: Planner) -> Plan:
     rest[hot] = False
     inner = planner(_without(problem, rest, hot, owner))
     owner[rest] = inner.owner
-    seconds = time.perf_counter() - started
-    return Plan.of(problem, owner, inner.planner, seconds=seconds)
+    alone = planner(problem)
+    if problem.faults(owner) or alone.rstd <= problem.rstd(owner):
+        return alone
+    return Plan.of(problem, owner, inner.planner, seconds=time.perf_counter() - started)
 
 
 def _hot_units(problem: Problem) -> dict[int, int]:
@@ -58,15 +58,15 @@ def _hot_units(problem: Problem) -> dict[int, int]:
         if np.count_nonzero(free) < 2:
             break
         home = int(problem.homes[unit])
-        strongest = float(problem.strength[free].max())
-        if problem.work[unit] / strongest <= left / strength:
-            break  # a strong node can bear it with others, if not the one that it is on
-        strong = free & (problem.strength >= NEARLY * strongest)
-        node = home if home != NEW and strong[home] else int(np.where(strong, loads, np.inf).argmin())
+        # Of the strongest nodes its home, or else the one with the least to give away.
+        best = free & (problem.strength >= problem.strength[free].max() * (1 - ROUNDING))
+        node = home if home != NEW and best[home] else int(np.where(best, loads, np.inf).argmin())
+        if problem.work[unit] / problem.strength[node] <= left / strength:
+            break
         if node != home and home != NEW:
+            if moves < 1 or cost < problem.move_costs[unit]:
+                continue  # it stays, and shares its home
             moves, cost = moves - 1, cost - float(problem.move_costs[unit])
-            if moves < 0 or cost < 0:
-                break
         apart[unit] = node
         free[node] = False
         left -= float(problem.work[unit])

@@ -17,6 +17,8 @@ from trimtab.planning.problem import Float64Array, Int64Array
 
 NONE = -1
 """No unit: the end of a list."""
+NO_LOAD = 1e-9
+"""Less than this share of all load is none: averages that fade leave it, and rounding hides what moving it levels."""
 
 
 class NodeLists(NamedTuple):
@@ -46,7 +48,7 @@ def node_lists_of(draft: Draft) -> NodeLists:
         heavier=np.full(units, NONE, dtype=np.int64),
         weights=draft.work,
     )
-    _fill(lists, draft.owner, order[draft.work[order] > 0])
+    _fill(lists, draft.owner, order[draft.work[order] > NO_LOAD * draft.work.sum()])
     return lists
 
 

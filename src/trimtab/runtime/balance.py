@@ -43,7 +43,8 @@ class Balance:
         patience: For so many batches in a row, so that a short spike moves nothing.
         period_batches: At most once in so many batches.
         period_s: And at most once in so many seconds.
-        max_moves: Key groups that may move at once; None: an eighth of all, and more while engines come and go.
+        max_moves: Key groups that may move at once; None: an eighth of all, and more while engines come and go. With
+            "dlb-light" as many as it takes, as it moves the lightest ones only.
         max_state_bytes: State that may move at once; None: any amount, as trimtab moves a number and not the state.
         half_life_batches: Rates are averaged over batches; after so many, one counts half.
         min_gain: A plan is carried out if it takes away at least this share of the deviation: nothing moves in vain
@@ -73,7 +74,7 @@ class Balance:
             message = f"there is no way of balancing called {self.planner!r}"
             raise JobError("job.balance", message, f"there are {', '.join(POLICIES)}; None balances nothing")
         try:
-            Measure(self.measure)
+            object.__setattr__(self, "measure", Measure(self.measure))  # a name and its measure are the same policy
         except ValueError:
             message = f"load can't be measured as {self.measure!r}"
             raise JobError("job.balance", message, "there are busy, events and state") from None
@@ -154,6 +155,16 @@ def balance_of(balance: str | Balance | None) -> Balance | None:
     if balance is None or isinstance(balance, Balance):
         return balance
     return Balance(planner=balance)
+
+
+def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> None:
+    """Raise JobError `job.scale` where it doesn't go together with the rest of a job."""
+    if engines is not None and not scale.min_engines <= engines <= scale.max_engines:
+        message = f"engines is {engines}, and scale goes from {scale.min_engines} to {scale.max_engines}"
+        raise JobError("job.scale", message, "give one that fits, or none")
+    if balance is not None and balance.measured is not Measure.BUSY:
+        message = f"engines can't come and go by utilisation where load is measured as {balance.measured.value}"
+        raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
 
 
 def balance_from_json(values: Mapping[str, Any] | None) -> Balance | None:

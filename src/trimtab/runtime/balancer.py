@@ -7,8 +7,12 @@ the placement as it is, and a later one takes the decision up: planning never ho
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 
 from trimtab.errors import StateError
 from trimtab.runtime import decision_log
@@ -23,6 +27,8 @@ _log = logging.getLogger("trimtab")
 
 HOLD_S = 0.15
 """How long a batch may wait for a decision."""
+STOP_S = 5.0
+"""How long the end of a job waits for the last one."""
 
 
 class Balancer:
@@ -31,17 +37,19 @@ class Balancer:
     def __init__(self, coordinator: Coordinator, log: Folder) -> None:
         self._coordinator, self._log = coordinator, log
         self._log.make()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="trimtab-balance")
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._pending: list[tuple[Observation, Future[Decision]]] = []
-        self._worker.submit(coordinator.warm)
         self._is_first = True
         self.latest: Decision | None = None
+        # A daemon: neither stopping nor the end of the process waits for a planner that is still being compiled.
+        self._thread = threading.Thread(target=self._run, name="trimtab-balance", daemon=True)
+        self._thread.start()
 
     def saw(self, seen: Observation) -> None:
         """A batch is committed: have it thought about, then logged."""
-        decision = self._worker.submit(self._coordinator.step, seen)
+        decision: Future[Decision] = Future()
         self._pending.append((seen, decision))
-        self._worker.submit(self._write, seen, decision, self._is_first)
+        self._work.put(partial(self._decide, seen, decision, self._is_first))
         self._is_first = False
 
     def changed(self, placement: Placement) -> Placement:
@@ -65,14 +73,24 @@ class Balancer:
         return placement
 
     def stop(self) -> None:
-        """End the thread; what it is at is finished and logged."""
-        self._worker.shutdown(wait=True)
+        """End the thread; what it is at is finished and logged, if that doesn't take long."""
+        self._work.put(None)
+        self._thread.join(STOP_S)
 
-    def _write(self, seen: Observation, decided: Future[Decision], is_first: bool) -> None:
-        if decided.exception() is not None:
+    def _run(self) -> None:
+        self._coordinator.warm()
+        while (work := self._work.get()) is not None:
+            work()
+
+    def _decide(self, seen: Observation, told: Future[Decision], is_first: bool) -> None:
+        try:
+            decision = self._coordinator.step(seen)
+        except Exception as error:  # it belongs to whoever waits
+            told.set_exception(error)
             return
-        told = self._coordinator
-        entry = Entry(seen, decided.result(), told.balance, told.scale, told.split, told.interval_s, is_first)
+        told.set_result(decision)
+        own = self._coordinator
+        entry = Entry(seen, decision, own.balance, own.scale, own.interval_s, is_first, own.split)
         try:
             decision_log.write(self._log, entry)
         except StateError as error:

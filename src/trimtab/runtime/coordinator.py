@@ -114,7 +114,7 @@ class Coordinator:
         self._estimates.take(seen)
         memory.since_moving.passes(seen.span_s)
         memory.since_scaling.passes(seen.span_s)
-        memory.draining = frozenset(engine for engine in memory.draining if engine < engines)
+        memory.draining = _last_ones(memory.draining, engines)
         problem = self._problem(seen, engines)
         decision = Decision(
             batch=seen.batch,
@@ -126,9 +126,12 @@ class Coordinator:
             reason="",
         )
         if self.scale is not None and (memory.draining or self._has_misfit(problem)):
-            return self._adapted(seen, decision)
+            adapted = self._adapted(seen, decision)
+            if adapted is not None:
+                return adapted
+            decision = replace(decision, reason="as many engines as the load takes")
         if self.balance is None:
-            return replace(decision, reason="nothing is balanced")
+            return replace(decision, reason=decision.reason or "nothing is balanced")
         return self._balanced(seen, problem, decision)
 
     def warm(self) -> None:
@@ -140,11 +143,16 @@ class Coordinator:
 
     def _balanced(self, seen: Observation, problem: Problem, decision: Decision) -> Decision:
         memory, policy = self._memory, self._policy
-        memory.uneven = memory.uneven + 1 if self._is_uneven(decision) else 0
+        is_uneven = self._is_uneven(problem)
+        is_uneven_now = is_uneven and self._is_uneven(self._problem(seen, problem.nodes, now=True))
+        memory.uneven = memory.uneven + 1 if is_uneven_now else 0
         if (respread := self._respread(seen, decision)) is not None:
             return respread
-        if not memory.uneven:
+        if not is_uneven:
             return replace(decision, reason="level enough")
+        if not is_uneven_now:
+            # Averages remember a spike for some batches: patience would be of no use against it.
+            return replace(decision, reason="uneven on average, but no more")
         if decision.rstd * (1 - policy.min_gain) < decision.least_rstd:
             return replace(decision, reason="as level as the hottest key group lets it be")
         if memory.uneven < policy.patience:
@@ -175,10 +183,10 @@ class Coordinator:
         actions = (SpreadKeys(found),)
         return replace(decision, reason=in_words(actions), actions=actions)
 
-    def _is_uneven(self, decision: Decision) -> bool:
-        policy = self._policy
-        return (policy.max_rstd is not None and decision.rstd > policy.max_rstd) or (
-            policy.max_load_distance is not None and decision.load_distance > policy.max_load_distance
+    def _is_uneven(self, problem: Problem) -> bool:
+        policy, homes = self._policy, problem.homes
+        return (policy.max_rstd is not None and problem.rstd(homes) > policy.max_rstd) or (
+            policy.max_load_distance is not None and problem.load_distance(homes) > policy.max_load_distance
         )
 
     def _note_moving(self) -> None:
@@ -197,20 +205,21 @@ class Coordinator:
         is_rested = memory.since_scaling.is_over(scale.cool_down_batches, scale.cool_down_s)
         return memory.misfit >= self._policy.patience and is_rested
 
-    def _adapted(self, seen: Observation, decision: Decision) -> Decision:
-        """One period of Madsen's Algorithm 1: grow or shrink, or go on emptying engines."""
+    def _adapted(self, seen: Observation, decision: Decision) -> Decision | None:
+        """One period of Madsen's Algorithm 1: grow or shrink, or go on emptying engines; None: neither."""
         memory, engines = self._memory, seen.placement.engines
-        rule = self._rule if memory.misfit else None
+        rule = None if memory.draining else self._rule
         state = ClusterState(tuple(range(engines)), memory.draining, engines)
         found = adapt(state, partial(self._problem_on, seen), self._planner, rule)
+        if rule is not None:
+            memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
+            if not (found.added or found.drained):
+                return None  # whether the same engines should share the work otherwise is for balancing to say
         memory.draining = found.state.draining | frozenset(found.terminated)
         self._note_moving()
         actions = self._actions(seen, found)
-        if found.added or found.drained or found.kept:
-            memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
-        elif not actions:
-            memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
-            return replace(decision, planned_rstd=found.plan.rstd, reason="the load wouldn't fit on fewer engines")
+        if not actions:
+            return replace(decision, planned_rstd=found.plan.rstd, reason="an engine can't be emptied any further")
         return _with_actions(decision, found.plan, actions)
 
     def _actions(self, seen: Observation, found: Adaptation) -> tuple[Action, ...]:
@@ -241,16 +250,20 @@ class Coordinator:
         ballast = self._estimates.ballast(seen.placement.spread, max(state.nodes) + 1)[list(state.nodes)]
         # Shares of an engine that goes are dealt out to the others.
         ballast = np.where(draining, 0.0, ballast + ballast[draining].sum() / np.count_nonzero(~draining))
-        return self._made(seen, homes, capacities, draining, ballast, extra)
+        loads = self._estimates.loads(seen.placement.spread)
+        return self._made(loads, homes, capacities, draining, ballast, extra)
 
-    def _problem(self, seen: Observation, engines: int) -> Problem:
+    def _problem(self, seen: Observation, engines: int, *, now: bool = False) -> Problem:
+        """As engines are placed; `now`: by the last batch alone."""
+        spread = seen.placement.spread
+        loads = self._estimates.loads_now(spread) if now else self._estimates.loads(spread)
         draining = np.array([engine in self._memory.draining for engine in range(engines)])
-        ballast = self._estimates.ballast(seen.placement.spread, engines)
-        return self._made(seen, seen.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
+        ballast = self._estimates.ballast(spread, engines)
+        return self._made(loads, seen.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
 
     def _made(
         self,
-        seen: Observation,
+        loads: Float64Array,
         homes: Int32Array,
         capacities: Float64Array,
         draining: BoolArray,
@@ -259,8 +272,10 @@ class Coordinator:
     ) -> Problem:
         """The problem; what parts of spread keys an engine has is a unit of its own, too dear to move."""
         policy = self._policy
-        moves = max(1, len(homes) // 8) + extra if policy.max_moves is None else policy.max_moves
-        loads, costs = self._estimates.loads(seen.placement.spread), self._estimates.state_bytes
+        moves = policy.max_moves
+        if moves is None and policy.planner != "dlb-light":  # what is light doesn't help unless there is a lot of it
+            moves = max(1, len(homes) // 8) + extra
+        costs = self._estimates.state_bytes
         max_cost: float | None = policy.max_state_bytes
         if ballast.any():
             max_cost = max_cost if max_cost is not None else float(costs.sum())
@@ -292,6 +307,17 @@ def least_rstd(problem: Problem) -> float:
     others = (total - hottest) / (float(strength.sum()) - best)
     levels = np.array([hottest / best, *[others] * (len(strength) - 1)])
     return 100.0 * float(levels.std()) / float(levels.mean())
+
+
+def _last_ones(draining: frozenset[int], engines: int) -> frozenset[int]:
+    """Of the engines that were to be emptied, those that can still go: the last ones, with none behind them.
+
+    Others are there when someone else changed the number of engines, and are engines like any other from then on.
+    """
+    first = engines
+    while first - 1 in draining:
+        first -= 1
+    return frozenset(range(first, engines))
 
 
 def _moves(seen: Observation, owners: Int64Array | Int32Array) -> tuple[Action, ...]:

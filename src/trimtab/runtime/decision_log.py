@@ -38,9 +38,9 @@ class Entry:
     decision: Decision
     balance: Balance | None
     scale: Scale | None
-    split: str | None
     interval_s: float
     is_first: bool
+    split: str | None = None
 
 
 def write(folder: Folder, entry: Entry) -> None:
@@ -57,11 +57,13 @@ def read(folder: Folder) -> Iterator[Entry]:
     """
     for name in sorted(folder.names()) if folder.exists() else ():
         if name.endswith(".arrow"):
+            content = folder.read(name)
             try:
-                yield from_bytes(folder.read(name))
-            except (pa.ArrowInvalid, KeyError, ValueError) as error:
+                entry = from_bytes(content)
+            except Exception as error:  # damaged files fail in every way there is: Arrow's, JSON's, ours
                 message = f"{folder.shown_path(name)} can't be read as an entry of the coordinator's log: {error}"
                 raise StateError("state.log", message, "delete it: nothing but a replay needs it") from error
+            yield entry
 
 
 def to_bytes(entry: Entry) -> bytes:

@@ -438,8 +438,8 @@ class Engine:
         )
 
     def _row_ns(self) -> float:
-        """A row's part of what was spent on all rows alike."""
-        common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in ("receive", "sort_out", "write"))
+        """A row's part of what was spent on all rows alike; receiving them is for the driver to share out."""
+        common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in ("sort_out", "write"))
         return common_ms * 1e6 / max(1, int(self.by_group.sum()) + int(self.hot.spread_events.sum()))
 
     def _state_bytes(self, sizes: dict[str, PartSize]) -> Int64Array:

@@ -18,6 +18,9 @@ HOT_SHARE = 0.01
 """Keys with more than this part of an engine's rows are reported."""
 MOST_HOT = 32
 """But not more of them than this."""
+SAMPLE = 1 << 15
+"""Of so many rows it shows which keys are that hot, to a few hundredths; to count a million would take tens of
+milliseconds."""
 
 
 class HotRows:
@@ -30,7 +33,6 @@ class HotRows:
         self._spread_ns = np.zeros(len(spread))
         self._slots: Int64Array = np.empty(0, np.int64)
         self._events: Int64Array = np.empty(0, np.int64)
-        self._rows = 0
 
     def is_spread(self, slots: Int64Array) -> BoolArray:
         """Which rows belong to keys that are spread."""
@@ -38,21 +40,25 @@ class HotRows:
 
     def count(self, slots: Int64Array) -> BoolArray | None:
         """Count rows in; which of them belong to spread keys, None if none does."""
-        self._rows += len(slots)
+        parts: BoolArray | None = None
+        if len(self.spread) and (found := self.is_spread(slots)).any():
+            parts = found
+            places = np.searchsorted(self.spread, slots[parts])
+            self.spread_events += np.bincount(places, minlength=len(self.spread))
+        self._count_hot(slots if parts is None else slots[~parts], len(slots))
+        return parts
+
+    def _count_hot(self, slots: Int64Array, rows: int) -> None:
+        scale = 1.0
+        if len(slots) > 2 * SAMPLE:  # drawn, because every n-th row of a regular stream may be of the same key
+            scale = len(slots) / SAMPLE
+            slots = slots[np.random.default_rng(len(slots)).integers(0, len(slots), SAMPLE)]
         counted = pc.value_counts(pa.array(slots))
         found, counts = (counted.field(name).to_numpy() for name in ("values", "counts"))
-        if len(self.spread):
-            places = np.minimum(np.searchsorted(self.spread, found), len(self.spread) - 1)
-            known = self.spread[places] == found
-            np.add.at(self.spread_events, places[known], counts[known])
-            found, counts = found[~known], counts[~known]
-        else:
-            known = np.zeros(0, np.bool_)
-        often = counts > HOT_SHARE * len(slots)
+        often = counts * scale > HOT_SHARE * rows
         self._slots, numbers = np.unique(np.concatenate([self._slots, found[often]]), return_inverse=True)
-        weights = np.concatenate([self._events, counts[often]])
-        self._events = np.bincount(numbers, weights=weights, minlength=len(self._slots)).astype(np.int64)
-        return self.is_spread(slots) if known.any() else None
+        weights = np.concatenate([self._events, counts[often] * scale])
+        self._events = np.rint(np.bincount(numbers, weights=weights, minlength=len(self._slots))).astype(np.int64)
 
     def charge(self, slots: Int64Array, spent_ns: float) -> None:
         """Share out the time that was spent on rows of spread keys."""

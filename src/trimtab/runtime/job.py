@@ -20,7 +20,7 @@ from trimtab.engine.columnar import MAX_THREADS
 from trimtab.errors import InputError, JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
-from trimtab.runtime.balance import DEFAULT, Balance, Measure, Scale, balance_of
+from trimtab.runtime.balance import DEFAULT, Balance, Scale, balance_of, check_scale
 from trimtab.runtime.engine_task import ready_plan
 from trimtab.runtime.intake import Intake
 from trimtab.runtime.intake_plan import plan_intake
@@ -118,7 +118,8 @@ class Job:
             check_engines(engines, key_groups)
         self.balance, self.scale = balance_of(balance), scale
         if scale is not None:
-            self._check_scale(scale, engines, key_groups)
+            check_engines(scale.max_engines, key_groups)
+            check_scale(scale, self.balance, engines)
         if not hasattr(spark, "_jvm"):
             message = "this session is a Spark Connect one"
             raise JobError("job.session", message, "make a classic session: SparkSession.builder.master(...)")
@@ -126,17 +127,6 @@ class Job:
         self.key_groups, self.max_threads, self.warm = key_groups, max_threads, warm
         self._streams: dict[str, StreamHandle] = {}
         self._queries: dict[str, QueryHandle] = {}
-
-    def _check_scale(self, scale: Scale, engines: int | None, key_groups: int) -> None:
-        check_engines(scale.max_engines, key_groups)
-        if engines is not None and not scale.min_engines <= engines <= scale.max_engines:
-            message = f"engines is {engines}, and scale goes from {scale.min_engines} to {scale.max_engines}"
-            raise JobError("job.scale", message, "give one that fits, or none")
-        if self.balance is not None and self.balance.measured is not Measure.BUSY:
-            message = (
-                f"engines can't come and go by utilisation where load is measured as {self.balance.measured.value}"
-            )
-            raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
 
     def stream(
         self, name: str, frame: DataFrame, *, event_time: str, delay: str | datetime.timedelta | None = None
@@ -295,10 +285,13 @@ class Job:
             ready_plan(plan)  # compiled here once, kept on disk, loaded by the workers
         prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
-        if engines is None and newest(checkpoint.stream(stream.name).manifests) is None:
-            engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
+        if engines is None:
+            known = newest(checkpoint.stream(stream.name).manifests)
+            if known is None:
+                engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
             if self.scale is not None:
-                engines = min(max(engines, self.scale.min_engines), self.scale.max_engines)
+                now = engines if known is None else known.engines
+                engines = min(max(now or 1, self.scale.min_engines), self.scale.max_engines)
         spec = StreamSpec(
             name=stream.name,
             plan=plan,

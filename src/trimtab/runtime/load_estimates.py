@@ -38,10 +38,10 @@ STRIKING = 1.4
 """A host whose usual key group costs so many times what it does elsewhere is slow, and not its key groups dear."""
 GAPS = 20
 """The shortest pause between so many batches is Spark's own, and not for lack of rows."""
-PRESSED = 1.05
-"""A batch that ended later than this many intervals after the one before had no trigger to wait for."""
-USUAL_PAUSE_S = 0.1
-"""What Spark takes between two batches for its logs. More than that is waiting for the trigger, unless pressed."""
+SMALL_BATCH = 0.25
+"""A batch with less than this share of the usual number of events says little of how even the load is."""
+SHORTEST_S = 1e-3
+"""Spans below this can't be: rates would be of any size."""
 LEAST_FREE = 0.1
 """Of the time between two batches at least this share is the engines', however long the overhead."""
 
@@ -61,6 +61,8 @@ class LoadEstimates:
         self._fade, self._cost_fade = 0.5 ** (1.0 / half_life), 0.5 ** (1.0 / COST_HALF_LIFE)
         self._taken = 0
         self._rates: Float64Array = np.zeros(0)  # events a second, by group
+        self._rates_now: Float64Array = np.zeros(0)
+        self._is_small = False  # the last batch
         self._events: Float64Array = np.zeros(0)  # long averages of a batch's events, and of their time at speed 1
         self._busy_ns: Float64Array = np.zeros(0)
         self._state_bytes: Float64Array = np.zeros(0)
@@ -81,13 +83,15 @@ class LoadEstimates:
         self._update_speeds(seen, begins, fresh)
         speed = self._engine_speeds()[seen.placement.array()]
         events, busy_ns = self._without_hot_keys(seen)
-        rates, busy = events / max(seen.span_s, 1e-9), busy_ns * speed
-        pause_s, is_pressed = max(0.0, seen.span_s - seen.batch_s), seen.span_s > PRESSED * self._interval_s
-        self._gaps_s.append(pause_s if is_pressed else min(pause_s, USUAL_PAUSE_S))
+        rates, busy = events / max(seen.span_s, seen.batch_s, SHORTEST_S), busy_ns * speed
+        self._rates_now = rates
+        # A batch that is done before the interval is over waits for the next one: that is free time, not Spark's.
+        self._gaps_s.append(max(0.0, seen.span_s - max(seen.batch_s, self._interval_s)))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
             return
+        self._is_small = float(seen.events.sum()) < SMALL_BATCH * float(self._events.sum())
         busy = np.where(begins[seen.placement.array()], events * self.event_ns(), busy)
         self._rates = _faded(self._rates, rates, self._fade)
         self._events = _faded(self._events, events, self._cost_fade)
@@ -98,20 +102,29 @@ class LoadEstimates:
 
     def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
         """By key group, without keys that are spread: percent of an engine's time at speed 1, or what is measured."""
-        total = self.loads_without_hot_keys()
+        return self._with_hot_keys(self._loads(self._rates), spread)
+
+    def loads_now(self, spread: Sequence[Spread] = ()) -> Float64Array:
+        """The same of the last batch alone, or on average where there was little in it."""
+        return self._with_hot_keys(self._loads(self._rates if self._is_small else self._rates_now), spread)
+
+    def loads_without_hot_keys(self) -> Float64Array:
+        """By key group, without what is said of `hot_keys`."""
+        return self._loads(self._rates)
+
+    def _with_hot_keys(self, total: Float64Array, spread: Sequence[Spread]) -> Float64Array:
         apart = {each.slot for each in spread}
         for slot, load in self._hot.items():
             if slot not in apart:
                 total[slot >> GROUP_SHIFT] += self._scaled(load)
         return total
 
-    def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without what is said of `hot_keys`."""
+    def _loads(self, rates: Float64Array) -> Float64Array:
         match self._measure:
             case Measure.BUSY:
-                return np.asarray(self._scaled(self._rates * self.event_ns()))
+                return np.asarray(self._scaled(rates * self.event_ns()))
             case Measure.EVENTS:
-                return self._rates.copy()
+                return rates.copy()
             case Measure.STATE:
                 return self._state_bytes.copy()
 
@@ -135,7 +148,7 @@ class LoadEstimates:
         """Events and time of key groups, with the hot keys of split queries counted on their own."""
         if self._measure is Measure.STATE:
             return seen.events, seen.busy_ns
-        hot, span_s = seen.hot, max(seen.span_s, 1e-9)
+        hot, span_s = seen.hot, max(seen.span_s, seen.batch_s, SHORTEST_S)
         now = dict(zip(hot.slots.tolist(), hot.busy_ns if self._measure is Measure.BUSY else hot.events, strict=True))
         for slot in {*self._hot, *now}:
             before = self._hot.get(slot, now.get(slot, 0.0) / span_s)
@@ -156,6 +169,8 @@ class LoadEstimates:
         """What an event of each key group costs, at speed 1."""
         total = float(self._events.sum())
         usual = float(self._busy_ns.sum()) / total if total else 0.0
+        if self._taken < 2:  # code was loaded on the way, at the cost of whoever came first
+            return np.full(len(self._events), usual)
         return (self._busy_ns + KNOWN_EVENTS * usual) / (self._events + KNOWN_EVENTS)
 
     @property
@@ -210,13 +225,14 @@ class LoadEstimates:
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
-        before = np.array([self._speeds.get(host, 1.0) for host in names])
-        ratios = np.divide(expected, actual, out=np.ones(len(names)), where=known)
-        # A host of which nothing was seen, because it had no rows or is new, is as fast as it was.
-        ratios = np.where(known, ratios / np.median(ratios[known]), before)
+        ratios = np.ones(len(names))  # a host that had nothing to do, or is new, is as fast as any, until it has
+        ratios[known] = expected[known] / actual[known]
+        ratios[known] /= np.median(ratios[known])
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
-        now = np.clip(fade * before + (1 - fade) * ratios, 0.05, 20.0)
-        self._speeds = dict(zip(names, now.tolist(), strict=True))
+        self._speeds = {
+            host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
+            for host, ratio in zip(names, ratios, strict=True)
+        }
 
 
 def _speeds_at_first(seen: Observation, number: Int64Array, hosts: int) -> list[float]:

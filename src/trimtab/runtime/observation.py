@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,16 +28,16 @@ class HotKeysSeen:
     busy_ns: Int64Array = field(default_factory=_none)
 
     @classmethod
-    def of(cls, reports: Sequence[EngineReport]) -> HotKeysSeen:
+    def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> HotKeysSeen:
         """Put together what engines say of the same keys."""
-        columns = [report.hot.columns() for report in reports]
-        if not any(len(slots) for slots, _, _, _ in columns):
+        told = [(*report.hot.columns(), receive_ns[report.host]) for report in reports]
+        if not any(len(each[0]) for each in told):
             return cls()
-        slots, numbers = np.unique(np.concatenate([each[0] for each in columns]), return_inverse=True)
-        events, busy_ns = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
-        np.add.at(events, numbers, np.concatenate([each[1] for each in columns]))
-        np.add.at(busy_ns, numbers, np.concatenate([each[2] for each in columns]))
-        return cls(slots, events, busy_ns)
+        slots, numbers = np.unique(np.concatenate([each[0] for each in told]), return_inverse=True)
+        events, busy_ns = np.zeros(len(slots), np.int64), np.zeros(len(slots))
+        np.add.at(events, numbers, np.concatenate([arrived for _, arrived, _, _, _ in told]))
+        np.add.at(busy_ns, numbers, np.concatenate([spent + each * arrived for _, arrived, spent, _, each in told]))
+        return cls(slots, events, np.rint(busy_ns).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,9 +97,11 @@ def observe(
     """Gather the engines' reports of a batch."""
     groups = len(placement.owner)
     events, busy_ns, state_bytes = (np.zeros(groups, np.int64) for _ in range(3))
+    receive_ns = _receive_ns(reports)
     for report in reports:
         own, arrived, spent, written = report.loads.columns()
-        events[own], busy_ns[own], state_bytes[own] = arrived, spent, written
+        events[own], state_bytes[own] = arrived, written
+        busy_ns[own] = np.rint(spent + receive_ns[report.host] * arrived)
     return Observation(
         batch=batch,
         span_s=span_s,
@@ -110,5 +112,20 @@ def observe(
         state_bytes=state_bytes,
         engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
         hosts=tuple(report.host for report in reports),
-        hot=HotKeysSeen.of(reports),
+        hot=HotKeysSeen.of(reports, receive_ns),
     )
+
+
+def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
+    """What receiving a row takes on each host.
+
+    Engines of a host are taken together: those whose tasks come first wait for the others' rows to be read, too, and
+    would look busier than they are.
+    """
+    spent: dict[str, float] = {}
+    rows: dict[str, int] = {}
+    for report in reports:
+        spent[report.host] = spent.get(report.host, 0.0) + report.stages_ms.get("receive", 0.0) * 1e6
+        own = int(report.loads.columns()[1].sum()) + report.hot.spread_events
+        rows[report.host] = rows.get(report.host, 0) + own
+    return {host: spent[host] / max(1, rows[host]) for host in spent}

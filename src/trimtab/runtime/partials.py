@@ -22,7 +22,7 @@ from trimtab.engine.windows.grouped import GroupQuery
 from trimtab.runtime.engine_task import ReadyQuery, open_reader, operands, packed, ready_query
 from trimtab.runtime.intake_plan import Reading
 from trimtab.runtime.orders import EnginePlan, EngineReport, GroupLoads, Orders, Output, PackedState
-from trimtab.state.bundle import KEYS, SLOT, Bundle, to_bundle
+from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.segment import write_segment
 
 Int64Array = npt.NDArray[np.int64]
@@ -44,6 +44,10 @@ class Merger:
             )
             for reading in plan.intake.split_readings
         ]
+        # What the last batch left of each query's spread keys. A driver that read it from the files again would have to
+        # fetch those of all engines, batch after batch.
+        self._left: dict[str, Bundle] = {}
+        self._left_by: int | None = None
 
     def merge(self, orders: Orders, reports: Sequence[EngineReport], newest_us: int | None) -> list[EngineReport]:
         """What becomes of the spread keys in this batch, told as one more engine would; nothing if there are none.
@@ -56,21 +60,36 @@ class Merger:
         watermark = self._watermark_us(orders, newest_us)
         outputs: dict[str, Output] = {}
         parts: dict[str, Bundle] = {}
+        left: dict[str, Bundle] = {}
         for reading, ready, no_rows in self._queries:
-            stored = open_reader(orders, self._plan.key_groups, reading.query).load(slots)
-            fresh = [_unpacked(each.partials[reading.query]) for each in reports if reading.query in each.partials]
-            states = [state for state in (stored, *fresh) if state]
-            if not states or ready.operator is None:
-                continue
-            state = merged(ready.operator, states, no_rows.schema)
-            moment = Moment(watermark_us=watermark, closing=orders.closing)
-            output, after = ready.operator.advance(no_rows, state, moment)
-            if output.num_rows:
+            query = reading.query
+            after: State = {}
+            fresh = [_unpacked(each.partials[query]) for each in reports if query in each.partials]
+            states = [state for state in (*self._stored(orders, query, slots), *fresh) if state]
+            if states:
+                assert ready.operator is not None
+                state = merged(ready.operator, states, no_rows.schema)
+                moment = Moment(watermark_us=watermark, closing=orders.closing)
+                output, after = ready.operator.advance(no_rows, state, moment)
                 table = ready.finish.run(output)
-                outputs[reading.query] = Output(table.num_rows, inline=packed(table))
-            if not orders.closing:
-                parts[reading.query] = to_bundle(after, _slots_of(states))
+                outputs[query] = Output(table.num_rows, inline=packed(table))
+            left[query] = to_bundle(after, slots)
+            if states and not orders.closing:
+                parts[query] = left[query]
+        self._left, self._left_by = left, orders.batch
         return [self._report(orders, outputs, parts)]
+
+    def _stored(self, orders: Orders, query: str, slots: Int64Array) -> list[State]:
+        """The state of spread keys before the batch: from memory, or from files for those that weren't spread."""
+        found: list[State] = []
+        if self._left_by == orders.batch - 1:
+            known = self._left[query]
+            _, places, _ = np.intersect1d(known.slots, slots, assume_unique=True, return_indices=True)
+            found.append(known.take(places).state())
+            slots = np.setdiff1d(slots, known.slots, assume_unique=True)
+        if len(slots):
+            found.append(open_reader(orders, self._plan.key_groups, query).load(slots))
+        return found
 
     def _watermark_us(self, orders: Orders, newest_us: int | None) -> int | None:
         """No row older than this comes any more: what the next batch will be told."""
@@ -105,7 +124,3 @@ def merged(operator: Operator, states: Sequence[State], schema: pa.Schema) -> St
 
 def _unpacked(state: PackedState) -> State:
     return {name: pa.ipc.open_stream(data).read_all() for name, data in state.items()}
-
-
-def _slots_of(states: Sequence[State]) -> Int64Array:
-    return np.unique(np.concatenate([state[KEYS].column(SLOT).to_numpy() for state in states]))

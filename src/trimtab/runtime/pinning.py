@@ -132,10 +132,7 @@ class Pin:
         """The frame's rows by another frame, whose partition i would like to be on executor `homes[i]`."""
         java: Any = frame._jdf
         rdd = self._wrapped(java.queryExecution().toRdd(), homes)
-        return self._frame(rdd, java.schema())
-
-    def _frame(self, rdd: Any, schema: Any) -> DataFrame:
-        return ClassicDataFrame(self._session.internalCreateDataFrame(rdd, schema, False), self._spark)
+        return _frame_of(rdd, java.schema(), frame.sparkSession)
 
     def _wrapped(self, rdd: Any, homes: Sequence[str]) -> Any:
         # The machine's name is left out: by it, Spark would count another executor there as nearly as good, and wait
@@ -160,7 +157,12 @@ class Pin:
         plain = self._session.range(1)
         wrapped = self._wrapped(plain.queryExecution().toRdd(), ["0"])
         self._jvm.org.apache.commons.lang3.SerializationUtils.clone(wrapped)
-        self._frame(wrapped, plain.schema())
+        _frame_of(wrapped, plain.schema(), self._spark)
+
+
+def _frame_of(rdd: Any, schema: Any, spark: SparkSession) -> DataFrame:
+    session: Any = spark._jsparkSession
+    return ClassicDataFrame(session.internalCreateDataFrame(rdd, schema, False), spark)
 
 
 def _never_wait(conf: Any) -> None:

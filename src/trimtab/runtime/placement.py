@@ -47,7 +47,7 @@ class Spread:
     @classmethod
     def over(cls, slot: int, engines: Sequence[int]) -> Spread:
         """Shares dealt out to these engines in turn."""
-        return cls(slot, tuple(sorted(engines[share % len(engines)] for share in range(SHARES))))
+        return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
 
     def within(self, engines: int) -> Spread | None:
         """The same with fewer engines: those that stay take over; None if none does.
@@ -130,16 +130,17 @@ class Placement:
         return Placement(engines, tuple(owner), tuple(each for each in kept if each is not None))
 
     def with_spread(self, spread: Iterable[Spread]) -> Placement:
-        """The placement with exactly these keys spread, and all others whole.
+        """The placement with exactly these keys spread, and all others whole; over engines that there are.
 
         >>> Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])]).spread_slots().tolist()
         [7]
         """
-        ordered = tuple(sorted(spread, key=lambda each: each.slot))
+        ordered = sorted(spread, key=lambda each: each.slot)
         assert len(ordered) <= MOST_SPREAD
         assert len({each.slot for each in ordered}) == len(ordered)
-        assert all(0 <= engine < self.engines for each in ordered for engine in each.engines)
-        return replace(self, spread=ordered)
+        # Who decided on it may not have known that there are fewer engines by now.
+        kept = (each.within(self.engines) for each in ordered)
+        return replace(self, spread=tuple(each for each in kept if each is not None))
 
     def spread_slots(self) -> Int64Array:
         """The keys that are spread, in order."""

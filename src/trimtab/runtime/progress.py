@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
 
-from trimtab.runtime.coordinator import Decision
+if TYPE_CHECKING:  # a command that shows progress need not load the planners
+    from trimtab.runtime.coordinator import Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def check_split(name: str, query: Query, split: str | None, others: Mapping[str,
     if split not in SCHEMES:
         message = f"query {name} can't be split by {split!r}"
         raise JobError("job.split", message, f"write {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}")
-    why, hint = _obstacle(query)
+    why, hint = obstacle(query)
     if why:
         raise JobError("job.split", f"query {name} can't be split: {why}", hint)
     for other, scheme in others.items():
@@ -29,7 +29,7 @@ def check_split(name: str, query: Query, split: str | None, others: Mapping[str,
             raise JobError("job.split", message, "a stream's hot keys are spread in one way: give both the same")
 
 
-def _obstacle(query: Query) -> tuple[str, str]:
+def obstacle(query: Query) -> tuple[str, str]:
     """Why the parts of a key would not give the answer of the whole, and what to do; empty: they would."""
     operator = query.operator
     if operator is None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -119,7 +120,7 @@ class _Room:
     def candidates(self, slot: int) -> list[int]:
         """The engines that may have parts of a key, in the order in which it asks them."""
         usable = np.flatnonzero(self.strength > 0).tolist()
-        order = [engine for engine, _ in _hashed_order(slot, [(engine, 0) for engine in usable])]
+        order = [engine for engine, _ in _hashed_order(slot, tuple((engine, 0) for engine in usable))]
         return order[:2] if self.scheme == "pkg" else order
 
     def fill(self, slot: int, load: float, held: Float64Array) -> Float64Array:
@@ -145,7 +146,7 @@ class _Room:
         free = np.maximum((1 + EPSILON) * self.total / len(owners) - held / np.maximum(workers, 1), 0.0)
         # A virtual worker is known by its engine and its number there, so it stays itself when others come or go.
         virtual = [(int(engine), number) for engine in range(len(held)) for number in range(int(workers[engine]))]
-        return [(engine, float(free[engine])) for engine, _ in _hashed_order(slot, virtual)]
+        return [(engine, float(free[engine])) for engine, _ in _hashed_order(slot, tuple(virtual))]
 
 
 def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.bool_]:
@@ -158,9 +159,12 @@ def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.boo
     return chosen
 
 
-def _hashed_order(slot: int, workers: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+@lru_cache(maxsize=4 * MOST_SPREAD)
+def _hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
     """Workers, each an engine and a number there, in the order of a key's own: by a hash of both (rendezvous)."""
-    return sorted(workers, key=lambda each: mix_plain(mix_plain(mix_plain(slot) + each[0] + 1) + each[1]))
+    word = mix_plain(slot)
+    engines = {engine: mix_plain(word + engine + 1) for engine, _ in workers}
+    return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
 
 
 def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength: Float64Array) -> Float64Array:

@@ -90,6 +90,7 @@ class Bottle:
         self._schema, self._slot_mask, self._keep_original = schema, (1 << slot_bits) - 1, keep_original
         compiled = {name: compile_query(sql, {STREAM: schema}, event_time=event_time) for name, sql in queries.items()}
         self._layout = plan_intake(compiled, schema, event_time, split)
+        self.split = tuple(split)
         self._arrived = 0
         self._empty: list[pa.ChunkedArray] | None = None
         self._empty = self._computed(schema.empty_table())
@@ -107,6 +108,7 @@ class Bottle:
         )
         self._ready = ready_plan(self.plan)
         self._merger = Merger(self.plan)
+        self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self._outputs: dict[str, list[pa.Table]] = {name: [] for name in (*queries, LATE, QUARANTINE)}
         self.restart()
 
@@ -124,6 +126,7 @@ class Bottle:
             self._engines(rows, now, closing)  # segments are written, but no manifest names them
         reports = self._engines(rows, now, closing)
         newest_us = self._newest_us(rows, reports)
+        self.reports = tuple(reports)
         reports += self._merger.merge(self._orders(now, closing), reports, newest_us)
         self._commit(reports, now, newest_us, closing)
         self._arrived += rows.num_rows

@@ -1,5 +1,7 @@
 """The three laws without Spark: a bottle is cut, placed, merged, crashed and restarted at random, and never shows it.
 
+Keys of queries that may be split are spread over engines and made whole again on the way.
+
     python -m trimtab.testing.bottle_laws --seeds 0 2000
 
 prints each seed whose answer is another one than `evaluate` gives for the same rows and cuts.
@@ -19,8 +21,11 @@ import pyarrow as pa
 
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.evaluate import evaluate
+from trimtab.language.compile import compile_query
+from trimtab.runtime.engine_task import distinct
 from trimtab.runtime.orders import LATE
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.placement import Placement, Spread
+from trimtab.runtime.splitting import obstacle
 from trimtab.state.compaction import Merge
 from trimtab.testing.bottle import SLOT_BITS, Bottle
 from trimtab.testing.choices import Choices, SeededChoices, between, chance, one_of
@@ -39,6 +44,10 @@ def journey(choices: Choices) -> str:
         expected = {name: bag(answer(case, sql)) for name, sql in queries.items()}
     except (MatchError, ThreadLimitError):
         return "error"
+    compiled = {
+        name: compile_query(sql, {"t": case.table.schema}, event_time=EVENT_TIME) for name, sql in queries.items()
+    }
+    splittable = [name for name, query in compiled.items() if not obstacle(query)[0]]
     with tempfile.TemporaryDirectory() as folder:
         bottle = Bottle(
             folder,
@@ -49,6 +58,7 @@ def journey(choices: Choices) -> str:
             key_groups=KEY_GROUPS,
             slot_bits=one_of(choices, SLOT_BITS, 1, 0),
             keep_original=chance(choices, 25),
+            split=[name for name in splittable if chance(choices, 70)],
         )
         _live(choices, bottle, case)
         for name, sql in queries.items():
@@ -76,10 +86,20 @@ def a_placement(choices: Choices, now: Placement) -> Placement:
     return now
 
 
+def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -> Placement:
+    """The placement with other keys spread, or the same ones, over some engines."""
+    if not bottle.split or chance(choices, 40):
+        return now
+    slots = distinct(bottle.slots_of(one_of(choices, *bottle.split), rows)).tolist()
+    chosen = {one_of(choices, *slots) for _ in range(choices.below(4))} if slots else set()
+    engines = [[choices.below(now.engines) for _ in range(3)] for _ in chosen]
+    return now.with_spread(Spread.over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
+
+
 def _live(choices: Choices, bottle: Bottle, case: StreamCase) -> None:
     edges = [0, *case.cuts, case.table.num_rows]
     for start, end in itertools.pairwise(edges):
-        placement = a_placement(choices, bottle.placement)
+        placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
         bottle.batch(case.table.slice(start, end - start), placement, fails=chance(choices, 20))
         if chance(choices, 40):
             bottle.carry_out(_merges(choices, bottle))

@@ -28,6 +28,7 @@ from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import verify
 from trimtab.testing.cluster import Cluster
 from trimtab.testing.crash_answers import Answer, answer, differences, expected, make_input
+from trimtab.testing.eager import carried_out, logs
 from trimtab.testing.processes import MARK, Process, await_end, end_all, marked, new_mark
 
 PATIENCE_S = 600.0
@@ -50,6 +51,7 @@ class Tally:
     retries: int = 0  # batches that ran again inside a job, because a worker was lost
     orphans: int = 0  # processes of killed drivers that had to be ended
     verified: int = 0
+    decided: collections.Counter[str] = field(default_factory=collections.Counter)  # by coordinators, and done
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -58,7 +60,8 @@ class Tally:
         wrong = f"{len(self.problems)} DIFFERENCES" if self.problems else "every answer the same"
         return (
             f"{self.kills.total()} kills ({kinds}), {self.jobs} jobs, {self.starts} starts, {self.retries} batches "
-            f"retried, {self.verified} checkpoints verified, {self.orphans} orphans ended: {wrong}"
+            f"retried, {self.verified} checkpoints verified, {self.orphans} orphans ended, "
+            f"coordinators: {dict(self.decided)}: {wrong}"
         )
 
 
@@ -131,7 +134,13 @@ class CrashLaw:
                 if not await_end(each.mark, 3.0):
                     self.tally.orphans += len(end_all(each.mark))
                 each.process.wait()
+        self._judge(home)
+
+    def _judge(self, home: Path) -> None:
+        """Look at what a job that has ended left behind."""
         self._verify(home)
+        for entries in logs(home / "checkpoint"):
+            self.tally.decided += carried_out(entries)
         for difference in differences(self.right, answer(home / "output")):
             self._wrong(f"{home.name}: {difference}")
 

@@ -1,6 +1,7 @@
 """The job that the crash law kills: `python -m trimtab.testing.crash_job CHECKPOINT INPUT OUTPUT --master local[2]`.
 
-It takes one file of INPUT a batch, moves keys and changes its number of engines as it goes, and closes at the end.
+It takes one file of INPUT a batch, moves keys and changes its number of engines as it goes, by an eager coordinator
+and by order, and closes at the end.
 Started again after a crash it goes on; exit code 0 means that all of the input was taken and closed.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import JobError
+from trimtab.runtime.balance import Balance, Scale
 from trimtab.runtime.job import Job
 from trimtab.runtime.run import Run
 from trimtab.runtime.session import start_session
@@ -23,6 +25,12 @@ from trimtab.runtime.session import start_session
 EVENT_TIME, DELAY_S = "ts", 4
 SCHEMA = "k BIGINT, ts TIMESTAMP, x BIGINT"
 KEY_GROUPS = 64
+MOST_ENGINES = 5
+EAGER = Balance(planner="flux", max_rstd=2.0, patience=1, period_batches=1, min_gain=0.0)
+# A batch takes about as long as the interval, so that there seem to be too many engines now and too few then.
+NERVOUS = Scale(
+    max_engines=MOST_ENGINES, low=30, target=35, high=40, cool_down_batches=0, cool_down_s=0.0, interval_s=0.4
+)
 # Both leave rows out, so that the newest event time has to be observed before that. Events of a key may have the same
 # time: the order of their values makes the answer that of `evaluate`, which knows another order of arrival.
 QUERIES = {
@@ -66,7 +74,15 @@ def main(arguments: list[str] | None = None) -> int:
     settings = LOCAL_SETTINGS | dict(each.split("=", 1) for each in options.conf)
     spark = start_session("crash law", options.master, settings)
     reader: Any = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    job = Job(spark, checkpoint=str(options.checkpoint), engines=options.engines, key_groups=KEY_GROUPS, warm=False)
+    job = Job(
+        spark,
+        checkpoint=str(options.checkpoint),
+        engines=options.engines,
+        key_groups=KEY_GROUPS,
+        warm=False,
+        balance=None if options.still else EAGER,
+        scale=None if options.still else NERVOUS,
+    )
     stream = job.stream("ticks", reader.parquet(str(options.input)), event_time=EVENT_TIME, delay=f"{DELAY_S} seconds")
     stream.late("parquet", path=str(options.output / LATE))
     for name, sql in QUERIES.items():
@@ -92,10 +108,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _disturb(run: Run, batch: int) -> None:
     """Move some key groups or change the number of engines now and then; which and when depends on the batch."""
     dice = random.Random(batch)
-    match dice.randrange(5):
+    match dice.randrange(8):  # what the coordinator decided on such a batch is overtaken
         case 0:
-            run.resize(dice.randint(1, 5))
-        case 1 | 2:
+            run.resize(dice.randint(1, MOST_ENGINES))
+        case 1:
             engines = run.placement["ticks"].engines
             moves = {group: dice.randrange(engines) for group in dice.sample(range(KEY_GROUPS), 20)}
             try:

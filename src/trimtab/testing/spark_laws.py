@@ -1,4 +1,6 @@
-"""The three laws on real Spark: random jobs, moved, resized, stopped and started again, give what `evaluate` gives.
+"""The three laws on real Spark: random jobs, moved, resized, stopped, failed and started again, and `evaluate` agrees.
+
+Who moves and resizes is an eager coordinator, or one that throws dice, and besides them whoever runs the job.
 
     python -m trimtab.testing.spark_laws --seeds 0 50
 
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
@@ -24,22 +27,31 @@ import pyarrow.parquet as pq
 
 from trimtab.errors import JobError, MatchError, ThreadLimitError
 from trimtab.evaluate import evaluate
+from trimtab.runtime.balance import Balance, Measure, Scale
 from trimtab.runtime.intake import Intake
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, plan_intake
 from trimtab.runtime.job import Job
 from trimtab.runtime.placement import Placement
+from trimtab.runtime.replay import agrees, replay
 from trimtab.runtime.run import Run
 from trimtab.runtime.session import start_session
 from trimtab.runtime.spark_functions import compile_for
 from trimtab.testing.choices import Choices, SeededChoices, between, chance
+from trimtab.testing.eager import carried_out, decided_by_dice, decisions_awaited, eager_balance, logs, nervous_scale
 from trimtab.testing.laws import bag
 from trimtab.testing.stream_cases import EVENT_TIME, StreamCase, a_stream
 
 KEY_GROUPS = 8
 MOST_ENGINES = 3
 PATIENCE_S = 120.0
+BY_DICE = Balance(max_rstd=None)
+"""Of jobs whose coordinator throws dice."""
 SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 """For a session that runs many small jobs."""
+
+
+class SinkError(Exception):
+    """What a sink of the laws raises now and then, after it has taken its rows: the batch comes again."""
 
 
 class FileStream:
@@ -97,7 +109,7 @@ class Life:
         }
         self._streams = {name: FileStream(folder / name, spark, case.table.schema) for name, case in self.cases.items()}
         self._given: dict[str, dict[int, pa.Table]] = {name: {} for name in self.queries}
-        self.batches = self.moves = self.starts = 0
+        self.batches = self.moves = self.starts = self.failures = 0
 
     def expected(self) -> dict[str, list[str]]:
         """What `evaluate` gives; where rows of a key tie in time, it is handed them in the order that Spark takes."""
@@ -124,14 +136,62 @@ class Life:
                 for _ in range(min(len(waiting), between(self._choices, 1, 3))):
                     self._streams[name].add(waiting.pop(0))
             last = not any(pieces.values())
-            if last or chance(self._choices, 60):
-                self._start(close=last)
+            if last or chance(self._choices, 30):  # several batches a start: the first one of each moves nothing
+                while not self._start(close=last) and last:
+                    pass  # a failed job goes on from where it was
 
-    def _start(self, *, close: bool) -> None:
+    @property
+    def carried_out(self) -> collections.Counter[str]:
+        """What coordinators decided and was done: key groups moved, engines added and dropped."""
+        found: collections.Counter[str] = collections.Counter()
+        for entries in logs(self._folder / "checkpoint"):
+            found += carried_out(entries)
+        return found
+
+    def disagreements(self) -> list[str]:
+        """Batches in the log of which a replay says something else; what dice said can't be replayed."""
+        return [
+            f"batch {one.entry.seen.batch}: {one.entry.decision.reason}, and in the replay {one.decision.reason}"
+            for entries in logs(self._folder / "checkpoint")
+            for one in replay([entry for entry in entries if not self._is_by_dice(entry.balance)])
+            if not agrees(one)
+        ]
+
+    @staticmethod
+    def _is_by_dice(balance: Balance | None) -> bool:
+        return balance == BY_DICE
+
+    def _start(self, *, close: bool) -> bool:
+        """Run a job once; False if it failed on the way."""
         choices = self._choices
-        engines = between(choices, 1, MOST_ENGINES) if self.starts == 0 or chance(choices, 30) else None
+        with ExitStack() as stack:
+            if chance(choices, 80):
+                stack.enter_context(decisions_awaited())
+            scale = nervous_scale(choices, MOST_ENGINES) if chance(choices, 50) else None
+            balance = eager_balance(choices, measures=(Measure.BUSY,) if scale else tuple(Measure))
+            if chance(choices, 40):
+                stack.enter_context(decided_by_dice(choices.below(1 << 30), MOST_ENGINES))
+                balance, scale = BY_DICE, None
+            engines = between(choices, 1, MOST_ENGINES) if self.starts == 0 or chance(choices, 30) else None
+            try:
+                self._run_once(balance, scale, engines, close=close)
+            except SinkError:
+                self.failures += 1
+                return False
+            finally:
+                self.starts += 1
+        return True
+
+    def _run_once(self, balance: Balance, scale: Scale | None, engines: int | None, *, close: bool) -> None:
+        choices = self._choices
         job = Job(
-            self._spark, checkpoint=str(self._folder / "checkpoint"), engines=engines, key_groups=KEY_GROUPS, warm=False
+            self._spark,
+            checkpoint=str(self._folder / "checkpoint"),
+            engines=engines,
+            key_groups=KEY_GROUPS,
+            warm=False,
+            balance=balance,
+            scale=scale,
         )
         for name, stream in self._streams.items():
             job.stream(name, stream.frame(), event_time=EVENT_TIME, delay=f"{self.cases[name].delay_s} seconds")
@@ -140,15 +200,16 @@ class Life:
             job.query(query, sql).write(self._sink(query, box))
         run = job.start(available_now=True, close=close)
         box.append(run)
-        self._disturb(run, choices)
-        if not close and chance(choices, 25):
-            run.stop()  # in the middle of it, wherever that is
-        elif not run.await_termination(PATIENCE_S):
-            run.stop()
-            raise TimeoutError(f"a job of a few rows takes more than {PATIENCE_S:.0f} s")
-        self.starts += 1
-        self.batches += len(run.history)
-        self.moves += sum(batch.moved for batch in run.history)
+        try:
+            self._disturb(run, choices)
+            if not close and chance(choices, 25):
+                run.stop()  # in the middle of it, wherever that is
+            elif not run.await_termination(PATIENCE_S):
+                run.stop()
+                raise TimeoutError(f"a job of a few rows takes more than {PATIENCE_S:.0f} s")
+        finally:
+            self.batches += len(run.history)
+            self.moves += sum(batch.moved for batch in run.history)
 
     def _sink(self, query: str, box: list[Run]) -> Any:
         choices = SeededChoices(self._choices.below(1 << 30))  # of its own: batches have a thread of their own
@@ -157,14 +218,16 @@ class Life:
             self._given[query][batch] = frame.toArrow()
             if box:
                 self._disturb(box[0], choices)
+            if chance(choices, 10):
+                raise SinkError
 
         return keep
 
     def _disturb(self, run: Run, choices: Choices) -> None:
-        """Move and resize, now and then; what is asked for holds from the next batch on."""
-        if chance(choices, 40):
+        """Move and resize, now and then; what is asked for holds from the next batch on, before what was decided."""
+        if chance(choices, 10):
             run.resize(between(choices, 1, MOST_ENGINES))
-        if chance(choices, 60):
+        if chance(choices, 20):
             with contextlib.suppress(JobError):  # there may be fewer engines: refused now, or never
                 run.move({choices.below(KEY_GROUPS): choices.below(MOST_ENGINES) for _ in range(3)})
 
@@ -202,8 +265,11 @@ def _naive_type(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
 
 
-def differs(choices: Choices, spark: Any) -> str:
-    """Which query of a random job gives other rows; empty: none, "error" if an error is what it should give."""
+def differs(choices: Choices, spark: Any, done: collections.Counter[str] | None = None) -> str:
+    """Which query of a random job gives other rows; empty: none, "error" if an error is what it should give.
+
+    What coordinators did on the way is added to `done`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         life = Life(choices, spark, pathlib.Path(folder))
         try:
@@ -211,6 +277,11 @@ def differs(choices: Choices, spark: Any) -> str:
         except (MatchError, ThreadLimitError):
             return "error"
         life.run()
+        if done is not None:
+            done.update(life.carried_out)
+            done["failures"] += life.failures
+        if told := life.disagreements():
+            return f"the log doesn't replay: {told[0]}"
         wrong = [query for query in life.queries if life.given(query) != expected[query]]
         return f"{wrong[0]} differs: {life.queries[wrong[0]]}" if wrong else ""
 
@@ -222,11 +293,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     low, high = options.parse_args(arguments).seeds
     spark = start_session("trimtab laws", "local[2]", SETTINGS)
     counts: collections.Counter[str] = collections.Counter()
+    done: collections.Counter[str] = collections.Counter()
     began = time.monotonic()
     try:
         for seed in range(low, high):
             try:
-                found = differs(SeededChoices(seed), spark)
+                found = differs(SeededChoices(seed), spark, done)
             except Exception as error:
                 found = f"raised {type(error).__name__}: {error}"
             kind = {"": "agree", "error": "error"}.get(found, "differ")
@@ -235,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
     finally:
         spark.stop()
-    print(f"{high - low} jobs in {time.monotonic() - began:.0f} s: {dict(counts)}")  # noqa: T201
+    print(f"{high - low} jobs in {time.monotonic() - began:.0f} s: {dict(counts)}, {dict(done)}")  # noqa: T201
     return int(counts["differ"] > 0)
 
 

@@ -42,6 +42,7 @@ PATIENCE_S = 600.0
 WRITE_S = 0.25
 """How often rows of a day are written."""
 LOOK_S = 0.5
+FIRST_ROWS = 100
 
 
 class Runner:
@@ -122,8 +123,11 @@ class Trial:
         rule = Scale(max_engines=order.max_engines)
         job = self._job(order.engines, Balance(), rule)
         writer = Writer(order, self._input)
+        writer.write_first()
         run = job.start(trigger=f"{order.interval_s} seconds")
         try:
+            while run.is_active and not run.history:  # the first batch loads code: the day begins after it
+                time.sleep(0.05)
             writer.write_all(lambda: run.is_active)
         finally:
             run.stop()
@@ -190,6 +194,11 @@ class Writer:
         self.began_s = 0.0
         self.tables: list[pa.Table] = []
         self.sent: list[tuple[float, int]] = []
+
+    def write_first(self) -> None:
+        """A few rows before the day begins."""
+        now_s = time.time()
+        self._write(self._keys[-FIRST_ROWS:], now_s - WRITE_S, now_s)
 
     def write_all(self, goes_on: Callable[[], bool]) -> None:
         """Until the day is over, or nobody reads any more."""

@@ -1,0 +1,218 @@
+"""`trimtab replay`: what a job's coordinator saw and decided, and what another policy would have made of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from trimtab.cli.tables import text_table
+from trimtab.errors import InputError, StateError
+from trimtab.runtime.balance import POLICIES, Balance, Measure, Scale
+from trimtab.state.checkpoint import Checkpoint, safe_name
+
+if TYPE_CHECKING:  # planners take a second to load: only when something is replayed
+    from trimtab.cli.replay_report import Line, Report, Step, Sums
+    from trimtab.runtime.decision_log import Entry
+
+NOTHING = "none"
+_SAME = {True: "yes", False: "NO", None: "can't tell"}
+_NUMBERS: tuple[tuple[str, type, str], ...] = (
+    ("max_rstd", float, "act above this deviation, in percent"),
+    ("max_load_distance", float, "act when an engine is further than this from the mean, in percentage points"),
+    ("patience", int, "for so many batches in a row"),
+    ("period_batches", int, "at most once in so many batches"),
+    ("period_s", float, "at most once in so many seconds"),
+    ("max_moves", int, "how many key groups may move at once"),
+    ("max_state_bytes", int, "how much state may move at once"),
+    ("half_life_batches", float, "after so many batches one counts half"),
+    ("min_gain", float, "the share of the deviation that a plan has to take away"),
+)
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the subcommand."""
+    parser = commands.add_parser(
+        "replay",
+        help="show what balanced a job, and what another policy would have done",
+        description="Replay the coordinator's log of a checkpoint: a line for each batch with what it saw and decided. "
+        "With --balance or one of the numbers, what that policy would have done on the same loads stands beside it. "
+        "Nothing is changed, and the job may be running. docs/balancing.md explains the policies.",
+    )
+    parser.add_argument("checkpoint", help="the job's checkpoint: a path or a URI")
+    parser.add_argument("--stream", metavar="STREAM", help="only this stream")
+    parser.add_argument("--last", type=_positive, metavar="N", help="tell only of the last N batches")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    other = parser.add_argument_group("another policy", "what isn't said is as in the policy of the log's last batch")
+    other.add_argument("--balance", metavar="NAME", help=f"{', '.join(POLICIES)}, or {NOTHING}: nothing moves")
+    other.add_argument("--measure", choices=[each.value for each in Measure], help="what counts as load")
+    for name, kind, meaning in _NUMBERS:
+        other.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=meaning)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the logs, replay and print them; the exit status."""
+    change = _change(options)
+    logs = _logs(Checkpoint.existing(options.checkpoint), options.stream)
+    from trimtab.cli.replay_report import report
+
+    reports = {stream: report(entries, change, options.last) for stream, entries in logs.items()}
+    if options.json:
+        print(json.dumps({"streams": {stream: _as_json(found) for stream, found in reports.items()}}, indent=2))
+        return 0
+    for number, (stream, found) in enumerate(reports.items()):
+        print(("\n" if number else "") + _text(stream, found))
+    return 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it is 1 or more")
+    return number
+
+
+def _change(options: argparse.Namespace) -> dict[str, object] | None:
+    """What is asked for of another policy; None: nothing."""
+    names = ("measure", *(name for name, _, _ in _NUMBERS))
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.balance == NOTHING:
+        if given:
+            first = next(iter(given)).replace("_", "-")
+            message = f"--{first} says how to balance, and --balance {NOTHING} not to"
+            raise InputError("input.value", message, "leave one of them")
+        return {"planner": None}
+    if options.balance is not None:
+        given["planner"] = options.balance
+    if given:
+        Balance(**given)  # a mistake is told before a long log is read
+    return given or None
+
+
+def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
+    """The log of each stream that has one."""
+    from trimtab.runtime.decision_log import read
+
+    streams = checkpoint.streams()
+    if chosen is not None and chosen not in streams:
+        known = f"there are {', '.join(streams)}" if streams else "no batch is committed yet"
+        raise StateError("state.version", f"the checkpoint has no stream {chosen}", known)
+    found = {}
+    for stream in streams if chosen is None else [chosen]:
+        folder = checkpoint.folder.child("streams").child(safe_name(stream)).child("decisions")
+        if entries := list(read(folder)):
+            found[stream] = entries
+    if not found:
+        what = "the checkpoint" if chosen is None else f"stream {chosen}"
+        message = f"{what} has no log of a coordinator: {checkpoint.folder.shown}"
+        raise StateError(
+            "state.log", message, "a job with balance=None keeps none, nor does one before its first batch"
+        )
+    return found
+
+
+# Text ----------------------------------------------------------------------------------------------
+
+
+def _text(stream: str, found: Report) -> str:
+    lines = found.lines
+    columns: dict[str, Any] = {
+        "batch": [line.batch for line in lines],
+        "events": [line.events for line in lines],
+        "engines": [line.logged.engines for line in lines],
+        "RSTD %": [round(line.logged.rstd, 1) for line in lines],
+        "least": [round(line.least_rstd, 1) for line in lines],
+        "used %": [round(line.logged.utilisation) for line in lines],
+        "moved": [line.logged.moved for line in lines],
+        "decided": [line.logged.reason for line in lines],
+        "again": [_SAME[line.same] for line in lines],
+    }
+    others = [line.other for line in lines if line.other is not None]
+    if found.has_other:
+        if any(step.engines != line.logged.engines for step, line in zip(others, lines, strict=True)):
+            columns["its engines"] = [step.engines for step in others]
+        columns |= {
+            "its RSTD %": [round(step.rstd, 1) for step in others],
+            "its moved": [step.moved for step in others],
+            "it decides": [step.reason for step in others],
+        }
+    parts = [f"STREAM {stream}", f"policy: {policy_text(found.balance, found.scale)}"]
+    if found.has_other:
+        parts.append(f"beside it: {policy_text(found.other, found.scale)}")
+    parts += ["", text_table(pa.table(columns), limit=len(lines)).rpartition("\n")[0], ""]
+    return "\n".join(parts + _summary(found))
+
+
+def _summary(found: Report) -> list[str]:
+    same = [line.same for line in found.lines]
+    agreed = f"{len(same):,} batch{'' if len(same) == 1 else 'es'}; replayed, {same.count(True):,} are decided the same"
+    if None in same:
+        agreed += f" ({same.count(None):,} can't be told: the log begins in the middle of a run)"
+    lines = [agreed]
+    names = ["as it was", *(["beside it"] if found.compared is not None else [])]
+    for name, sums in zip(names, [found.logged, *([found.compared] if found.compared else [])], strict=True):
+        lines.append(
+            f"  {name:<9}  mean RSTD {sums.mean_rstd:.1f} %, {sums.above:,} above {found.threshold:g} %, "
+            f"{sums.moved:,} key group{'' if sums.moved == 1 else 's'} moved"
+        )
+    return lines
+
+
+def policy_text(balance: Balance | None, scale: Scale | None) -> str:
+    """A policy in a line, for people.
+
+    >>> policy_text(Balance(planner="flux", max_rstd=10.0), None)
+    'flux by busy time, above RSTD 10 % for 2 batches, at most once in 3'
+    """
+    parts = ["nothing is balanced"]
+    if balance is not None:
+        measures = {Measure.BUSY: "busy time", Measure.EVENTS: "events", Measure.STATE: "state"}
+        limits = [f"RSTD {balance.max_rstd:g} %"] if balance.max_rstd is not None else []
+        limits += [f"load distance {balance.max_load_distance:g}"] if balance.max_load_distance is not None else []
+        batches = f"{balance.patience} batch{'' if balance.patience == 1 else 'es'}"
+        parts = [f"{balance.planner} by {measures[balance.measured]}"]
+        parts.append(f"above {' or '.join(limits)} for {batches}" if limits else "never because of a deviation")
+        parts.append(f"at most once in {balance.period_batches}")
+        parts += [f"at most {balance.max_moves:,} moves"] if balance.max_moves is not None else []
+    if scale is not None:
+        parts.append(f"{scale.min_engines} to {scale.max_engines} engines")
+    return ", ".join(parts)
+
+
+# JSON ----------------------------------------------------------------------------------------------
+
+
+def _as_json(found: Report) -> dict[str, Any]:
+    return {
+        "balance": None if found.balance is None else found.balance.as_json(),
+        "scale": None if found.scale is None else found.scale.as_json(),
+        "batches": [_line_as_json(line) for line in found.lines],
+        "summary": _sums_as_json(found.logged, found.threshold),
+    } | (
+        {}
+        if found.compared is None
+        else {
+            "other": {
+                "balance": None if found.other is None else found.other.as_json(),
+                "batches": [_step_as_json(line.other) for line in found.lines if line.other is not None],
+                "summary": _sums_as_json(found.compared, found.threshold),
+            }
+        }
+    )
+
+
+def _line_as_json(line: Line) -> dict[str, Any]:
+    about = {"batch": line.batch, "events": line.events, "least_rstd": line.least_rstd, "same": line.same}
+    return about | _step_as_json(line.logged)
+
+
+def _step_as_json(step: Step) -> dict[str, Any]:
+    return asdict(step)
+
+
+def _sums_as_json(sums: Sums, threshold: float) -> dict[str, Any]:
+    return asdict(sums) | {"threshold": threshold}

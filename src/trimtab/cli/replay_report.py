@@ -1,0 +1,149 @@
+"""What a replay of the coordinator's log shows: a line for each batch, and what policies come to. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from trimtab.runtime.balance import DEFAULT, Balance, Scale
+from trimtab.runtime.decision_log import Entry
+from trimtab.runtime.placement import Placement
+from trimtab.runtime.replay import Replayed, agrees, replay, replay_with
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one policy had in a batch, and what it decided.
+
+    `moved`: key groups that were elsewhere in the batch before. `rstd`: as `Decision` has it.
+    """
+
+    engines: int
+    rstd: float
+    utilisation: float
+    moved: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One batch of the log.
+
+    `same`: whether the replay decides what the log has; None: that can't be told, because the log begins in the
+    middle of a run. `other`: what the other policy does, if there is one.
+    """
+
+    batch: int
+    events: int
+    least_rstd: float
+    logged: Step
+    same: bool | None
+    other: Step | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a policy comes to over some batches."""
+
+    mean_rstd: float
+    above: int  # batches with a deviation above the threshold
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The replay of one stream's log. `threshold`: what the sums' `above` counts from, in percent."""
+
+    balance: Balance | None
+    scale: Scale | None
+    other: Balance | None
+    has_other: bool
+    threshold: float
+    lines: tuple[Line, ...]
+    logged: Sums
+    compared: Sums | None
+
+
+def report(entries: Sequence[Entry], change: dict[str, object] | None = None, last: int | None = None) -> Report:
+    """Replay a log of at least one entry, and tell of its last so many batches.
+
+    `change`: fields of the log's policy that the other one has otherwise; {"planner": None}: it balances nothing;
+    None: there is no other one. Raises JobError `job.balance` where the other one can't be.
+    """
+    balance, scale = entries[-1].balance, entries[-1].scale
+    other = None if change is None else changed(balance, change)
+    lines = _lines(entries, None if change is None else list(replay_with(entries, other, scale)))
+    shown = lines if last is None else lines[-last:]
+    rule = other or balance or DEFAULT
+    threshold = DEFAULT.max_rstd if rule.max_rstd is None else rule.max_rstd
+    assert threshold is not None
+    return Report(
+        balance=balance,
+        scale=scale,
+        other=other,
+        has_other=change is not None,
+        threshold=threshold,
+        lines=tuple(shown),
+        logged=_sums([line.logged for line in shown], threshold),
+        compared=None if change is None else _sums([line.other for line in shown if line.other], threshold),
+    )
+
+
+def changed(balance: Balance | None, change: dict[str, object]) -> Balance | None:
+    """A policy with some fields otherwise; that of the defaults, where there is none.
+
+    >>> changed(Balance(max_rstd=5.0), {"planner": "flux"}) == Balance(planner="flux", max_rstd=5.0)
+    True
+    """
+    if "planner" in change and change["planner"] is None:
+        return None
+    return Balance(**{**(balance or DEFAULT).as_json(), **change})
+
+
+def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[Line]:
+    lines: list[Line] = []
+    own: Placement | None = None
+    theirs: Placement | None = None
+    began = False
+    for number, one in enumerate(replay(entries)):
+        entry = one.entry
+        began = began or entry.is_first
+        same = agrees(one)
+        step = None
+        if others is not None:
+            other = others[number]
+            step, theirs = _step(other, other.decision.reason, theirs), other.seen.placement
+        lines.append(
+            Line(
+                batch=entry.seen.batch,
+                events=int(entry.seen.events.sum()),
+                least_rstd=entry.decision.least_rstd,
+                logged=_step(Replayed(entry, entry.seen, entry.decision), entry.decision.reason, own),
+                same=same if same or began else None,
+                other=step,
+            )
+        )
+        own = entry.seen.placement
+    return lines
+
+
+def _step(one: Replayed, reason: str, before: Placement | None) -> Step:
+    placement = one.seen.placement
+    comparable = before is not None and len(before.owner) == len(placement.owner)
+    return Step(
+        engines=placement.engines,
+        rstd=one.decision.rstd,
+        utilisation=one.decision.utilisation,
+        moved=placement.moves_from(before) if comparable and before is not None else 0,
+        reason=reason,
+    )
+
+
+def _sums(steps: Iterable[Step], threshold: float) -> Sums:
+    found = list(steps)
+    return Sums(
+        mean_rstd=fmean(step.rstd for step in found) if found else 0.0,
+        above=sum(step.rstd > threshold for step in found),
+        moved=sum(step.moved for step in found),
+    )

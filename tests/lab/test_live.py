@@ -1,0 +1,92 @@
+"""The live experiments, reduced, on one Spark session; and what their harness computes beside the job."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.lab.test_experiments import (
+    EXPERIMENTS,
+    SEED,
+    assert_drawn_without_warnings,
+    assert_plain,
+    assert_verdict,
+    run_while_watched,
+)
+from trimtab.errors import BalanceError
+from trimtab.lab.experiment import Scale, Settings
+from trimtab.lab.live import spark
+from trimtab.lab.live.key_groups import key_group, salts
+from trimtab.lab.madsen_2017 import live_runs, updates
+from trimtab.lab.zacheilas_2016 import schemes
+from trimtab.lab.zacheilas_2016.feeds import Order
+
+LIVE = [id_ for id_, experiment in EXPERIMENTS.items() if experiment.live]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed_session() -> Iterator[None]:
+    """Other tests in this process want a session of their own."""
+    yield
+    spark.close_session()
+
+
+@pytest.mark.parametrize("id_", LIVE)
+def test_a_live_experiment_comes_to_its_verdict_and_is_drawn(id_: str) -> None:
+    results = run_while_watched(EXPERIMENTS[id_])
+    assert_verdict(EXPERIMENTS[id_], results)
+    assert_plain(results)
+    assert_drawn_without_warnings(EXPERIMENTS[id_], results)
+
+
+def test_engines_get_the_tweets_that_the_feed_says() -> None:
+    runs = schemes.runs_of((schemes.KG, schemes.PKG, schemes.DLB_L), Order.DEFAULT, Settings(Scale.REDUCED, SEED))
+    sent = runs[schemes.KG].sent
+    tweets = sent.size.tweets
+    pkg = np.array(
+        [
+            key_group(schemes.KEY_GROUPS, int(key), int(salt))
+            for key, salt in zip(sent.feed.fingerprints, sent.pkg_salts[len(sent.past) :], strict=True)
+        ]
+    )
+    hashed = np.array([key_group(schemes.KEY_GROUPS, int(key)) for key in sent.feed.fingerprints])
+    for scheme, groups in ((schemes.KG, hashed), (schemes.PKG, pkg), (schemes.DLB_L, hashed)):
+        run = runs[scheme].run
+        for batch, got in enumerate(run.events):
+            there = run.owners[batch][groups[batch * tweets : (batch + 1) * tweets]]
+            assert np.bincount(there, minlength=len(got)).tolist() == got.tolist()
+
+
+def test_what_engines_are_to_do_is_what_they_get() -> None:
+    run = live_runs.split_run(Scale.REDUCED, SEED).run
+    tables = updates.split_updates(Scale.REDUCED, SEED)
+    for batch, table in enumerate(tables):
+        keys = zip(table.column("bucket").to_pylist(), table.column("salt").to_pylist(), strict=True)
+        engines = [key_group(updates.KEY_GROUPS, *key) % updates.ENGINES for key in keys]
+        assert np.bincount(engines, minlength=updates.ENGINES).tolist() == run.events[batch].tolist()
+
+
+def test_a_salt_is_the_same_for_the_same_key_and_worker() -> None:
+    found = salts(np.array([3, 8, 3, 3]), np.array([1, 1, 1, 0]), groups=32, engines=2)
+    assert found[0] == found[2]
+    assert [key_group(32, key, int(salt)) % 2 for key, salt in zip((3, 8, 3, 3), found, strict=True)] == [1, 1, 1, 0]
+
+
+def test_the_catalogue_does_not_import_spark() -> None:
+    program = (
+        "import sys; from trimtab.lab.catalogue import experiments; experiments(); print('pyspark' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False"
+
+
+def test_without_spark_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "_open", [])
+    monkeypatch.setitem(sys.modules, "trimtab.runtime.session", None)
+    with pytest.raises(BalanceError, match=r"lab\.spark") as caught:
+        spark.shared_session()
+    assert "trimtab[spark]" in str(caught.value)

@@ -1,0 +1,31 @@
+"""In which order `pytest -n 2 --dist loadfile --no-loadscope-reorder` hands files to processes.
+
+What takes long or is wanted by others comes first, so that the processes end at about the same time and none compiles
+a kernel that another one is just compiling.
+"""
+
+from __future__ import annotations
+
+FIRST = (
+    "tests/engine/windows/test_grouped.py",  # jobs on Spark need its kernels; each of their workers would compile them
+    "tests/lab/test_experiments.py",  # compiles the kernels of planning and routing
+    "tests/runtime/",
+    "tests/cli/test_demo_on_spark.py",
+    "tests/test_jobs_page.py",
+    "tests/engine/",
+    "tests/planning/",
+    "tests/test_benchmarks.py",
+    "tests/language/",
+    "tests/state/",
+    "tests/simulation/",
+)
+"""Beginnings of the names of files, in the order in which they are handed out; the others take seconds."""
+
+
+def turn_of(file: str) -> int:
+    """When a file is handed out: the lower, the earlier.
+
+    >>> sorted(["tests/test_docs.py", "tests/engine/test_laws.py", "tests/runtime/test_jobs.py"], key=turn_of)
+    ['tests/runtime/test_jobs.py', 'tests/engine/test_laws.py', 'tests/test_docs.py']
+    """
+    return next((turn for turn, start in enumerate(FIRST) if file.startswith(start)), len(FIRST))
