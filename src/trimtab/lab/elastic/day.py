@@ -66,29 +66,30 @@ def _order(settings: Settings, place: Place) -> DayOrder:
 
 
 def _course(order: DayOrder, outcome: Outcome) -> dict[str, Any]:
-    """What happened when, in seconds since the day began."""
-    engines = [len(batch.engines) for batch in outcome.batches]
+    """What happened when, in seconds since the day began; what was before, to load code, is left out."""
+    timed = zip(outcome.batches, latencies_s(outcome), strict=True)
+    batches, latency_s = zip(*(each for each in timed if each[0].finished_s > outcome.began_s), strict=True)
+    engines = [len(batch.engines) for batch in batches]
     changes = [after - before for before, after in itertools.pairwise(engines) if after != before]
-    latency_s = latencies_s(outcome)
-    utilisation = [batch.utilisation for batch in outcome.batches if batch.utilisation is not None]
+    utilisation = [batch.utilisation for batch in batches if batch.utilisation is not None]
     executors = [count for _, count in outcome.executors]
     return {
         "wrong_keys": outcome.wrong_keys,
-        "events": sum(batch.events for batch in outcome.batches),
+        "events": sum(batch.events for batch in batches),
         "most": max(engines),
         "last": engines[-1],
         "allowed": order.max_engines,
         "changes": len(changes),
         "turns": turns(changes),
         "mean_utilisation": float(np.mean(utilisation)) if utilisation else None,
-        "mean_latency_s": float(np.average(latency_s, weights=[batch.events for batch in outcome.batches])),
+        "mean_latency_s": float(np.average(latency_s, weights=[batch.events for batch in batches])),
         "most_executors": max(executors, default=None),
         "last_executors": executors[-1] if executors else None,
-        "at_s": [batch.finished_s - outcome.began_s for batch in outcome.batches],
+        "at_s": [batch.finished_s - outcome.began_s for batch in batches],
         "engines": engines,
-        "utilisation": [batch.utilisation for batch in outcome.batches],
+        "utilisation": [batch.utilisation for batch in batches],
         "latency_s": latency_s,
-        "rate_per_s": [rate_at(order, batch.finished_s - outcome.began_s) for batch in outcome.batches],
+        "rate_per_s": [rate_at(order, batch.finished_s - outcome.began_s) for batch in batches],
         "executors_at_s": [at_s - outcome.began_s for at_s, _ in outcome.executors],
         "executors": executors,
     }
@@ -214,4 +215,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     size_inches=(11.0, 7.0),
     alone=True,
+    live=True,
 )

@@ -81,4 +81,4 @@ def counts_of(tables: Sequence[pa.Table]) -> dict[int, tuple[int, int]]:
 def top_share(order: FeedOrder) -> float:
     """The part of the events that the most frequent key has."""
     keys = pa.concat_tables(feed_of(order)).column("key")
-    return float(pc.max(pc.value_counts(keys).combine_chunks().field("counts")).as_py() / len(keys))
+    return float(pc.max(pc.value_counts(keys).field("counts")).as_py() / len(keys))

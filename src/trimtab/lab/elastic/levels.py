@@ -117,4 +117,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     size_inches=(12.0, 3.6),
     alone=True,
+    live=True,
 )

@@ -32,24 +32,34 @@ def outcome_of(place: Place, order: Order) -> Outcome:
     return _driver(place).run(order)
 
 
-@cache
+def close_drivers() -> None:
+    """End the processes that there are, with their clusters; outcomes stay."""
+    while _drivers:
+        _drivers.popitem()[1].close()
+
+
 def _driver(place: Place) -> Driver:
-    driver = Driver(place)
-    atexit.register(driver.close)
-    return driver
+    if not _drivers:
+        atexit.register(close_drivers)
+    if place not in _drivers:
+        _drivers[place] = Driver(place)
+    return _drivers[place]
+
+
+_drivers: dict[Place, Driver] = {}
 
 
 class Driver:
     """A driver process, and the folder that its answers are in."""
 
     def __init__(self, place: Place) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="trimtab-driver-"))
-        self._mark, self._orders = new_mark(), 0
-        self._log = self._folder / "driver.log"
+        self.folder = Path(tempfile.mkdtemp(prefix="trimtab-driver-"))
+        self.mark, self._orders = new_mark(), 0
+        self._log = self.folder / "driver.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "trimtab.lab.elastic.driver", place.value, self._mark],
-                env={**os.environ, MARK: self._mark, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                [sys.executable, "-m", "trimtab.lab.elastic.driver", place.value, self.mark],
+                env={**os.environ, MARK: self.mark, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -59,7 +69,7 @@ class Driver:
 
     def run(self, order: Order) -> Outcome:
         """Have an order carried out."""
-        answer = self._folder / f"{self._orders}.json"
+        answer = self.folder / f"{self._orders}.json"
         self._orders += 1
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # found below
@@ -67,8 +77,9 @@ class Driver:
             self._process.stdin.flush()
         while not answer.exists():
             if self._process.poll() is not None:
-                self.close()
-                raise self._failed("the process that runs jobs on Spark ended", self._said())
+                said = self._said()
+                close_drivers()  # the next order has another one
+                raise self._failed("the process that runs jobs on Spark ended", said)
             time.sleep(POLL_S)
         told = json.loads(answer.read_text(encoding="utf-8"))
         if "error" in told:
@@ -82,14 +93,11 @@ class Driver:
                 self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(END_S)
-        end_all(self._mark)
+        end_all(self.mark)
         self._process.wait()
-        self._said_last = self._said()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _said(self) -> str:
-        if not self._log.exists():
-            return self._said_last
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
 
     @staticmethod

@@ -136,4 +136,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     size_inches=(9.0, 5.0),
     alone=True,
+    live=True,
 )

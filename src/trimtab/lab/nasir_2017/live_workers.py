@@ -314,6 +314,7 @@ EVEN = Experiment(
     holds=holds_even,
     draw=draw_even,
     alone=True,
+    live=True,
 )
 UNEVEN = Experiment(
     id="cg-fig15",
@@ -325,4 +326,5 @@ UNEVEN = Experiment(
     holds=holds_uneven,
     draw=draw_uneven,
     alone=True,
+    live=True,
 )
