@@ -18,6 +18,7 @@ FIGURES = (
     *("xu-fig3", "xu-fig9"),
     *("dlb-table1", "dlb-fig3a", "dlb-fig3b", "dlb-fig4a", "dlb-fig4b"),
     *("cg-fig4", "cg-fig6", "cg-fig7", "cg-fig8", "cg-fig9", "cg-fig10", "cg-fig11", "cg-fig12", "cg-fig13"),
+    *("cg-fig14", "cg-fig15"),
 )
 
 

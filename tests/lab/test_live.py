@@ -22,6 +22,7 @@ from tests.lab.test_experiments import (
 from trimtab.engine.keyed import registered
 from trimtab.errors import BalanceError
 from trimtab.evaluate import evaluate
+from trimtab.lab.elastic import machines
 from trimtab.lab.experiment import Scale, Settings
 from trimtab.lab.live import operators, spark
 from trimtab.lab.live.key_groups import key_group, salts
@@ -36,9 +37,10 @@ LIVE = [id_ for id_, experiment in EXPERIMENTS.items() if experiment.live]
 
 @pytest.fixture(scope="module", autouse=True)
 def _closed_session() -> Iterator[None]:
-    """Other tests in this process want a session of their own."""
+    """Other tests in this process want a session of their own, and the memory of the cluster's processes."""
     yield
     spark.close_session()
+    machines.close_drivers()
 
 
 @pytest.mark.parametrize("id_", LIVE)

@@ -19,6 +19,7 @@ MODULES = (
     "trimtab.lab.beyond",
     "trimtab.lab.beyond_fugu",
     "trimtab.lab.beyond_scale",
+    "trimtab.lab.elastic",
 )
 """One module a paper, and those of our own rows; each has a tuple `EXPERIMENTS`."""
 

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from trimtab.runtime.balance import Measure
 from trimtab.runtime.observation import Float64Array, Int64Array, Observation
 from trimtab.runtime.placement import Spread
 from trimtab.state.bundle import GROUP_SHIFT
 
+BoolArray = npt.NDArray[np.bool_]
 Scalable = TypeVar("Scalable", float, Float64Array)
 
 COST_HALF_LIFE = 8.0
@@ -30,6 +32,10 @@ KNOWN_EVENTS = 20.0
 ALIKE = 0.1
 """Hosts whose speeds differ by less than this from the middle one are taken to be equal: that is noise."""
 SPEED_HALF_LIFE = 1.0
+FEW_GROUPS = 8
+"""Of a host with fewer key groups nothing can be said before they were elsewhere, too."""
+STRIKING = 1.4
+"""A host whose usual key group costs so many times what it does elsewhere is slow, and not its key groups dear."""
 GAPS = 20
 """The shortest pause between so many batches is Spark's own, and not for lack of rows."""
 SMALL_BATCH = 0.25
@@ -63,6 +69,7 @@ class LoadEstimates:
         self._hot: dict[int, float] = {}  # nanoseconds or events in a second, by slot
         self._speeds: dict[str, float] = {}
         self._hosts: tuple[str, ...] = ()
+        self._known_hosts: set[str] = set()
         self._overhead_s = 0.0
         self._gaps_s: deque[float] = deque(maxlen=GAPS)
 
@@ -71,8 +78,9 @@ class LoadEstimates:
         # The first batch of a run loads code and connects workers: what it says of costs is forgotten with the next.
         fresh = self._taken <= 1 or len(self._rates) != len(seen.events)
         self._taken += 1
+        begins = self._begins(seen)
         self._hosts = seen.hosts
-        self._update_speeds(seen, fresh)
+        self._update_speeds(seen, begins, fresh)
         speed = self._engine_speeds()[seen.placement.array()]
         events, busy_ns = self._without_hot_keys(seen)
         rates, busy = events / max(seen.span_s, seen.batch_s, SHORTEST_S), busy_ns * speed
@@ -84,6 +92,7 @@ class LoadEstimates:
             self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
             return
         self._is_small = float(seen.events.sum()) < SMALL_BATCH * float(self._events.sum())
+        busy = np.where(begins[seen.placement.array()], events * self.event_ns(), busy)
         self._rates = _faded(self._rates, rates, self._fade)
         self._events = _faded(self._events, events, self._cost_fade)
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
@@ -193,19 +202,30 @@ class LoadEstimates:
         speed = self._speeds.get(host, 1.0)
         return speed if abs(speed - 1.0) > ALIKE else 1.0
 
-    def _update_speeds(self, seen: Observation, fresh: bool) -> None:
+    def _begins(self, seen: Observation) -> BoolArray:
+        """Which engines are new, or on a new host: they load code and connect workers, which no event costs again."""
+        known = self._known_hosts
+        self._known_hosts = known | set(seen.hosts)
+        return np.array([host not in known or engine >= len(self._hosts) for engine, host in enumerate(seen.hosts)])
+
+    def _update_speeds(self, seen: Observation, begins: BoolArray, fresh: bool) -> None:
         """Compare what each host's groups took with what they should have taken."""
         names = tuple(dict.fromkeys(seen.hosts))
-        if fresh or len(names) < 2 or self._measure is not Measure.BUSY:
+        if len(names) < 2 or self._measure is not Measure.BUSY:
             self._speeds = {}
             return
-        number = np.array([names.index(host) for host in seen.hosts])[seen.placement.array()]
-        expected = np.bincount(number, weights=seen.events * self.event_ns(), minlength=len(names))
-        actual = np.bincount(number, weights=seen.busy_ns, minlength=len(names))
+        owner = seen.placement.array()
+        number = np.array([names.index(host) for host in seen.hosts])[owner]
+        if fresh:
+            self._speeds = dict(zip(names, _speeds_at_first(seen, number, len(names)), strict=True))
+            return
+        settled = ~begins[owner]
+        expected = np.bincount(number, weights=settled * seen.events * self.event_ns(), minlength=len(names))
+        actual = np.bincount(number, weights=settled * seen.busy_ns, minlength=len(names))
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
-        ratios = np.ones(len(names))  # a host that had nothing to do is as fast as any, until it has
+        ratios = np.ones(len(names))  # a host that had nothing to do, or is new, is as fast as any, until it has
         ratios[known] = expected[known] / actual[known]
         ratios[known] /= np.median(ratios[known])
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
@@ -213,6 +233,20 @@ class LoadEstimates:
             host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
             for host, ratio in zip(names, ratios, strict=True)
         }
+
+
+def _speeds_at_first(seen: Observation, number: Int64Array, hosts: int) -> list[float]:
+    """The speeds of hosts before it is known what key groups cost; `number` is the host of each.
+
+    Key groups differ in cost, but it would be strange if on one host nearly all of them were dear.
+    """
+    known = (seen.events > 0) & (seen.busy_ns > 0)
+    costs = [seen.busy_ns[known & (number == host)] / seen.events[known & (number == host)] for host in range(hosts)]
+    if min(len(each) for each in costs) < FEW_GROUPS:
+        return [1.0] * hosts
+    usual = np.array([float(np.median(each)) for each in costs])
+    speeds = np.median(usual) / usual
+    return [float(speed) if max(speed, 1 / speed) > STRIKING else 1.0 for speed in speeds]
 
 
 def _faded(old: Float64Array, new: Float64Array | Int64Array, keep: float) -> Float64Array:

@@ -1,4 +1,4 @@
-"""Nasir et al. (2017), "Load Balancing for Skewed Streams on Heterogeneous Clusters": figures 4 and 6 to 13.
+"""Nasir et al. (2017), "Load Balancing for Skewed Streams on Heterogeneous Clusters": figures 4 and 6 to 15.
 
 The data sets can't be had: streams are synthetic, with the published number of messages, number of keys and share of
 the most frequent key (Table I). The paper prints few numbers; what its text says of each figure is what is checked.
@@ -12,6 +12,7 @@ from trimtab.lab.nasir_2017 import (
     cluster_sizes,
     epsilon_trade_off,
     even_cluster,
+    live_workers,
     many_sources,
     skew,
     uneven_cluster,
@@ -28,4 +29,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     many_sources.EXPERIMENT,
     virtual_workers.EXPERIMENT,
     changing_capacities.EXPERIMENT,
+    live_workers.EVEN,
+    live_workers.UNEVEN,
 )
