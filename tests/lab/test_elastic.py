@@ -38,7 +38,8 @@ def test_parts_of_a_key_add_up() -> None:
         logic.on_rows(part)
         snapshots.append(logic.snapshot())
     whole, left, right = snapshots
-    assert whole is not None and left is not None and right is not None
+    assert left is not None
+    assert right is not None
     assert description.merge(left, right) == whole
 
 
