@@ -86,10 +86,12 @@ def write_files(folder: Path, tables: Sequence[pa.Table]) -> Path:
     return folder
 
 
-def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None) -> JobRun:
+def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None, close: bool = False) -> JobRun:
     """Run a job over all files of a feed, a file a batch, as fast as it goes.
 
-    `past`: a checkpoint that it goes on from; it is copied, so that several runs may begin with the same one.
+    `past`: a checkpoint that it goes on from; it is copied, so that several runs may begin with the same one. `close`:
+    the stream ends with the feed, so that its last rows are decided: which ones are still open depends on where they
+    are, and nothing could be gone on from.
     """
     from trimtab.runtime.coordinator import Coordinator
     from trimtab.runtime.job import Job
@@ -112,14 +114,14 @@ def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None
     stream = spark.readStream.schema(plan.schema).option("maxFilesPerTrigger", 1).parquet(files)
     job.stream(_STREAM, stream, event_time="ts")
     job.query(_QUERY, plan.sql).write("parquet", path=str(answers))
-    run = job.start(available_now=True)
+    run = job.start(available_now=True, close=close)
     try:
         if not run.await_termination(PATIENCE_S):
             raise BalanceError("lab.spark", f"a run didn't end within {PATIENCE_S:.0f} s", "look at the machine's load")
     finally:
         if run.is_active:
             run.stop()
-    batches = tuple(run.history)
+    batches = tuple(batch for batch in run.history if batch.events)  # not the one that closes it
     numbers = [batch.batch for batch in batches]
     log = {entry.seen.batch: entry for entry in _log(checkpoint) if entry.seen.batch in numbers}
     # A job doesn't wait for long until its last decisions are logged; what is missing is the last placement's.

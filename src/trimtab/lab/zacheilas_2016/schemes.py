@@ -136,7 +136,7 @@ def runs_of(schemes: tuple[str, ...], order: Order, settings: Settings) -> dict[
 def _run(scheme: str, order: Order, scale: Scale, seed: int) -> SchemeRun:
     feed, tweets = _files(order, scale, seed), sent(order, scale, seed)
     plan = _plan(scheme)
-    run = run_job(plan, feed, scratch_folder(), past=_past(scheme == PKG, scale, seed))
+    run = run_job(plan, feed, scratch_folder(), past=_past(scheme == PKG, scale, seed), close=True)
     return SchemeRun(scheme, order, tweets, run)
 
 
