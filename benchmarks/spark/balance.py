@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import trimtab
+import trimtab.examples.first_story
 from benchmarks.results import Bar, Cell, Number, Result, Side, Table
 from benchmarks.spark import ours
 from benchmarks.spark.figures import number, ratio
