@@ -87,8 +87,7 @@ class Runner:
         seen: list[tuple[float, int]] = []
         with _repeating(LOOK_S, lambda: self._look(seen)):
             outcome = trial.day(order)
-            # Executors that are told to go take some seconds: the end of the day is to be seen, too.
-            time.sleep(8.0 if self._count is not None else 0.0)
+            time.sleep(order.linger_s)
         return Outcome(
             outcome.batches, outcome.keys, outcome.wrong_keys, "", outcome.began_s, outcome.sent, tuple(seen)
         )
