@@ -14,8 +14,9 @@ from trimtab.runtime.actions import applied
 from trimtab.runtime.balance import Balance, Measure, Scale
 from trimtab.runtime.coordinator import Coordinator
 from trimtab.runtime.load_estimates import LoadEstimates
-from trimtab.runtime.observation import Int64Array, Observation
-from trimtab.runtime.placement import Placement
+from trimtab.runtime.observation import HotKeysSeen, Int64Array, Observation
+from trimtab.runtime.placement import Placement, Spread
+from trimtab.state.bundle import GROUP_SHIFT
 
 GROUPS = 256
 EVENT_NS = 1_000_000
@@ -131,3 +132,18 @@ def test_a_host_with_one_dear_key_group_is_not_slow() -> None:
     for _ in range(2):
         estimates.take(dataclasses.replace(seen, busy_ns=busy_ns, hosts=tuple("abcd")))
     assert estimates.capacities(4).tolist() == [100.0] * 4
+
+
+def test_a_hot_key_is_as_heavy_on_a_slow_host_as_elsewhere() -> None:
+    """Whole ones on either host, and one that is spread over both: 300 events each."""
+    estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
+    slots = np.array([group << GROUP_SHIFT for group in range(3)])
+    placement = Placement.even(2, 64).with_spread((Spread.over(int(slots[2]), [0, 1]),))
+    seen = Observation.of_events(0, placement, [320, 320, *[20] * 62])
+    slower = np.where(placement.array() == 1, 3.0, 1.0)
+    hot = HotKeysSeen(slots, np.full(3, 300), (300 * EVENT_NS * np.array([1.0, 3.0, 2.0])).astype(np.int64))
+    busy_ns = (seen.busy_ns * slower).astype(np.int64)
+    for _ in range(2):
+        estimates.take(dataclasses.replace(seen, busy_ns=busy_ns, hosts=("a", "b"), hot=hot))
+    loads = estimates.hot_keys()[1]
+    assert loads == pytest.approx(np.full(3, loads[0]))

@@ -149,7 +149,8 @@ class LoadEstimates:
         if self._measure is Measure.STATE:
             return seen.events, seen.busy_ns
         hot, span_s = seen.hot, max(seen.span_s, seen.batch_s, SHORTEST_S)
-        now = dict(zip(hot.slots.tolist(), hot.busy_ns if self._measure is Measure.BUSY else hot.events, strict=True))
+        loads = self._hot_ns(seen) if self._measure is Measure.BUSY else hot.events
+        now = dict(zip(hot.slots.tolist(), loads, strict=True))
         for slot in {*self._hot, *now}:
             before = self._hot.get(slot, now.get(slot, 0.0) / span_s)
             self._hot[slot] = self._fade * before + (1 - self._fade) * float(now.get(slot, 0.0)) / span_s
@@ -164,6 +165,14 @@ class LoadEstimates:
         least = 1e-3 * max(self._hot.values())
         self._hot = {slot: load for slot, load in self._hot.items() if load > least}
         return np.maximum(events, 0), np.maximum(busy_ns, 0)
+
+    def _hot_ns(self, seen: Observation) -> Float64Array:
+        """The time of hot keys as it would be at speed 1; of a spread one every engine has its shares."""
+        slowness = 1.0 / self._engine_speeds()
+        at_home = slowness[seen.placement.array()[seen.hot.slots >> GROUP_SHIFT]]
+        spread = {each.slot: float(slowness[list(each.engines)].mean()) for each in seen.placement.spread}
+        slots = zip(seen.hot.slots.tolist(), at_home.tolist(), strict=True)
+        return seen.hot.busy_ns / np.array([spread.get(slot, home) for slot, home in slots])
 
     def event_ns(self) -> Float64Array:
         """What an event of each key group costs, at speed 1."""

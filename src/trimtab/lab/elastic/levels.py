@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trimtab.lab.elastic.machines import outcome_of
-from trimtab.lab.elastic.orders import LOCAL_SLOTS, WORKERS, FeedOrder, Outcome, Phase, Place
+from trimtab.lab.elastic.orders import LOCAL_SLOTS, WORKERS, FeedOrder, Outcome, Phase, Place, deviation
 from trimtab.lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(settings: Settings) -> Results:
             found[name]["hashed"] = _seen(outcome_of(place, _order(settings, place, exponent, balanced=False)), full)
     rows = tuple((name, *_row(one)) for name, one in found.items())
     columns = ("engines and keys", "hashed: RSTD, %", "balanced: RSTD, %", "least possible, %", "key groups moved")
-    title = f"Deviation of the engines' work, mean of the last {MEASURED} batches"
+    title = f"Deviation of the engines' work in the last {MEASURED} batches together"
     return Results((Table(title, columns, rows),), {"cases": found, "full": full})
 
 
@@ -51,11 +51,12 @@ def _order(
 
 
 def _seen(outcome: Outcome, by_time: bool) -> dict[str, Any]:
-    rstd = [batch.rstd if by_time else batch.rstd_of_events for batch in outcome.batches]
+    loads = [[each.worked_ms if by_time else each.events for each in batch.engines] for batch in outcome.batches]
+    together = [sum(of_engine) for of_engine in zip(*loads[-MEASURED:], strict=True)]
     least = [batch.least_rstd for batch in outcome.batches[-MEASURED:] if batch.least_rstd is not None]
     return {
-        "rstd_by_batch": rstd,
-        "rstd": fmean(rstd[-MEASURED:]),
+        "rstd_by_batch": [deviation(each) for each in loads],
+        "rstd": deviation(together),
         "least": fmean(least) if least else None,
         "moved": sum(batch.moved for batch in outcome.batches),
         "wrong_keys": outcome.wrong_keys,

@@ -59,7 +59,12 @@ class Driver:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "trimtab.lab.elastic.driver", place.value, self.mark],
-                env={**os.environ, MARK: self.mark, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env={
+                    **os.environ,
+                    MARK: self.mark,
+                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                    "TMPDIR": str(self.folder),  # what it leaves goes with it, also if it is killed
+                },
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, pstdev
@@ -75,7 +75,10 @@ class FeedOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayOrder:
-    """A day in so many seconds: its rate goes from `low_per_s` up to `high_per_s` and down again; engines follow."""
+    """A day in so many seconds: its rate goes from `low_per_s` up to `high_per_s` and down again; engines follow.
+
+    Executors are watched for `linger_s` more: those that are told to go take some seconds.
+    """
 
     seconds: float
     low_per_s: float
@@ -85,10 +88,12 @@ class DayOrder:
     max_engines: int
     exponent: float = 0.5
     interval_s: float = 1.0
+    linger_s: float = 0.0
     seed: int = 1
 
 
-def _deviation(loads: list[float]) -> float:
+def deviation(loads: Sequence[float]) -> float:
+    """The relative standard deviation, in percent; 0 where nothing was to do."""
     return 100.0 * pstdev(loads) / fmean(loads) if any(loads) else 0.0
 
 
@@ -117,12 +122,7 @@ class BatchSeen:
     @property
     def rstd(self) -> float:
         """The relative standard deviation of the engines' work, in percent."""
-        return _deviation([engine.worked_ms for engine in self.engines])
-
-    @property
-    def rstd_of_events(self) -> float:
-        """The relative standard deviation of the engines' events, in percent."""
-        return _deviation([engine.events for engine in self.engines])
+        return deviation([engine.worked_ms for engine in self.engines])
 
     def share_of(self, host: str) -> float:
         """The part of the events that a host got."""

@@ -26,6 +26,7 @@ from trimtab.lab.elastic.orders import (
     FeedOrder,
     Order,
     Outcome,
+    Phase,
 )
 from trimtab.routing.router import Int64Array
 from trimtab.routing.streams import zipf_keys
@@ -51,8 +52,10 @@ class Runner:
     def __init__(self, spark: Any, workers: int, count_executors: Callable[[], int] | None) -> None:
         self._spark, self._workers, self._count = spark, workers, count_executors
         self._executors = Executors(spark)
-        # Otherwise the first run would have to do without decisions while its planner is loaded.
+        # Otherwise the first run would have to do without decisions while its planner is loaded, and the first batch of
+        # it would start Python workers.
         Coordinator(Balance()).warm()
+        self.run(FeedOrder(engines=workers, phases=(Phase.even(2, 50 * workers, 0.5, 0),)))
 
     def run(self, order: Order) -> Outcome:
         """Carry an order out, with all executors there when it begins."""
@@ -87,8 +90,7 @@ class Runner:
         seen: list[tuple[float, int]] = []
         with _repeating(LOOK_S, lambda: self._look(seen)):
             outcome = trial.day(order)
-            # Executors that are told to go take some seconds: the end of the day is to be seen, too.
-            time.sleep(8.0 if self._count is not None else 0.0)
+            time.sleep(order.linger_s)
         return Outcome(
             outcome.batches, outcome.keys, outcome.wrong_keys, "", outcome.began_s, outcome.sent, tuple(seen)
         )

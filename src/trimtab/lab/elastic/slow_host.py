@@ -119,6 +119,7 @@ def draw(results: Results, figure: Figure) -> None:
     above.set_ylabel("events, %")
     above.set_title(f"One of four hosts is {SLOWER} times slower for a while (shaded)")
     above.legend(loc="lower right")
+    below.set_ylim(0, 1.2 * max(series["batch_ms"][2:]))  # the first ones load code
     below.set_ylabel("batch, ms")
     below.set_xlabel("batch")
 
