@@ -172,7 +172,7 @@ class LoadEstimates:
         at_home = slowness[seen.placement.array()[seen.hot.slots >> GROUP_SHIFT]]
         spread = {each.slot: float(slowness[list(each.engines)].mean()) for each in seen.placement.spread}
         slots = zip(seen.hot.slots.tolist(), at_home.tolist(), strict=True)
-        return seen.hot.busy_ns / np.array([spread.get(slot, home) for slot, home in slots])
+        return np.asarray(seen.hot.busy_ns / np.array([spread.get(slot, home) for slot, home in slots]), np.float64)
 
     def event_ns(self) -> Float64Array:
         """What an event of each key group costs, at speed 1."""
