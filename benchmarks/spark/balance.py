@@ -62,10 +62,10 @@ class Sizes:
 
 
 FULL = Sizes(
-    tweets=60_000,
+    tweets=30_000,
     batches=14,
     warm_up=8,
-    rounds=3,
+    rounds=2,
     keys=20_000,
     rows=20_000,
     moves=60,

@@ -57,7 +57,7 @@ class Sizes:
     warm_up: int
 
 
-FULL = Sizes(history=2_000_000, batches=8, tweets=50_000, warm_up=3)
+FULL = Sizes(history=800_000, batches=6, tweets=50_000, warm_up=2)
 QUICK = Sizes(history=20_000, batches=2, tweets=5_000, warm_up=1)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import report
 from benchmarks.machine import machine
 from benchmarks.results import Result, Table, as_json, from_json
-from benchmarks.spark import growth, latency, moving, streams, throughput
+from benchmarks.spark import balance, first_story, growth, latency, moving, streams, throughput
 from benchmarks.spark.session import local_session
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -30,6 +30,8 @@ BENCHMARKS: dict[str, tuple[Callable[..., Result], Any, Any]] = {
     "latency": (latency.run, latency.FULL, latency.QUICK),
     "growth": (growth.run, growth.FULL, growth.QUICK),
     "moving": (moving.run, moving.FULL, moving.QUICK),
+    "stories": (first_story.run, first_story.FULL, first_story.QUICK),
+    "balance": (balance.run, balance.FULL, balance.QUICK),
 }
 """By name, in the order of the page: what measures, its sizes in full, and quickly."""
 
