@@ -103,4 +103,4 @@ def test_what_makes_no_sense_is_refused() -> None:
 def test_a_unit_of_next_to_no_load_keeps_no_other_from_moving(policy: Policy, moved: int) -> None:
     faded = 1e-14  # what is left in an average of a key that was last seen long ago
     problem = Problem(loads=[4.0, 3.0, faded, 1.0], homes=[0, 0, 0, 1], capacities=[10.0, 10.0])
-    assert dlb(problem, policy=policy).moves.tolist() == [moved]
+    assert dlb(problem, policy=policy, theta=30.0).moves.tolist() == [moved]

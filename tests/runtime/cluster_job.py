@@ -87,7 +87,8 @@ def main(url: str, folder: pathlib.Path) -> None:
     wait(lambda: executors.slots == 2, "executor coming")
     new = executors.live()[-1].id
     assert new not in told
-    assert trial.batches(3) == [[left.id, new]] * 3
+    trial.batches(1)  # an executor that has just registered may not be offered tasks yet
+    assert trial.batches(2) == [[left.id, new]] * 2
     trial.close()
     spark.stop()
     sys.stdout.write("all as it should be\n")

@@ -93,7 +93,7 @@ WAYS = Ways([None, (0, 1, 2, 3), (0, 1, 2, 3), (1, 3, 3), None, (2, 0), (0, 3)])
 
 def run_job(bench: Bench, split: str | None, slots: Sequence[int], *, close: bool) -> list[list[int]]:
     """A job over the files there are, with hot keys spread on the way if it is split; events by engine and batch."""
-    job = bench.job(delay="1 second", engines=4)
+    job = bench.job(delay="1 second", engines=4, balance=None)  # spread by hand
     runs: list[Any] = []
 
     def change(frame: Any, batch: int) -> None:
