@@ -110,8 +110,8 @@ def _make_page(known: Mapping[str, Experiment], results: Path, docs: Path) -> in
     records = read_records(kept, known)
     if not records:
         raise BalanceError("lab.empty", f"there are no results in {results}", f"run `trimtab lab {ALL}` first")
-    path = write_page(page(records), docs)
     missing = [id_ for id_ in known if id_ not in {record.id for record in records}]
+    path = write_page(page(records, missing), docs)
     print(f"{path}: {len(records)} experiments, {len(new)} of them from {results}")
     if missing:
         print(f"never run: {', '.join(missing)}")

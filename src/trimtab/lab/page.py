@@ -40,9 +40,9 @@ trimtab lab page              # this page again, from the files in ./lab
 This page is generated: the records and pictures that it is made from are in `docs/lab/`."""
 
 
-def page(records: Sequence[Record]) -> str:
-    """The whole page; the records stand on it in the order they are given."""
-    parts = [_HEAD, "## Verdicts", _summary(records), _conditions(records)]
+def page(records: Sequence[Record], missing: Sequence[str] = ()) -> str:
+    """The whole page; the records stand on it in the order they are given. `missing`: what has none to show."""
+    parts = [_HEAD, "## Verdicts", _summary(records), _missing(missing), _conditions(records)]
     paper = None
     for record in records:
         if record.paper != paper:
@@ -91,6 +91,13 @@ def _summary(records: Sequence[Record]) -> str:
         for record in records
     ]
     return f"{held} of {len(records)} hold.\n\n" + markdown_table(("id", "from", "claim", "verdict"), rows)
+
+
+def _missing(ids: Sequence[str]) -> str:
+    if not ids:
+        return ""
+    named = ", ".join(f"`{id_}`" for id_ in ids)
+    return f"Not on this page, as no full run of them was kept yet: {named}. Their short forms run with the tests."
 
 
 def _conditions(records: Sequence[Record]) -> str:
