@@ -6,7 +6,7 @@
     commit    the manifest, which makes all of it count
 
 Everything before the commit can happen again, and does after a crash: with the same placement, because a changed one
-is written down before the batch starts.
+is written down before the sinks are handed anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,6 +116,8 @@ class Pipeline:
         if spec.balance is not None or spec.scale is not None:
             coordinator = Coordinator(spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s)
             self._balancer = Balancer(coordinator, home.child("decisions"))
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="trimtab-placement")
+        self._written: Future[None] | None = None
         self._settler = Settler(self.homes, demand or Demand(), spec.name, is_elastic=spec.scale is not None)
         self._ended = 0.0  # when the last batch did; 0: there was none
 
@@ -199,7 +202,7 @@ class Pipeline:
         return None if self.manifest is None else self.placement
 
     def _placement_for(self, batch: int) -> Placement:
-        """The placement of a batch; a change is on disk before its batch begins, where a repeated one finds it."""
+        """The placement of a batch; a change is on disk before its sinks begin, where a repeated one finds it."""
         if batch == self._repeated and self._kept is not None:
             return self._kept  # changes wait for the next one
         with self._changes_lock:
@@ -210,8 +213,15 @@ class Pipeline:
                 self._latest = self._settler.settled(self._latest, self._balancer.changed)
             placement = self._latest
         if placement != self.placement or self.manifest is None:
-            self._placements.write(f"{batch:012d}.json", json.dumps(placement.as_json()).encode())
+            kept = json.dumps(placement.as_json()).encode()
+            self._written = self._writer.submit(self._placements.write, f"{batch:012d}.json", kept)
         return placement
+
+    def _await_placement(self) -> None:
+        """Go on when the batch's placement is on disk. Until a sink has seen something, nobody minds where it was."""
+        if self._written is not None:
+            self._written.result()
+            self._written = None
 
     # A batch -----------------------------------------------------------------------------------
 
@@ -251,6 +261,7 @@ class Pipeline:
     def stop(self) -> None:
         """Give back what the pipeline holds."""
         self._compactor.stop()
+        self._writer.shutdown()
         if self._balancer is not None:
             self._balancer.stop()
 
@@ -282,6 +293,7 @@ class Pipeline:
         # Its first batch may have been tried before the job was started, also if Spark doesn't know: as the end of the
         # input, which is no batch of Spark's, and was not committed.
         may_repeat = closing or batch == self._first
+        self._await_placement()
         matches = self._deliver(told, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
