@@ -62,10 +62,10 @@ class Sizes:
 
 
 FULL = Sizes(
-    tweets=30_000,
-    batches=14,
-    warm_up=8,
-    rounds=2,
+    tweets=150_000,
+    batches=10,
+    warm_up=6,
+    rounds=1,
     keys=20_000,
     rows=20_000,
     moves=60,
@@ -275,8 +275,8 @@ def _rstd(batches: Sequence[BatchProgress]) -> Number:
 
 
 def _allowed_share(batch: BatchProgress) -> float:
-    """The time of the slowest engine if work were divided as well as the hottest group lets it be, over what it was."""
-    work = [engine.worked_ms for engine in batch.engines]
+    """The slowest engine's time if work were divided as well as the hottest group allows, over what it was."""
+    work = [engine.busy_ms for engine in batch.engines]
     assert batch.decision is not None
     least = batch.decision.least_rstd / 100.0
     # With two engines a deviation of d puts one of them d above the mean.
