@@ -34,11 +34,10 @@ from trimtab.lab.zacheilas_2016.feeds import KEY_GROUPS, Order
 TOP = "top_articles(TABLE(feed) PARTITION BY bucket"
 COLUMNS = ("ts", "bucket", "article")
 LIVE = [id_ for id_, experiment in EXPERIMENTS.items() if experiment.live]
-ON_A_CLUSTER = {"cg-fig14", "cg-fig15", "live-cluster", "live-slow-host", "live-scale"}
-IN_THE_SUITE = {"live-slow-host"}
-"""Each starts a cluster of its own, and takes half a minute and more, so only this one runs with the suite. All do with
-`TRIMTAB_LIVE=all pytest tests/lab/test_live.py`, and in full before the page of the lab is made."""
-CHOSEN = [id_ for id_ in LIVE if id_ not in ON_A_CLUSTER - IN_THE_SUITE or os.environ.get("TRIMTAB_LIVE") == "all"]
+IN_THE_SUITE = {"dlb-table1", "milp-fig6", "live-slow-host"}
+"""Each takes half a minute and more, so only these run with the suite: one of each kind of run. All of them do with
+`TRIMTAB_LIVE=all pytest tests/lab/test_live.py`."""
+CHOSEN = [id_ for id_ in LIVE if id_ in IN_THE_SUITE or os.environ.get("TRIMTAB_LIVE") == "all"]
 
 
 @pytest.fixture(scope="module", autouse=True)

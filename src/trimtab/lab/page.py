@@ -97,7 +97,7 @@ def _missing(ids: Sequence[str]) -> str:
     if not ids:
         return ""
     named = ", ".join(f"`{id_}`" for id_ in ids)
-    return f"Not on this page, as no full run of them was kept yet: {named}. Their short forms run with the tests."
+    return f"Not on this page, as no full run of them was kept yet: {named}. `trimtab lab` runs them."
 
 
 def _conditions(records: Sequence[Record]) -> str:
