@@ -19,6 +19,8 @@ TITLES = {
     "Madsen 2017": "K. G. S. Madsen, Y. Zhou, J. Cao, *Integrative Dynamic Reconfiguration in a Parallel Stream "
     "Processing Engine*, ICDE 2017",
     "Nasir 2017": "M. A. U. Nasir et al., *Load Balancing for Skewed Streams on Heterogeneous Clusters*, 2017",
+    "Zacheilas 2016": "N. Zacheilas et al., *Dynamic Load Balancing Techniques for Distributed Complex Event "
+    "Processing Systems*, DAIS 2016",
     "Xu 2005": "W. Xu, J. L. Hellerstein, B. Kramer, D. Patterson, *Control Considerations for Scalable Event "
     "Processing*, 2005",
 }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
+from trimtab.lab.experiment import Cell, Check, Results, Scale, Settings, Table, Verdict
 from trimtab.lab.zacheilas_2016.feeds import Order
 from trimtab.lab.zacheilas_2016.scaled_in_time import (
-    PAPER,
-    WORKLOAD,
-    about,
     draw_lines,
+    experiment,
     judged_spans_s,
     line_of,
     mean_rate,
@@ -172,31 +169,21 @@ def draw(results: Results, figure: Figure) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(SCHEMES))
 
 
-def _experiment(panel: str, order: Order, claim: str) -> Experiment:
-    return Experiment(
-        id=f"dlb-fig3{panel}",
-        paper=PAPER,
-        figures=f"figure 3({panel})",
-        claim=claim,
-        workload=about(order) + WORKLOAD,
-        run=partial(run, order=order),
-        holds=holds,
-        draw=draw,
-        size_inches=(10.0, 4.4),
-        alone=True,
-        live=True,
-    )
-
-
-FIGURE_3A = _experiment(
-    "a",
+FIGURE_3A = experiment(
+    "3(a)",
     Order.DEFAULT,
     "In the default order DLB keeps throughput high where LPTF stalls on its own retransmissions: it moves 76 % of the "
     "keys in a rebalance, DLB-L at most 30 % and DLB-H at most 10 %.",
+    run=run,
+    holds=holds,
+    draw=draw,
 )
-FIGURE_3B = _experiment(
-    "b",
+FIGURE_3B = experiment(
+    "3(b)",
     Order.ZIPF,
     "Under keys whose skew comes and goes DLB keeps throughput steady, DLB-H with the fewest tweets moved, where LPTF "
     "is held up by what it moves.",
+    run=run,
+    holds=holds,
+    draw=draw,
 )

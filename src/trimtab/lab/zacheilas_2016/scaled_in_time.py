@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.lab.experiment import Scale
+from trimtab.lab.experiment import Experiment, Results, Scale, Settings, Verdict
 from trimtab.lab.live.job_run import Float64Array
 from trimtab.lab.zacheilas_2016.feeds import FULL, Order
 from trimtab.lab.zacheilas_2016.schemes import KG_6, SCHEME_COLOURS, SchemeRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAPER = "Zacheilas 2016"
 
@@ -70,3 +72,28 @@ def skewed_batches(batches: int, even: int) -> list[bool]:
     [False, False, True, True, True, True, False]
     """
     return [batch % (3 * even) >= even for batch in range(batches)]
+
+
+def experiment(
+    figure: str,
+    order: Order,
+    claim: str,
+    *,
+    run: Callable[[Settings, Order], Results],
+    holds: Callable[[Results], Verdict],
+    draw: Callable[[Results, Figure], None],
+) -> Experiment:
+    """A panel of one of the paper's figures, such as "3(a)", over tweets in an order."""
+    return Experiment(
+        id=f"dlb-fig{figure[0]}{figure[2]}",
+        paper=PAPER,
+        figures=f"figure {figure}",
+        claim=claim,
+        workload=about(order) + WORKLOAD,
+        run=lambda settings: run(settings, order),
+        holds=holds,
+        draw=draw,
+        size_inches=(10.0, 4.4),
+        alone=True,
+        live=True,
+    )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
+from trimtab.lab.experiment import Cell, Check, Results, Scale, Settings, Table, Verdict
 from trimtab.lab.zacheilas_2016.feeds import Order
 from trimtab.lab.zacheilas_2016.scaled_in_time import (
-    PAPER,
-    WORKLOAD,
-    about,
     draw_lines,
+    experiment,
     judged_spans_s,
     line_of,
     mean_rate,
@@ -129,29 +126,19 @@ def draw(results: Results, figure: Figure) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(SCHEMES))
 
 
-def _experiment(panel: str, order: Order, claim: str) -> Experiment:
-    return Experiment(
-        id=f"dlb-fig4{panel}",
-        paper=PAPER,
-        figures=f"figure 4({panel})",
-        claim=claim,
-        workload=about(order) + WORKLOAD,
-        run=partial(run, order=order),
-        holds=holds,
-        draw=draw,
-        size_inches=(10.0, 4.4),
-        alone=True,
-        live=True,
-    )
-
-
-FIGURE_4A = _experiment(
-    "a",
+FIGURE_4A = experiment(
+    "4(a)",
     Order.DEFAULT,
     "In the default order five balanced engines outperform five hashed ones, and match six.",
+    run=run,
+    holds=holds,
+    draw=draw,
 )
-FIGURE_4B = _experiment(
-    "b",
+FIGURE_4B = experiment(
+    "4(b)",
     Order.ZIPF,
     "Five balanced engines beat six hashed ones under Zipf 1.5, and on the whole; under Zipf 0.2 six are ahead.",
+    run=run,
+    holds=holds,
+    draw=draw,
 )
