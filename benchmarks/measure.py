@@ -69,7 +69,7 @@ def use_one_core() -> str:
 
 
 @contextmanager
-def loading(load: Callable[[str, int], tuple[kernels.Kernel, bool]]) -> Iterator[None]:
+def loading(load: Callable[[str, int], tuple[kernels.Runnable, bool]]) -> Iterator[None]:
     """Inside, kernels are loaded in this way instead of one that depends on the number of rows."""
     before = kernels.load
     kernels.load = load  # type: ignore[assignment]  # its parameters have no names here
@@ -79,11 +79,11 @@ def loading(load: Callable[[str, int], tuple[kernels.Kernel, bool]]) -> Iterator
         kernels.load = before
 
 
-def compiled(source: str, _rows: int) -> tuple[kernels.Kernel, bool]:
+def compiled(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
     """Machine code however few the rows are, as in a process that saw many before."""
     return kernels.compiled(source), True
 
 
-def interpreted(source: str, _rows: int) -> tuple[kernels.Kernel, bool]:
+def interpreted(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
     """Plain Python however many the rows are, as in a process that saw only few."""
     return kernels.interpret(source), False

@@ -192,7 +192,7 @@ def kernel_call(table: pa.Table) -> tuple[Any, tuple[Any, ...], pa.Table]:
     query = compile_query(SQL, {"ticks": table.schema})
     calls: list[tuple[Any, tuple[Any, ...]]] = []
 
-    def listening(source: str, _rows: int) -> tuple[kernels.Kernel, bool]:
+    def listening(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
         kernel = kernels.compiled(source)
 
         def noted(*arguments: Any) -> Any:

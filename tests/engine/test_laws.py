@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -88,3 +89,21 @@ def test_machine_code_answers_as_the_interpreter_does(body: str, monkeypatch: py
     monkeypatch.setattr(kernels, "_COMPILED", {})
     assert bag(evaluate(sql, {"t": MACHINE})) == expected
     assert bag(evaluate(sql, {"t": MACHINE}, cuts=cuts)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", FIXED_QUERIES.values(), ids=FIXED_QUERIES.keys())
+def test_swapping_between_machine_code_and_the_interpreter_at_any_batch_changes_no_answer(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE ({body})"
+    expected = bag(evaluate(sql, {"t": MACHINE}))
+    for seed in range(25):
+        dice = random.Random(seed)
+
+        def either(source: str, _rows: int, dice: random.Random = dice) -> tuple[kernels.Runnable, bool]:
+            return (kernels.compiled(source), True) if dice.random() < 0.5 else (kernels.interpret(source), False)
+
+        monkeypatch.setattr(kernels, "load", either)
+        cuts = sorted(dice.choices(range(MACHINE.num_rows), k=dice.randint(1, 8)))
+        assert bag(evaluate(sql, {"t": MACHINE}, cuts=cuts)) == expected, f"cut at {cuts}, seed {seed}"

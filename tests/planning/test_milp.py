@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba.core.dispatcher import Dispatcher
 
 from tests.planning.problems import problems
 from trimtab.errors import BalanceError
+from trimtab.machine_code.kernel import Kernel
 from trimtab.planning.brute_force import brute_force
 from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
@@ -218,8 +218,8 @@ def kernels() -> dict[str, int]:
     found = {}
     for name in (*files, "moves_needed", "cost_needed", "move_patterns"):
         for function, value in vars(sys.modules[f"trimtab.planning.{name}"]).items():
-            if isinstance(value, Dispatcher):
-                found[f"{name}.{function}"] = len(value.signatures)
+            if isinstance(value, Kernel):
+                found[f"{name}.{function}"] = len(value.machine.signatures)
     return found
 
 

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 
 import trimtab
-from trimtab.cli import demo, evaluate, explain, lab, replay, run, state
+from trimtab.cli import demo, evaluate, explain, lab, replay, run, state, warm
 from trimtab.errors import TrimtabError
 
-COMMANDS = (demo, explain, evaluate, run, state, replay, lab)
+COMMANDS = (demo, explain, evaluate, run, state, replay, lab, warm)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

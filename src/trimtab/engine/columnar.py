@@ -45,6 +45,7 @@ from trimtab.engine.slots import Records, slot_column
 from trimtab.engine.threads import Threads
 from trimtab.engine.warming import made_up
 from trimtab.errors import InputError, MatchError, ThreadLimitError
+from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing, when_missing
 
 MAX_THREADS = 10_000
 """How many partial matches a key may have under way at once, unless the caller says otherwise."""
@@ -273,13 +274,21 @@ class Matcher:
         room = rows // max(1, generated.shortest) if generated.deterministic else rows // 8
         room += len(threads.ints) + count + 1
         sizes = room * len(generated.fields), room * len(generated.float_fields)
-        if machine:
+        if generated.compiled:
             empty = np.zeros(1, np.int64)
             pairs = [np.ascontiguousarray(a) for pair in columns for a in pair]
-            return kernel(  # type: ignore[no-any-return]
+            scratch = _scratch.room(*(sizes if machine else (0, 0)))
+            arguments = (
                 count, *arrays, *flat, empty, *nodes, numbers_, fronts, limit,
-                np.asarray(constants, np.int64), empty, 0, *_scratch.room(*sizes), *plan.tables, *pairs,
+                np.asarray(constants, np.int64), empty, 0, *scratch, *plan.tables, *pairs,
             )  # fmt: skip
+            if machine:
+                try:
+                    with if_missing(Missing.COMPILE if when_missing() is Missing.COMPILE else Missing.REFUSE):
+                        return kernel(*arguments)  # type: ignore[no-any-return]
+                except NotCompiledError:  # there is machine code, but not for these types
+                    kernel = kernels.interpret(generated.source)
+            kernels.want(generated.source, arguments, self._work)
 
         def plain(a: Any) -> Any:
             return a.tolist() if isinstance(a, np.ndarray) else a

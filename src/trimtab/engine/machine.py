@@ -9,34 +9,37 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from trimtab.machine_code.kernel import kernel
 
 
-@njit(cache=True)
+@kernel
 def ints(n):
     """Room for n integers."""
     return np.zeros(n, np.int64)
 
 
-@njit(cache=True)
+@kernel
 def floats(n):
     """Room for n floats."""
     return np.zeros(n, np.float64)
 
 
-@njit(cache=True)
+@kernel
 def grow_ints(values, n, used):
     """The first `used` values, in room for n."""
     grown = np.zeros(n, np.int64)
-    grown[:used] = values[:used]
+    for i in range(used):  # assigning a slice takes as long to compile as the rest of a pattern
+        grown[i] = values[i]
     return grown
 
 
-@njit(cache=True)
+@kernel
 def grow_floats(values, n, used):
     """The first `used` values, in room for n."""
     grown = np.zeros(n, np.float64)
-    grown[:used] = values[:used]
+    for i in range(used):
+        grown[i] = values[i]
     return grown
 
 
@@ -44,73 +47,79 @@ objects, grow_objects = ints, grow_ints
 """Compiled kernels have no Python values; these only give the empty banks a type."""
 
 
-@njit(cache=True)
+@kernel
 def div_i(a, b):
     """Division towards zero."""
     return -(-a // b) if (a < 0) != (b < 0) else a // b
 
 
-@njit(cache=True)
+@kernel
 def mod_i(a, b):
     """The remainder, with the sign of the dividend."""
     return a - b * div_i(a, b)
 
 
-@njit(cache=True)
+@kernel
 def mod_f(a, b):
     """The remainder, with the sign of the dividend."""
     return math.fmod(a, b)
 
 
-@njit(cache=True)
+@kernel
 def less_f(a, b):
     """Less than, where NaN is larger than everything else."""
     return a < b or (b != b and a == a)
 
 
-@njit(cache=True)
+@kernel
 def same_f(a, b):
     """Equality, where NaN equals NaN."""
     return a == b or (a != a and b != b)
 
 
-@njit(cache=True)
+@kernel
 def sqrt_f(a):
     """The square root, NaN of a negative number."""
     return math.sqrt(a) if a >= 0 else np.nan
 
 
-@njit(cache=True)
+@kernel
 def exp_f(a):
     """The exponential; infinity where it is too large."""
     return np.exp(a)
 
 
-@njit(cache=True)
+@kernel
 def ln_f(a):
     """The natural logarithm of a positive number."""
     return np.log(a)
 
 
-@njit(cache=True)
+@kernel
 def power_f(a, b):
     """A power as IEEE 754 has it: NaN or infinity instead of an error."""
     return np.power(a, b)
 
 
-@njit(cache=True)
+@kernel
 def floor_i(a):
     """The largest whole number not above."""
     return np.int64(math.floor(a)) if math.isfinite(a) else 0
 
 
-@njit(cache=True)
+@kernel
 def ceil_i(a):
     """The smallest whole number not below."""
     return np.int64(math.ceil(a)) if math.isfinite(a) else 0
 
 
-@njit(cache=True)
+@kernel
 def trunc_i(a):
     """The whole part."""
     return np.int64(a) if math.isfinite(a) else 0
+
+
+NAMES = (
+    "ceil_i", "div_i", "exp_f", "floats", "floor_i", "grow_floats", "grow_ints", "grow_objects", "ints", "less_f",
+    "ln_f", "mod_f", "mod_i", "objects", "power_f", "same_f", "sqrt_f", "trunc_i",
+)  # fmt: skip

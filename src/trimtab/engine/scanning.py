@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from trimtab.machine_code.kernel import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan(function, values, known, owner):
     """Running sum (0, 1), minimum (2) or maximum (3) over the steps of each owner."""
     out = np.zeros_like(values)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from trimtab.machine_code.kernel import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def counting_order(codes, count):
     """The order that sorts `codes` (each below `count`) and keeps equal ones as they stand."""
     starts = np.zeros(count + 1, np.int64)

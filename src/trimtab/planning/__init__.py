@@ -17,6 +17,7 @@ from trimtab.planning.first_fit import first_fit
 from trimtab.planning.flux import flux
 from trimtab.planning.fugu import fugu
 from trimtab.planning.hash_placement import hash_placement
+from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.lptf import lptf
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan, Planner
@@ -27,6 +28,7 @@ from trimtab.planning.synthetic import drift, shrinking_cluster, synthetic_clust
 PLANNERS: dict[str, Planner] = {
     "hash_placement": hash_placement,
     "first_fit": first_fit,
+    "heaviest_first": heaviest_first,
     "lptf": lptf,
     "dlb": dlb,
     "flux": flux,
@@ -58,6 +60,7 @@ __all__ = [
     "flux",
     "fugu",
     "hash_placement",
+    "heaviest_first",
     "lptf",
     "milp",
     "shrinking_cluster",

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.problem import Float64Array, Int64Array
 
 Records = npt.NDArray[Any]
@@ -103,14 +103,14 @@ class Board(NamedTuple):
     room: Float64Array
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def excess(level, up, low):
     """How far a level is outside of the band."""
     over = max(level - up, -low - level)
     return over if over > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def aim(board, up, low):
     """Aim at another band, and find the nodes outside of it."""
     nodes, now = board.nodes, board.now
@@ -127,7 +127,7 @@ def aim(board, up, low):
             now[0].outside_points += over
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shift(board, piece, node):
     """Put a piece on another node."""
     pieces, nodes, now = board.pieces, board.nodes, board.now
@@ -156,7 +156,7 @@ def shift(board, piece, node):
         pieces[piece].away_at = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_load(nodes, now, node, work):
     """Change the level of a node, or what is left on closed ones, and keep the list of nodes outside of the band."""
     if nodes[node].points == 0.0:
@@ -179,7 +179,7 @@ def _add_load(nodes, now, node, work):
         nodes[node].outside_at = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _position(nodes, pool, node, piece):
     """Where a piece is in its node's list, or would be."""
     low = nodes[node].start
@@ -193,7 +193,7 @@ def _position(nodes, pool, node, piece):
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _take_out(nodes, pool, node, piece):
     at, end = _position(nodes, pool, node, piece), nodes[node].start + nodes[node].count - 1
     for place in range(at, end):
@@ -201,7 +201,7 @@ def _take_out(nodes, pool, node, piece):
     nodes[node].count -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_in(nodes, now, pool, node, piece):
     if nodes[node].count == nodes[node].space:
         _make_space(nodes, now, pool, node)
@@ -212,7 +212,7 @@ def _sort_in(nodes, now, pool, node, piece):
     nodes[node].count += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _make_space(nodes, now, pool, node):
     """Let a full list grow at the end of the pool; if that is full too, close all gaps first."""
     wanted = 2 * nodes[node].count + 4
@@ -226,7 +226,7 @@ def _make_space(nodes, now, pool, node):
     now[0].pool_end = end + wanted
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _close_gaps(nodes, now, pool):
     """Write all lists one after another, each with some space."""
     kept = np.empty(now[0].pool_end, np.int64)

@@ -7,13 +7,13 @@ Compiled: importing this imports Numba.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from trimtab.errors import BalanceError
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import DRAFT, MEMBER, MOST_TOUCHED, NODE, NOW, PIECE, Board, Records
-from trimtab.planning.draft import SLACK, no_room
+from trimtab.planning.draft import SLACK
 from trimtab.planning.pieces import Pieces
-from trimtab.planning.problem import NEW, BoolArray, Float64Array, Problem
+from trimtab.planning.problem import NEW, BoolArray, Float64Array, Problem, no_room
 
 CHAIN, CHAIN_NODES = 0.4, 16.0
 """How often a change brings another one along: CHAIN, or CHAIN_NODES / nodes if that is less. Chains find what nothing
@@ -89,7 +89,7 @@ def _loads(problem: Problem, parts: Pieces) -> Float64Array:
     return np.bincount(parts.homes[placed], weights=parts.works[placed], minlength=problem.nodes).astype(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(board, loads):
     """Find nodes for pieces without a home and joined ones too large for theirs; a piece that fits nowhere, or -1."""
     pieces, needs, room = board.pieces, board.needs, board.room
@@ -113,7 +113,7 @@ def _place(board, loads):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _overfull(room, node):
     """Whether a side resource of a node is used past its limit."""
     overfull = False
@@ -122,7 +122,7 @@ def _overfull(room, node):
     return overfull
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _least_filled(board, loads, piece):
     """The open node with room that a piece would leave the least utilised, or -1."""
     best, level = -1, np.inf
@@ -138,7 +138,7 @@ def _least_filled(board, loads, piece):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(board):
     """Fill the lists of pieces, the levels and what is spent from the owners."""
     pieces, nodes, now = board.pieces, board.nodes, board.now

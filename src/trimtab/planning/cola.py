@@ -6,13 +6,13 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.collocation_sets import traffic_both_ways
-from trimtab.planning.draft import affordable, draft_of, fits, heaviest_first, least_filled, no_room, put
+from trimtab.planning.draft import affordable, draft_of, fits, heaviest_first, least_filled, put
 from trimtab.planning.graph_partition import bisect_graph
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
+from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem, no_room
 
 
 def cola(problem: Problem, *, max_load_distance: float = 10.0, seed: int = 0) -> Plan:
@@ -119,7 +119,7 @@ def _by_value(problem: Problem, wanted: Int32Array) -> Int64Array:
     return moving[np.lexsort((-problem.work[moving], -value[moving], stays_open))]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_new_ones(draft, units, wanted):
     """Put units where they are wanted, or else on the least filled node with room; the first one left over, or -1."""
     for unit in units:
@@ -130,7 +130,7 @@ def _place_new_ones(draft, units, wanted):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _go(draft, units, wanted, mean, max_load_distance):
     """Move units where they are wanted, in this order, round after round while a move makes room for another."""
     pending, moved = np.ones(units.size, dtype=np.bool_), True
@@ -146,7 +146,7 @@ def _go(draft, units, wanted, mean, max_load_distance):
                 moved = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _stays_level(draft, unit, node, mean, max_load_distance):
     """Whether neither end of a move gets past the load distance, or farther past it than it is."""
     for place, change in ((draft.owner[unit], -draft.work[unit]), (node, draft.work[unit])):

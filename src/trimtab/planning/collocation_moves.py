@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.draft import Draft
 from trimtab.planning.movable_things import (
     NO_MARK,
@@ -73,7 +73,7 @@ def gather_traffic(
     return int(_climb(draft, things_of(problem, blocks), links, limits_of(problem, band, keep)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _climb(draft, things, links, limits):
     """Make the best step there is until there is none; return how many were made."""
     count, nodes = things.work.size, draft.loads.size
@@ -101,7 +101,7 @@ def _climb(draft, things, links, limits):
     return steps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look_around(draft, things, links, limits, thing, towards, marks, gains, targets, ratios):
     """Write the nodes that a thing would gain most on, and how much, best first; -1 where there is none."""
     targets[thing] = -1
@@ -124,7 +124,7 @@ def _look_around(draft, things, links, limits, thing, towards, marks, gains, tar
         ratios[thing, rank] = gains[thing, rank] / price_of(draft, things, limits, thing, target)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_step(draft, things, links, limits, marks, gains, targets, ratios):
     """The thing to move, what comes back in exchange (-1: nothing), and the node it goes to; -1 first if there is none.
 
@@ -160,7 +160,7 @@ def _best_step(draft, things, links, limits, marks, gains, targets, ratios):
     return chosen, partner, goal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _most_gain(gains, targets, thing, node):
     """No less than what a thing gains on a node: what was written down for it, or the least of what was for others."""
     for rank in range(TARGETS):
@@ -171,7 +171,7 @@ def _most_gain(gains, targets, thing, node):
     return gains[thing, TARGETS - 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _by_node(draft, things):
     """The things on each node: node n has `lists[bounds[n] : bounds[n + 1]]`."""
     bounds = np.zeros(draft.loads.size + 1, dtype=np.int64)
@@ -189,7 +189,7 @@ def _by_node(draft, things):
     return bounds, lists
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gain_of_return(draft, things, links, other, thing, home, target, marks):
     """What sending `other` from `target` to `home` gains while `thing` (marked) goes the other way."""
     total, own = 0.0, -2 - other

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.moves_needed import Loads
 from trimtab.planning.problem import NEW, ROUNDING, Float64Array, Int64Array, Problem
 
@@ -60,7 +60,7 @@ def cost_may_suffice(problem: Problem, loads: Loads, bargains: Bargains, distanc
     return needed <= problem.max_cost * (1 + ROUNDING) + ROUNDING
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _to_send(send, work, cost, homes):
     """What it costs at least that each node sends so much of its own; `send` is used up."""
     total = 0.0

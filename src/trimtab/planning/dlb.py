@@ -7,10 +7,10 @@ import time
 from typing import Literal, get_args
 
 import numpy as np
-from numba import njit
 
 from trimtab.errors import BalanceError
-from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, place_new, put
+from trimtab.machine_code.kernel import kernel
+from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, levels_in_order, place_new, put
 from trimtab.planning.node_lists import NONE, change_lists, node_lists_of, sort_again
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
@@ -46,15 +46,13 @@ def dlb(problem: Problem, *, policy: Policy = "heavy", theta: float = 15.0) -> P
     draft, light = draft_of(problem), policy == "light"
     place_new(problem, draft)
     empty_closed_nodes(problem, draft, lightest_first=light)
-    _balance(draft, node_lists_of(draft), (theta / 100) ** 2, light)
+    _balance(draft, node_lists_of(draft), *levels_in_order(draft), (theta / 100) ** 2, light)
     return Plan.of(problem, draft.owner, "dlb", seconds=time.perf_counter() - started)
 
 
-@njit(cache=True, nogil=True)
-def _balance(draft, lists, limit, light):
+@kernel
+def _balance(draft, lists, levels, order, limit, light):
     """Algorithm 1. Scores are squared relative deviations: they order as the deviations do."""
-    levels = draft.loads / np.where(draft.open_nodes, draft.strength, 1.0)
-    order = np.argsort(-levels, kind="mergesort")
     order = order[draft.open_nodes[order]]
     receivers = draft.open_nodes.copy()
     while draft.budget[0] >= 1 and np.any(receivers):
@@ -75,7 +73,7 @@ def _balance(draft, lists, limit, light):
             return
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _spread(levels, nodes):
     """The score, and the sums it is made of: how many nodes, their levels, their squared levels."""
     total, squares = 0.0, 0.0
@@ -85,7 +83,7 @@ def _spread(levels, nodes):
     return (nodes.size * squares / total**2 - 1 if total > 0 else 0.0), float(nodes.size), total, squares
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _key_to_move(draft, lists, levels, order, target, spread, light):
     """The first node that has a key to give, from the fullest down to the target, and that key; or NONE."""
     for source in order:
@@ -97,7 +95,7 @@ def _key_to_move(draft, lists, levels, order, target, spread, light):
     return np.int64(-1), np.int64(NONE)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _select_key(draft, lists, levels, source, target, spread, light):
     """The key to take from a node, or NONE. The keys that lower the score are those below some weight."""
     unit = lists.lightest[source]
@@ -116,7 +114,7 @@ def _select_key(draft, lists, levels, source, target, spread, light):
     return NONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _helps(draft, levels, unit, source, target, spread):
     """Whether a move lowers the score."""
     score, nodes, total, squares = spread

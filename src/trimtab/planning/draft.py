@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from trimtab.errors import BalanceError
-from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Int32Array, Int64Array, Problem
+from trimtab.machine_code.kernel import kernel
+from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Int32Array, Int64Array, Problem, no_room
 
 SLACK = ROUNDING / 10
 """Sums are kept up to date here and added afresh in `Problem.faults`; this is well inside what that allows."""
@@ -85,10 +84,13 @@ def place_new(problem: Problem, draft: Draft) -> None:
         raise no_room(stuck)
 
 
-def no_room(unit: int) -> BalanceError:
-    """The error for a new unit that fits on no node."""
-    hint = "add a node, or raise the capacity of the resources that are not balanced"
-    return BalanceError("plan.room", f"no node has room for the new unit {unit}", hint)
+def levels_in_order(draft: Draft) -> tuple[Float64Array, Int64Array]:
+    """How full nodes are, closed ones by load and open ones by utilisation, and the nodes from the fullest down.
+
+    Here and not in a kernel: sorting and choosing take Numba seconds to compile, and NumPy nothing.
+    """
+    levels = draft.loads / np.where(draft.open_nodes, draft.strength, 1.0)
+    return levels, np.argsort(-levels, kind="stable")
 
 
 def empty_closed_nodes(problem: Problem, draft: Draft, *, lightest_first: bool = False) -> None:
@@ -97,7 +99,7 @@ def empty_closed_nodes(problem: Problem, draft: Draft, *, lightest_first: bool =
     put_on_least_filled(draft, there[::-1].copy() if lightest_first else there)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fits(draft, unit, node):
     """Whether a node takes units and has room for this one."""
     if not draft.open_nodes[node]:
@@ -108,7 +110,7 @@ def fits(draft, unit, node):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def affordable(draft, unit, node):
     """Whether the budget allows this unit there. A unit counts once, however often it is put somewhere else."""
     home = draft.homes[unit]
@@ -117,7 +119,7 @@ def affordable(draft, unit, node):
     return draft.budget[0] >= 1 and draft.costs[unit] <= draft.budget[1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put(draft, unit, node):
     """Give a unit to a node: the only place where a draft changes."""
     home, before = draft.homes[unit], draft.owner[unit]
@@ -133,7 +135,7 @@ def put(draft, unit, node):
     draft.owner[unit] = node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_all(draft, owner):
     """Bring a draft to a placement that is known to be allowed."""
     for unit in range(owner.size):
@@ -141,7 +143,7 @@ def put_all(draft, owner):
             put(draft, unit, owner[unit])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def least_filled(draft, unit):
     """The node with room that a unit would leave the least utilised, its own one if that is as good; -1 if none."""
     best, level = -1, np.inf
@@ -154,7 +156,7 @@ def least_filled(draft, unit):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_on_least_filled(draft, units):
     """Put units on their least filled nodes, in this order, as far as it can be done; the first one left, or -1."""
     stuck = -1

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from trimtab.errors import BalanceError
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Int32Array, Int64Array, Problem
 
@@ -137,7 +137,7 @@ class Room:
         self.put(unit, int(left.argmax()))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(
     needs: Float64Array,
     free: Float64Array,

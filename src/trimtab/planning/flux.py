@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 
-from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, place_new, put
+from trimtab.machine_code.kernel import kernel
+from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, levels_in_order, place_new, put
 from trimtab.planning.node_lists import NONE, change_lists, node_lists_of, sort_again
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
@@ -37,16 +37,14 @@ def flux(problem: Problem) -> Plan:
     started = time.perf_counter()
     draft = draft_of(problem)
     place_new(problem, draft)
-    _level(draft, node_lists_of(draft))
+    _level(draft, node_lists_of(draft), *levels_in_order(draft))
     empty_closed_nodes(problem, draft)  # of units without load, and of what had no room on its pair's node
     return Plan.of(problem, draft.owner, "flux", seconds=time.perf_counter() - started)
 
 
-@njit(cache=True, nogil=True)
-def _level(draft, lists):
-    # Sorted once here and kept sorted from round to round, closed nodes by load and open ones by utilisation.
-    levels = draft.loads / np.where(draft.open_nodes, draft.strength, 1.0)
-    order = np.argsort(-levels, kind="mergesort")
+@kernel
+def _level(draft, lists, levels, order):
+    # Sorted once and kept sorted from round to round, closed nodes by load and open ones by utilisation.
     closed, open_ = order[~draft.open_nodes[order]], order[draft.open_nodes[order]]
     # Gaps narrow from pair to pair. One that is too small for the smallest unit is the last worth a look.
     finest = np.inf
@@ -78,7 +76,7 @@ def _level(draft, lists):
                 moved = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _measure(draft, lists, levels, node):
     if draft.open_nodes[node]:
         levels[node] = draft.loads[node] / draft.strength[node]
@@ -86,7 +84,7 @@ def _measure(draft, lists, levels, node):
         levels[node] = draft.loads[node] if lists.heaviest[node] != NONE else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _biggest_suitable(draft, lists, source, target):
     most = np.inf
     if draft.open_nodes[source]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.draft import Draft
 from trimtab.planning.movable_things import (
     NO_MARK,
@@ -63,7 +63,7 @@ def level_gently(problem: Problem, draft: Draft, edges: csr_array, blocks: Int32
     return int(_settle(draft, things_of(problem, blocks), links, limits, worth))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _settle(draft, things, links, limits, worth):
     """Move one thing after another until all nodes are level, or none of the others can be helped."""
     count, nodes = things.work.size, draft.loads.size
@@ -96,7 +96,7 @@ def _settle(draft, things, links, limits, worth):
     return steps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _farthest(draft, limits, stuck):
     """The open node farthest outside the band that isn't stuck; -1 if none is."""
     found, most = -1, limits.band
@@ -106,7 +106,7 @@ def _farthest(draft, limits, stuck):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _helps(draft, things, limits, thing, home, target, node):
     """Whether a move leaves both ends inside the band, or clearly closer to the mean than `node`, one of them, was."""
     if home == target or not draft.open_nodes[target]:

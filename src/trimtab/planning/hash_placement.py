@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 
-from trimtab.planning.draft import affordable, draft_of, fits, no_room, put
+from trimtab.machine_code.kernel import kernel
+from trimtab.planning.draft import affordable, draft_of, fits, put
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Problem
+from trimtab.planning.problem import NEW, Problem, no_room
 
 
 def hash_placement(problem: Problem, *, seed: int = 0) -> Plan:
@@ -52,7 +52,7 @@ def hashes(count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]
     return mixed ^ (mixed >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _go_home(draft, places, wanted, order):
     """Put units where they belong, in this order; the first new one without room, or -1."""
     for unit in order:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import Board, aim, shift
 from trimtab.planning.neighbourhoods import (
     chance,
@@ -144,14 +144,14 @@ def restore(board: Board, best: Best) -> None:
     _put_back(board, best.owner)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_back(board, owner):
     for piece in range(owner.size):
         if board.pieces[piece].owner != owner[piece]:
             shift(board, piece, owner[piece])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _marks(board):
     marks = np.zeros(3)
     for node in range(board.nodes.size):  # closed ones have a level of 0
@@ -161,19 +161,19 @@ def _marks(board):
     return marks
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _measure(marks, goal):
     if goal == 0:
         return max(marks[0], marks[1])
     return marks[2] if goal == 1 else min(marks[0], marks[1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reached(marks, goal, floor):
     return _measure(marks, goal) <= floor
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _aim(board, marks, goal, floor, width):
     """The band for a goal: only the side that it is about gets narrower."""
     narrow = max(floor, (1 - NARROWER) * _measure(marks, goal))
@@ -187,13 +187,13 @@ def _aim(board, marks, goal, floor, width):
         aim(board, width, narrow)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _copy_owners(pieces, owner):
     for piece in range(owner.size):
         owner[piece] = pieces[piece].owner
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_proposal(board):
     """Write a random proposal that is within the budget and the room; False if it came to nothing."""
     forget(board.now)
@@ -217,7 +217,7 @@ def _next_proposal(board):
     return pay(board) and fits(board)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
     """Some steps of a cooling. Returns whether the floor was reached, and the temperature's share to go on with."""
     unsaved = False
@@ -244,7 +244,7 @@ def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
     return _reached(best, goal, floor), share
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _improved(board, best, goal, better):
     """Whether the board is better than the best so far by more than rounding; `best` then gets its marks."""
     now = board.now
@@ -253,5 +253,6 @@ def _improved(board, best, goal, better):
     marks = _marks(board)
     if _measure(marks, goal) >= _measure(best, goal) * (1 - ROUNDING) or (goal == 2 and marks[2] > best[2] + ROUNDING):
         return False
-    best[:] = marks
+    for i in range(best.size):
+        best[i] = marks[i]
     return True

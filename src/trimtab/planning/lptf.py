@@ -6,20 +6,11 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 
-from trimtab.planning.draft import (
-    Draft,
-    affordable,
-    draft_of,
-    fits,
-    heaviest_first,
-    no_room,
-    put,
-    put_on_least_filled,
-)
+from trimtab.machine_code.kernel import kernel
+from trimtab.planning.draft import Draft, affordable, draft_of, fits, heaviest_first, put, put_on_least_filled
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Int64Array, Problem
+from trimtab.planning.problem import NEW, Int64Array, Problem, no_room
 
 STILL_USEFUL = 0.5
 """A move is made if it still gains this share of what it promised when the moves were last ranked."""
@@ -87,7 +78,7 @@ def _most_useful_moves(problem: Problem, draft: Draft, wanted: Int64Array) -> No
             return
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gain(draft, unit, target):
     """By how much a move reduces the sum over nodes of load squared over capacity; infinite off closed nodes."""
     source = draft.owner[unit]
@@ -98,7 +89,7 @@ def _gain(draft, unit, target):
     return work * (2 * apart - work * (1 / from_ + 1 / to))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gains(draft, units, wanted):
     gains = np.empty(units.size)
     for position in range(units.size):
@@ -106,7 +97,7 @@ def _gains(draft, units, wanted):
     return gains
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_as_wanted(draft, units, wanted, least_gains):
     """Put units where they are wanted, in this order, if they gain at least so much; how many were put."""
     count = 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.collocation_sets import budget_shares
 from trimtab.planning.draft import Draft, put
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
@@ -90,7 +90,7 @@ def limits_of(problem: Problem, band: float, keep: float = 0.0) -> Limits:
     return Limits(price, np.array([np.ceil(keep * moves), keep * cost]), problem.mean, band)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place(draft, things, thing):
     """The node of a thing; -1 if it is on none, or torn apart by moves of its units."""
     node = draft.owner[things.members[things.starts[thing]]]
@@ -100,7 +100,7 @@ def place(draft, things, thing):
     return node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_traffic(draft, things, links, thing, towards, marks):
     """Write how much a thing talks to what is on each node, itself left out; `marks` has no mark before and after."""
     towards[:] = 0.0
@@ -114,14 +114,14 @@ def measure_traffic(draft, things, links, thing, towards, marks):
     mark(things, thing, marks, NO_MARK)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark(things, thing, marks, value):
     """Mark the units of a thing."""
     for slot in range(things.starts[thing], things.starts[thing + 1]):
         marks[things.members[slot]] = value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def price_of(draft, things, limits, thing, node):
     """What sending a thing to a node takes of the budget: hardly anything for units that have left home already."""
     total = 0.0
@@ -131,14 +131,14 @@ def price_of(draft, things, limits, thing, node):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leaves_home(draft, unit, node):
     """1 if going to a node takes a unit away from home, -1 if it brings it back, 0 if it changes nothing."""
     home = draft.homes[unit]
     return 0 if home == NEW else int(node != home) - int(draft.owner[unit] != home)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def allowed(draft, things, limits, thing, other, home, target):
     """Whether budget, room and the band allow `thing` to go from `home` to `target`, and `other` (or nothing) back."""
     change = things.work[thing] - (things.work[other] if other >= 0 else 0.0)
@@ -147,7 +147,7 @@ def allowed(draft, things, limits, thing, other, home, target):
     return payable(draft, things, limits, thing, other, home, target)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def payable(draft, things, limits, thing, other, home, target):
     """Whether budget and room allow it; how level the nodes are is left out."""
     moves, cost = _spent(draft, things, thing, target)
@@ -165,13 +165,13 @@ def payable(draft, things, limits, thing, other, home, target):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def off_mean(draft, limits, node, change):
     """How many points of utilisation an open node is off the mean once it has so much load more; signed."""
     return 100 * (draft.loads[node] + change) / draft.strength[node] - limits.mean
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_band(draft, limits, node, change):
     """Whether a node may get so much load more: it ends inside the band, or no farther from the mean than it is."""
     if not draft.open_nodes[node]:
@@ -180,7 +180,7 @@ def _in_band(draft, limits, node, change):
     return after <= limits.band or after <= abs(off_mean(draft, limits, node, 0.0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _spent(draft, things, thing, node):
     """The moves and the cost that sending a thing to a node takes."""
     moves, cost = 0.0, 0.0
@@ -191,7 +191,7 @@ def _spent(draft, things, thing, node):
     return moves, cost
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _need(draft, things, thing, side):
     """What a thing needs of a side resource; nothing for no thing (-1)."""
     total = 0.0
@@ -201,7 +201,7 @@ def _need(draft, things, thing, side):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move(draft, things, links, thing, node, stale):
     """Put a thing on a node; whatever this changes something for must be looked at again."""
     for slot in range(things.starts[thing], things.starts[thing + 1]):
@@ -212,7 +212,7 @@ def move(draft, things, links, thing, node, stale):
             _touch(things, links.others[edge], stale)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _touch(things, unit, stale):
     stale[unit] = True
     if things.block_of[unit] >= 0:

@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.moves_needed import Loads, band
 from trimtab.planning.problem import Float64Array, Int64Array
 
@@ -77,7 +77,7 @@ def patterns_of(loads: Loads, edges: Float64Array, mean: float, distance: float,
     return Patterns(node.astype(np.int64), rows[:, :kinds].copy(), rows[:, kinds:].copy())
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fewest(loads, mean, distance, moves, least):
     """The fewest units that each node sends and gets together; more than all moves have ends if it can't do."""
     size = loads.heaviest.size
@@ -105,7 +105,7 @@ def _fewest(loads, mean, distance, moves, least):
         least[node] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _class_sums(falling, homes, only, edges, most, heavy, light):
     """What 0, 1, 2 ... units of each class weigh at most and at least; how many there are of each, up to `most`.
 
@@ -134,15 +134,17 @@ def _class_sums(falling, homes, only, edges, most, heavy, light):
     return counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _enumerate(loads, edges, mean, distance, node, most):
     """The patterns of a node with at most so many units sent and got: rows of numbers sent, then got, of each class."""
     kinds = edges.size
     heavy, light = np.zeros((2, kinds, most + 1)), np.zeros((2, kinds, most + 1))
     own = loads.own[loads.first[node] : loads.first[node + 1]]
     limits = np.zeros(2 * kinds, np.int64)
-    limits[:kinds] = _class_sums(own, np.full(own.size, node), node, edges, most, heavy[0], light[0])
-    limits[kinds:] = _class_sums(loads.heaviest, loads.homes, -1 - node, edges, most, heavy[1], light[1])
+    sent_most = _class_sums(own, np.full(own.size, node), node, edges, most, heavy[0], light[0])
+    got_most = _class_sums(loads.heaviest, loads.homes, -1 - node, edges, most, heavy[1], light[1])
+    for kind in range(kinds):
+        limits[kind], limits[kinds + kind] = sent_most[kind], got_most[kind]
     lowest, highest = band(loads, mean, distance, node)
     below, above = lowest - loads.at_home[node], highest - loads.at_home[node]
     width = 2 * most + 1
@@ -167,7 +169,7 @@ def _enumerate(loads, edges, mean, distance, node, most):
     return _rows(fewest, out_of, kinds, width, most)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rows(fewest, out_of, kinds, width, most):
     """Spell out the numbers of the patterns that were kept."""
     rows = np.empty((np.sum(fewest < NONE), 2 * kinds), np.int64)
@@ -185,7 +187,7 @@ def _rows(fewest, out_of, kinds, width, most):
     return rows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next(numbers, limits, total, most):
     """Count on to the next combination with a sum of at most `most`; False after the last one."""
     for place in range(numbers.size):

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Int64Array, Problem
 
 FEW = 62
@@ -77,7 +77,7 @@ def may_suffice(loads: Loads, mean: float, distance: float, moves: int) -> bool:
     return bool(_price_is_low_enough(loads, mean, distance, moves, LEANINGS))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def band(loads, mean, distance, node):
     """The loads that a node may have, a little wider than asked: rounding must never prove anything."""
     slack = ROUNDING * (mean + distance) + ROUNDING
@@ -85,7 +85,7 @@ def band(loads, mean, distance, node):
     return (mean - distance - slack) * per_point, (mean + distance + slack) * per_point
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _some_sum_fits(loads, mean, distance, moves):
     """Whether some choice of (p, q) for each node has equal sums within the budget: all sums, as bits."""
     reached = np.zeros(moves + 1, np.uint64)  # bit q of word p: sums p and q can be had
@@ -106,7 +106,7 @@ def _some_sum_fits(loads, mean, distance, moves):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _with_node(loads, node, reached, most, least, band_of_node):
     """The sums that can be had with a node on top of those before it."""
     moves = reached.size - 1
@@ -131,7 +131,7 @@ def _with_node(loads, node, reached, most, least, band_of_node):
     return after
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _others(loads, node, most, least):
     """Fill what 0, 1, 2 ... units of other nodes weigh at most and at least; how many there are, as far as they fit."""
     size, count = loads.heaviest.size, 0
@@ -151,7 +151,7 @@ def _others(loads, node, most, least):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _running(loads):
     """What the first 0, 1, 2 ... weigh together."""
     sums = np.zeros(loads.size + 1)
@@ -160,7 +160,7 @@ def _running(loads):
     return sums
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _such_units(loads, own, out, into, least, most):
     """Whether there are units to change a load by so much, where they are few enough to look at each.
 
@@ -175,7 +175,7 @@ def _such_units(loads, own, out, into, least, most):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _one_between(falling, least, most):
     """Whether one of the loads is in between."""
     low, high = 0, falling.size
@@ -188,7 +188,7 @@ def _one_between(falling, least, most):
     return low < falling.size and falling[low] >= least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _two_between(falling, least, most):
     """Whether two of the loads have a sum in between."""
     one, other = 0, falling.size - 1
@@ -203,7 +203,7 @@ def _two_between(falling, least, most):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _price_is_low_enough(loads, mean, distance, moves, leanings):
     """Let a unit sent cost (1 + x) / 2 and one received (1 - x) / 2; the least that all nodes pay is in the budget."""
     size = loads.heaviest.size

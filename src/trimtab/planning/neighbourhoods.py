@@ -8,8 +8,8 @@ into the band that is aimed at. Compiled: importing this imports Numba.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import excess
 from trimtab.planning.proposals import level_after, propose, tally, within_budget
 
@@ -19,7 +19,7 @@ LARGEST = 8
 """A proposal has at most so many changes: a swap, and pieces sent home to pay for it."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chance(now):
     """The next random number from 0 to 1, excluding 1 (xorshift64, Marsaglia 2003)."""
     state = now[0].random
@@ -30,13 +30,13 @@ def chance(now):
     return np.float64(state >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def one_of(now, count):
     """A random number below `count`."""
     return int(chance(now) * count)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def window(nodes, now, source, source_level, target, target_level):
     """Between which amounts a load must be that goes from one node to another and leaves both in the band."""
     up, low = now[0].up, now[0].low
@@ -47,7 +47,7 @@ def window(nodes, now, source, source_level, target, target_level):
     return least, min(most, (up - target_level) / nodes[target].points)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def at_least(pieces, nodes, pool, node, work):
     """Where in a node's list the pieces of this load or more begin."""
     low = nodes[node].start
@@ -61,7 +61,7 @@ def at_least(pieces, nodes, pool, node, work):
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def piece_between(board, node, least, most, or_near):
     """A random piece of a node with such a load; if there is none, a neighbour in size or -1."""
     pieces, nodes, now, pool = board.pieces, board.nodes, board.now, board.pool
@@ -81,7 +81,7 @@ def piece_between(board, node, least, most, or_near):
     return pool[begin]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def extreme(nodes, now, sign, tries, other_than, outside):
     """Of a few random nodes, open or outside of the band, the fullest (sign 1) or the emptiest (-1), or node -1."""
     best = -1
@@ -93,7 +93,7 @@ def extreme(nodes, now, sign, tries, other_than, outside):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def two_nodes(nodes, now):
     """A node to take from and one to give to: mostly one of them is outside of the band, and often both."""
     outside = now[0].outside > 0 and chance(now) < 0.75
@@ -107,7 +107,7 @@ def two_nodes(nodes, now):
     return other, node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def transfer(board):
     """One piece from a full node to an empty one."""
     source, target = two_nodes(board.nodes, board.now)
@@ -122,7 +122,7 @@ def transfer(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def swap(board):
     """A piece for another one: how small differences are levelled."""
     source, target = two_nodes(board.nodes, board.now)
@@ -143,7 +143,7 @@ def swap(board):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replace(board):
     """Another piece of the same home instead of one that is away: as many moves, a different size."""
     if board.now[0].away == 0:
@@ -161,7 +161,7 @@ def replace(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def retarget(board):
     """Another node for a piece that is away already, or that has no home."""
     pieces, nodes, now = board.pieces, board.nodes, board.now
@@ -177,7 +177,7 @@ def retarget(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def exchange(board):
     """Two pieces that are away change their nodes."""
     away = board.now[0].away
@@ -193,7 +193,7 @@ def exchange(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def send_home(board):
     """A piece that is away goes back, which frees budget."""
     if board.now[0].away == 0:
@@ -203,7 +203,7 @@ def send_home(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_up(board):
     """Add a change to the proposal for the node that it would leave farthest outside of the band, if there is one.
 
@@ -240,7 +240,7 @@ def follow_up(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pay(board):
     """Send pieces home, those that are missed the least, until the proposal is within the budget. Tallies it too."""
     pieces, nodes, now, draft = board.pieces, board.nodes, board.now, board.draft
@@ -261,7 +261,7 @@ def pay(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _missed(pieces, nodes, now, draft, piece):
     """By how many points nodes would be farther outside of the band with this piece at home; infinite if it moves."""
     for change in range(now[0].changes):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.draft import Draft
 from trimtab.planning.problem import Float64Array, Int64Array
 
@@ -52,7 +52,7 @@ def node_lists_of(draft: Draft) -> NodeLists:
     return lists
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def change_lists(lists, unit, source, target, from_light_end):
     """Take a unit out of one node's list and sort it into another's, looking for its place from one end."""
     _unlink(lists, unit, source)
@@ -70,7 +70,7 @@ def change_lists(lists, unit, source, target, from_light_end):
     _link(lists, unit, target, above, below)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_again(nodes, levels):
     """Sort nodes by falling level, equal ones by number: by insertion, as they are nearly sorted from the last time."""
     for i in range(1, nodes.size):
@@ -82,7 +82,7 @@ def sort_again(nodes, levels):
         nodes[j] = node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unlink(lists, unit, node):
     above, below = lists.heavier[unit], lists.lighter[unit]
     if above != NONE:
@@ -95,7 +95,7 @@ def _unlink(lists, unit, node):
         lists.lightest[node] = above
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _link(lists, unit, node, above, below):
     lists.heavier[unit], lists.lighter[unit] = above, below
     if above != NONE:
@@ -108,7 +108,7 @@ def _link(lists, unit, node, above, below):
         lists.lightest[node] = unit
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(lists, owner, order):
     for unit in order:
         node = owner[unit]

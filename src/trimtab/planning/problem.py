@@ -216,6 +216,12 @@ class Problem:
         return np.bincount(owner[placed], weights=self.loads[placed, resource], minlength=self.nodes).astype(float)
 
 
+def no_room(unit: int) -> BalanceError:
+    """The error for a new unit that fits on no node."""
+    hint = "add a node, or raise the capacity of the resources that are not balanced"
+    return BalanceError("plan.room", f"no node has room for the new unit {unit}", hint)
+
+
 def _need(holds: bool, code: str, message: str, hint: str = "") -> None:
     if not holds:
         raise BalanceError(code, message, hint)

@@ -7,12 +7,11 @@ Compiled: importing this imports Numba.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 from __future__ import annotations
 
-from numba import njit
-
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import excess, shift
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def forget(now):
     """Start a new proposal."""
     now[0].changes = 0
@@ -20,14 +19,14 @@ def forget(now):
     now[0].touched = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def propose(now, draft, piece, node):
     """Add a change to the proposal."""
     draft[now[0].changes].piece, draft[now[0].changes].node = piece, node
     now[0].changes += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tally(pieces, nodes, now, draft):
     """Add up what the changes since the last time do to the nodes' levels: to be called before they are weighed."""
     for change in range(now[0].tallied, now[0].changes):
@@ -38,7 +37,7 @@ def tally(pieces, nodes, now, draft):
     now[0].tallied = now[0].changes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _touch(now, draft, node, points):
     for place in range(now[0].touched):
         if draft[place].touched == node:
@@ -48,7 +47,7 @@ def _touch(now, draft, node, points):
     now[0].touched += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def level_after(nodes, now, draft, node):
     """The level that a node would have after the proposal."""
     for place in range(now[0].touched):
@@ -57,7 +56,7 @@ def level_after(nodes, now, draft, node):
     return nodes[node].level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gain(nodes, now, draft):
     """How many points less the nodes would be outside of the band, added up; negative if more."""
     up, low, total = now[0].up, now[0].low, 0.0
@@ -67,7 +66,7 @@ def gain(nodes, now, draft):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def emptied(pieces, nodes, now, draft):
     """How many points of load would leave the closed nodes; negative if some went back there."""
     total = 0.0
@@ -78,7 +77,7 @@ def emptied(pieces, nodes, now, draft):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fits(board):
     """Whether every node would have room for the side resources."""
     draft, now = board.draft, board.now
@@ -96,7 +95,7 @@ def fits(board):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def within_budget(pieces, members, now, draft):
     """Whether what is spent after the proposal is allowed, or at least no more than before."""
     moves, cost = 0, 0.0
@@ -112,14 +111,14 @@ def within_budget(pieces, members, now, draft):
     return cost <= 0.0 or now[0].cost + cost <= now[0].max_cost
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accept(board):
     """Do what is proposed."""
     for change in range(board.now[0].changes):
         shift(board, board.draft[change].piece, board.draft[change].node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shift_if_allowed(board, piece, node):
     """Put a piece on another open node if budget and room allow it."""
     forget(board.now)

@@ -3,13 +3,12 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 from __future__ import annotations
 
-from numba import njit
-
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import aim, shift
 from trimtab.planning.proposals import fits, forget, gain, propose, tally, within_budget
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def undo_needless_moves(board, up, low):
     """Send home every piece without which all open nodes are still from `low` below to `up` above the mean.
 
@@ -28,7 +27,7 @@ def undo_needless_moves(board, up, low):
             shift(board, piece, home)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leave_nothing_behind(board, up, low):
     """Move pieces off closed nodes, heaviest first, where budget and room allow and nodes stay in the band."""
     aim(board, up, low)

@@ -3,14 +3,13 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 from __future__ import annotations
 
-from numba import njit
-
+from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import shift
 from trimtab.planning.neighbourhoods import at_least
 from trimtab.planning.proposals import fits, forget, propose, tally, within_budget
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def worst_first(board):
     """Move pieces from the fullest node, or a closed one, to the emptiest until the budget is spent or none helps.
 
@@ -37,7 +36,7 @@ def worst_first(board):
         shift(board, piece, target)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_piece(board, source, target):
     """The piece that leaves the two nodes closest to the mean, if that is closer than they are; else -1."""
     pieces, nodes, now = board.pieces, board.nodes, board.now

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter, checked_option
 from trimtab.routing.decay import HUGE, SHRINK, shrink
 from trimtab.routing.hashing import UInt64Array, mix_plain, mixed, seed_word
@@ -101,7 +101,7 @@ def _guide(points: UInt64Array) -> tuple[Int32Array, np.uint64]:
     return np.searchsorted(points, starts).astype(np.int32), np.uint64(shift)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(
     keys: Int64Array,
     chosen: Int32Array,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from trimtab.errors import BalanceError
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter, checked_option
 from trimtab.routing.delegation import Delegation, Move, first_owners
 from trimtab.routing.random_choices import RandomChoices
@@ -183,7 +183,7 @@ class ConsistentGrouping(CountingRouter):
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _serve(
     virtual: Int32Array,
     chosen: Int32Array,
@@ -212,7 +212,7 @@ def _serve(
                 _hear(source, worker, messages + i + 1 + delay, oldest, newest, heard, in_use_from, told, untold)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hear(
     source: int,
     worker: int,

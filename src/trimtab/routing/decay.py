@@ -7,9 +7,8 @@ weights get huge everything is scaled down at once, by a power of two, which cha
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
-from numba import njit
-
 from trimtab.errors import BalanceError
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.router import Float64Array, Int32Array
 
 HUGE = 2.0**400
@@ -29,14 +28,14 @@ def growth_per_message(half_life: float | None, sources: int = 1) -> float:
     return float(2.0 ** (sources / half_life))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shrink(values: Float64Array) -> None:
     """Scale loads down when the weight has passed `HUGE`."""
     for i in range(values.size):
         values[i] *= SHRINK
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count(chosen: Int32Array, loads: Float64Array, weight: Float64Array, growth: float) -> None:
     """Add each message to the load of its worker. `weight` (1,) is that of the last message, and moves on."""
     if growth == 1.0:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.router import Float64Array, Int32Array
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -25,7 +25,7 @@ _FIRST, _SECOND = _MULTIPLIERS
 _BEFORE, _BETWEEN, _AFTER = _SHIFTS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(word: np.uint64) -> np.uint64:
     """Scramble 64 bits so that each depends on all: a bijection (the finaliser of splitmix64)."""
     word = (word ^ (word >> _BEFORE)) * _FIRST
@@ -33,19 +33,21 @@ def mix(word: np.uint64) -> np.uint64:
     return word ^ (word >> _AFTER)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mixed(key: np.int64, seed: np.uint64) -> np.uint64:
     """The key's word: its halves are the first two of its row."""
-    return mix(np.uint64(key) ^ seed)
+    found: np.uint64 = mix(np.uint64(key) ^ seed)
+    return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mixed_again(word: np.uint64, salt: np.uint64) -> np.uint64:
     """The word of the two workers number 2 * salt and 2 * salt + 1 of the row; salt 0 is `word` itself."""
-    return mix(word + salt * GOLDEN)
+    found: np.uint64 = mix(word + salt * GOLDEN)
+    return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pick(half: np.uint64, thresholds: UInt64Array, aliases: Int32Array) -> int:
     """A worker for 32 bits of hash, each worker as often as its capacity says (Walker's alias method)."""
     scaled = half * np.uint64(thresholds.size)  # multiply and shift: no division

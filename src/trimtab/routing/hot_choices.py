@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter, checked_option, relative_emptiness
 from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
 from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, mixed_again, pick
@@ -195,7 +195,7 @@ class WChoices(_HotChoices):
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choices_needed(shares: Float64Array, others: float, workers: int, epsilon: float) -> int:
     """The least number of choices that can balance hot keys of these shares (sorted, the largest first).
 
@@ -227,7 +227,7 @@ def choices_needed(shares: Float64Array, others: float, workers: int, epsilon: f
     return workers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _look(
     counters: Int64Array, state: Int64Array, workers: int, hot_share: float, epsilon: float, choices: Int64Array
 ) -> None:
@@ -247,7 +247,7 @@ def _look(
     choices[2] = choices[3]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(
     keys: Int64Array,
     chosen: Int32Array,
@@ -303,7 +303,7 @@ def _choose(
         weights[source] = weight
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _least_of(
     word: np.uint64,
     choices: Int64Array,
@@ -335,10 +335,10 @@ def _least_of(
         wanted -= 1
         if wanted == 1:
             break
-    return best
+    return int(best)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distinct_of(draws: int, workers: int) -> int:
     """How many different workers so many draws give on average, rounded up.
 

@@ -12,8 +12,8 @@ Reference: Metwally, Agrawal and El Abbadi (2005).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.hashing import mix
 from trimtab.routing.router import Int32Array, Int64Array
 
@@ -33,7 +33,7 @@ def new_sketch(counters: int, halving: int) -> tuple[Int64Array, Int32Array, Int
     return np.zeros((counters, 3), np.int64), np.zeros(1 << (2 * counters).bit_length(), np.int32), state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def see(key: np.int64, counters: Int64Array, index: Int32Array, state: Int64Array, halving: int) -> int:
     """Count a message and return its key's counter. Counts are halved every `halving` messages (0: never)."""
     if halving and state[TOTAL] >= state[NEXT_HALVING]:
@@ -58,14 +58,14 @@ def see(key: np.int64, counters: Int64Array, index: Int32Array, state: Int64Arra
     return counter
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_hot(counter: int, counters: Int64Array, state: Int64Array, share: float, least_messages: int) -> bool:
     """Whether the key surely has that share of the messages; a few messages at the start prove nothing."""
     sure = counters[counter, COUNT] - counters[counter, ERROR]
     return bool(sure >= share * max(state[TOTAL], least_messages))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _victim(counters: Int64Array, state: Int64Array) -> int:
     size = counters.shape[0]
     while True:
@@ -80,7 +80,7 @@ def _victim(counters: Int64Array, state: Int64Array) -> int:
         state[LEAST] = counters[:, COUNT].min()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _halve(counters: Int64Array, state: Int64Array) -> None:
     for counter in range(state[USED]):
         counters[counter, COUNT] >>= 1
@@ -89,7 +89,7 @@ def _halve(counters: Int64Array, state: Int64Array) -> None:
     state[LEAST] = 0  # found anew by the next search
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slot_of(key: np.int64, counters: Int64Array, index: Int32Array) -> int:
     mask = index.size - 1
     slot = int(mix(np.uint64(key))) & mask
@@ -98,7 +98,7 @@ def _slot_of(key: np.int64, counters: Int64Array, index: Int32Array) -> int:
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _drop(slot: int, counters: Int64Array, index: Int32Array) -> None:
     """Empty a slot and move up those behind it that were pushed on by it, so that no search ends too soon."""
     mask = index.size - 1

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter
 from trimtab.routing.hashing import HALF, UInt64Array, alias_table, mixed, pick
 from trimtab.routing.router import Float64Array, Int32Array, Int64Array
@@ -45,7 +45,7 @@ class KeyGrouping(CountingRouter):
         _choose(keys, chosen, self._seed, self._thresholds, self._aliases)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(
     keys: Int64Array, chosen: Int32Array, seed: np.uint64, thresholds: UInt64Array, aliases: Int32Array
 ) -> None:

@@ -8,8 +8,8 @@ below it; the winner of all stands at 1. Equal loads are won by the lower number
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.router import Float64Array, Int32Array
 
 
@@ -26,16 +26,18 @@ def tournament(fills: Float64Array) -> tuple[Float64Array, Int32Array]:
     """
     size = 1 << (fills.size - 1).bit_length()
     padded = np.full(size, np.inf)
-    padded[: fills.size] = fills
     winners = np.zeros(2 * size, np.int32)
-    winners[size:] = np.arange(size)
+    for node in range(size):
+        winners[size + node] = node
+        if node < fills.size:
+            padded[node] = fills[node]
     for node in range(size - 1, 0, -1):
         left, right = winners[2 * node], winners[2 * node + 1]
         winners[node] = left if padded[left] <= padded[right] else right
     return padded, winners
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def raised(winners: Int32Array, fills: Float64Array, worker: int) -> None:
     """Put the tree right after one worker's fill went up: only where it was the winner can anything change."""
     node = (worker + fills.size) >> 1

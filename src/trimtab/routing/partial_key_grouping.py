@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter, checked_option, relative_emptiness
 from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
 from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, pick
@@ -70,7 +70,7 @@ class PartialKeyGrouping(CountingRouter):
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def less_loaded_of_two(
     keys: Int64Array,
     chosen: Int32Array,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter, checked_option
 from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
 from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, mixed_again, pick
@@ -99,7 +99,7 @@ def _words_of(max_rehash: int | None, workers: int) -> np.uint64:
     return np.uint64((max_rehash + 1) // 2)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(  # noqa: C901 - the walk as a function, which gets all these arrays at each call, would double the time
     keys: Int64Array,
     chosen: Int32Array,

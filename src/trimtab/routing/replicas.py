@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.hashing import GOLDEN, mix
 from trimtab.routing.router import Int32Array, Int64Array
 
@@ -58,7 +58,7 @@ class ReplicaSet:
         self.add(np.ascontiguousarray(state["pairs"][:, 0]), state["pairs"][:, 1].astype(np.int32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slot_of(key: np.int64, tag: np.int64, table: Int64Array) -> int:
     """Where the pair is, or the empty slot where it belongs. `tag` is worker + 1, as 0 marks an empty slot.
 
@@ -71,7 +71,7 @@ def _slot_of(key: np.int64, tag: np.int64, table: Int64Array) -> int:
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(keys: Int64Array, chosen: Int32Array, start: int, table: Int64Array, by_worker: Int64Array, size: int) -> int:
     """Insert the messages from `start` on; return where it stopped because the table is full."""
     room = table.shape[0] * 7 // 10 - size
@@ -88,7 +88,7 @@ def _add(keys: Int64Array, chosen: Int32Array, start: int, table: Int64Array, by
     return keys.size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _move(old: Int64Array, new: Int64Array) -> None:
     """Put the pairs of one table into a larger one."""
     for row in range(old.shape[0]):

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import CountingRouter, relative_emptiness
 from trimtab.routing.least_loaded import raised, tournament
 from trimtab.routing.router import Float64Array, Int32Array, Int64Array
@@ -52,7 +52,7 @@ class ShuffleGrouping(CountingRouter):
             _weighted(chosen, self._turns, self._step, self._fills, self._winners)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_turn(chosen: Int32Array, first: int, workers: int) -> None:
     worker = first
     for i in range(chosen.size):
@@ -62,7 +62,7 @@ def _in_turn(chosen: Int32Array, first: int, workers: int) -> None:
             worker = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weighted(
     chosen: Int32Array, turns: Int64Array, step: Float64Array, fills: Float64Array, winners: Int32Array
 ) -> None:

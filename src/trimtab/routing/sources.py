@@ -7,10 +7,10 @@ is quicker than going from source to source with every message, and gives the sa
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
-from numba import njit
+from trimtab.machine_code.kernel import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_of(source: int, messages: int, sources: int) -> int:
     """Where in a column the first message of a source is, if `messages` came before the column.
 

@@ -11,8 +11,8 @@ key then walks its row about once a round of all workers, not once a message.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.hashing import UInt64Array
 from trimtab.routing.router import Float64Array
 
@@ -41,7 +41,7 @@ def pace(shares: Float64Array, epsilon: float) -> Float64Array:
         return np.asarray(1.0 / ((1.0 + epsilon) * shares))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def least_full(loads: Float64Array, paces: Float64Array) -> int:
     """The worker that is the least full of all, the first of equals."""
     best, least = 0, np.inf

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.counting import checked_option
 from trimtab.routing.hashing import GOLDEN, mix, seed_word
 from trimtab.routing.router import Float64Array, Int32Array, Int64Array
@@ -114,21 +114,21 @@ def _table(shape: Shape) -> tuple[Float64Array, float, float]:
     return ends, tail_from, tail_to
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _integral(x: float, exponent: float) -> float:
     if exponent == 1.0:
         return float(np.log(x))
     return float(x ** (1.0 - exponent) / (1.0 - exponent))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _inverse(area: float, exponent: float) -> float:
     if exponent == 1.0:
         return float(np.exp(area))
     return float((area * (1.0 - exponent)) ** (1.0 / (1.0 - exponent)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw(
     uniform: Float64Array,
     ranks: Int64Array,
@@ -155,7 +155,7 @@ def _draw(
         ranks[i] = rank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scramble(ranks: Int64Array, keys: int, seed: np.uint64) -> None:
     """Replace ranks by key numbers: a permutation of the next power of two, taken again while it leaves the range.
 

@@ -12,15 +12,19 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 
 from trimtab.errors import StateError
+from trimtab.machine_code.compiler import Compiler
+from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.runtime import decision_log
 from trimtab.runtime.actions import applied
 from trimtab.runtime.coordinator import Coordinator, Decision
 from trimtab.runtime.decision_log import Entry
 from trimtab.runtime.observation import Observation
 from trimtab.runtime.placement import Placement
+from trimtab.runtime.warming import warm_planner
 from trimtab.state.files import Folder
 
 _log = logging.getLogger("trimtab")
@@ -32,21 +36,30 @@ STOP_S = 5.0
 
 
 class Balancer:
-    """Asks the coordinator after each batch, in a thread of its own, and keeps the log."""
+    """Asks the coordinator after each batch, in a thread of its own, and keeps the log.
 
-    def __init__(self, coordinator: Coordinator, log: Folder) -> None:
+    `compiler`: has the coordinator's planner compiled; None: it is taken to be.
+    """
+
+    def __init__(self, coordinator: Coordinator, log: Folder, compiler: Compiler | None = None) -> None:
         self._coordinator, self._log = coordinator, log
         self._log.make()
+        self._is_compiled = threading.Event()
+        if compiler is None:
+            self._is_compiled.set()
+        else:
+            compiler.ask(warm_planner, (coordinator.balance, coordinator.split), self._compiled)
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._pending: list[tuple[Observation, Future[Decision]]] = []
         self._is_first = True
         self.latest: Decision | None = None
-        # A daemon: neither stopping nor the end of the process waits for a planner that is still being compiled.
+        # A daemon: neither stopping nor the end of the process waits for a planner that is still at it.
         self._thread = threading.Thread(target=self._run, name="trimtab-balance", daemon=True)
         self._thread.start()
 
     def saw(self, seen: Observation) -> None:
         """A batch is committed: have it thought about, then logged."""
+        seen = replace(seen, is_planner_compiled=self._is_compiled.is_set())
         decision: Future[Decision] = Future()
         self._pending.append((seen, decision))
         self._work.put(partial(self._decide, seen, decision, self._is_first))
@@ -77,10 +90,14 @@ class Balancer:
         self._work.put(None)
         self._thread.join(STOP_S)
 
+    def _compiled(self, _made: object, is_all: bool) -> None:
+        if is_all:
+            self._is_compiled.set()
+
     def _run(self) -> None:
-        self._coordinator.warm()
-        while (work := self._work.get()) is not None:
-            work()
+        with if_missing(Missing.PLAIN):
+            while (work := self._work.get()) is not None:
+                work()
 
     def _decide(self, seen: Observation, told: Future[Decision], is_first: bool) -> None:
         try:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
+from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.hot_units import plan_around_hot_units
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import BoolArray, Int32Array, Problem
@@ -40,6 +41,7 @@ class Decision:
     utilisation    the engines' mean utilisation, in percent; meaningless unless busy time is measured
     planned_rstd   what `rstd` would be after the plan; None if there was none
     reason         in words, for people
+    planner        which one made the plan; empty if there was none
     """
 
     batch: int
@@ -50,6 +52,7 @@ class Decision:
     planned_rstd: float | None
     reason: str
     actions: tuple[Action, ...] = ()
+    planner: str = ""
 
 
 @dataclass(slots=True)
@@ -135,9 +138,23 @@ class Coordinator:
         return self._balanced(seen, problem, decision)
 
     def warm(self) -> None:
-        """Have the planner compiled and loaded, before it is needed."""
-        homes = np.array([0, 0, 0, 1], np.int32)
-        self._planner(Problem(loads=[3.0, 2.0, 2.0, 1.0], homes=homes, capacities=[100.0, 100.0], max_moves=1))
+        """Have the planner do all that it may have to, so that it is compiled: it is not used until then."""
+        dice = np.random.default_rng(1)
+        loads, homes = dice.pareto(1.0, 60), dice.integers(0, 4, 60)
+        few = Problem(loads=[3.0, 2.0, 2.0, 1.0], homes=[0, 0, 0, 1], capacities=[100.0, 100.0], max_moves=1)
+        many = Problem(loads=loads, homes=homes, capacities=[100.0, 100.0, 50.0, 100.0], max_moves=8)
+        for problem in (
+            few,
+            many,
+            replace(many, draining=np.array([False, False, True, False])),
+            replace(many, max_moves=None, state_bytes=dice.random(60), max_cost=3.0),
+            replace(many, loads=np.concatenate([[1000.0], loads[1:]])),
+        ):
+            self._planner(problem)
+
+    def _planner_for(self, seen: Observation) -> Planner:
+        """The policy's planner; until it is compiled, a plain one, so that there are decisions from the start on."""
+        return self._planner if seen.is_planner_compiled else heaviest_first
 
     # Moving ------------------------------------------------------------------------------------
 
@@ -160,7 +177,8 @@ class Coordinator:
         if not memory.since_moving.is_over(policy.period_batches, policy.period_s):
             return replace(decision, reason="something moved a short while ago")
         self._note_moving()
-        plan = self._planner(problem)
+        plan = self._planner_for(seen)(problem)
+        decision = replace(decision, planner=plan.planner)
         if not len(plan.moves) or plan.rstd > decision.rstd * (1 - policy.min_gain):
             return replace(decision, planned_rstd=plan.rstd, reason="uneven, and no move would help")
         return _with_actions(decision, plan, _moves(seen, plan.owner))
@@ -210,12 +228,13 @@ class Coordinator:
         memory, engines = self._memory, seen.placement.engines
         rule = None if memory.draining else self._rule
         state = ClusterState(tuple(range(engines)), memory.draining, engines)
-        found = adapt(state, partial(self._problem_on, seen), self._planner, rule)
+        found = adapt(state, partial(self._problem_on, seen), self._planner_for(seen), rule)
         if rule is not None:
             memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
             if not (found.added or found.drained):
                 return None  # whether the same engines should share the work otherwise is for balancing to say
         memory.draining = found.state.draining | frozenset(found.terminated)
+        decision = replace(decision, planner=found.plan.planner)
         self._note_moving()
         actions = self._actions(seen, found)
         if not actions:

@@ -79,6 +79,7 @@ def to_bytes(entry: Entry) -> bytes:
         "hot": [seen.hot.slots.tolist(), seen.hot.events.tolist(), seen.hot.busy_ns.tolist()],
         "engine_ns": seen.engine_ns.tolist(),
         "hosts": seen.hosts,
+        "is_planner_compiled": seen.is_planner_compiled,
         "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
         "balance": None if entry.balance is None else entry.balance.as_json(),
         "scale": None if entry.scale is None else entry.scale.as_json(),
@@ -121,6 +122,7 @@ def from_bytes(content: bytes) -> Entry:
         engine_ns=np.array(about["engine_ns"], np.int64),
         hosts=tuple(about["hosts"]),
         hot=HotKeysSeen(*(np.array(each, np.int64) for each in about["hot"])),
+        is_planner_compiled=about.get("is_planner_compiled", True),  # older logs were written after compiling
     )
     decided = about["decision"]
     return Entry(

@@ -22,13 +22,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.engine.binding import times_us
-from trimtab.engine.columnar import Matcher
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
 from trimtab.errors import InputError, OperatorError, TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.language.local import Finish
 from trimtab.language.running import operator_of
+from trimtab.machine_code import wanted
+from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.runtime.hot_rows import HotRows
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, Reading
 from trimtab.runtime.orders import (
@@ -67,19 +68,22 @@ def run_engine(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     context = TaskContext.get()
     assert context is not None
     began = time.perf_counter()
+    orders.machine_code.take_up()
     plan = _unpacked(orders)
     rows = [batch for batch in batches if batch.num_rows]
     arrived = time.perf_counter()
     engine = Engine(orders, plan, context.partitionId())
     engine.stages_ms["receive"] = (arrived - began) * 1e3
     try:
-        report = engine.run(rows)
+        with if_missing(Missing.PLAIN):  # compiling takes seconds, and a batch must not wait for it
+            report = engine.run(rows)
     except TrimtabError as error:  # a mistake in the data or the query: running the task again won't help
         report = engine.failed(error)
     except (OverflowError, pa.ArrowInvalid) as error:
         message = f"batch {orders.batch}: a value doesn't fit its type: {error}"
         report = engine.failed(InputError("input.value", message, "cast it to a wider type in the query"))
-    report = dataclasses.replace(report, busy_ms=(time.perf_counter() - began) * 1e3)
+    busy_ms = (time.perf_counter() - began) * 1e3
+    report = dataclasses.replace(report, busy_ms=busy_ms, missed=wanted.take())
     yield pa.record_batch({"report": pa.array([pickle.dumps(report, protocol=5)], pa.binary())})
 
 
@@ -113,14 +117,8 @@ def _unpacked(orders: Orders) -> ReadyPlan:
 
 
 def ready_plan(plan: EnginePlan) -> ReadyPlan:
-    """The plan with every operator built, and its machine code loaded if the plan wants that."""
-    ready = ReadyPlan(plan, {name: ready_query(query, plan.max_threads) for name, query in plan.queries.items()})
-    if plan.warm:
-        for reading in plan.intake.readings:
-            operator = ready.queries[reading.query].operator
-            if isinstance(operator, Matcher):
-                operator.warm(operands(reading, plan.schema.empty_table()).schema)
-    return ready
+    """The plan with every operator built."""
+    return ReadyPlan(plan, {name: ready_query(query, plan.max_threads) for name, query in plan.queries.items()})
 
 
 def ready_query(query: Query, max_threads: int) -> ReadyQuery:

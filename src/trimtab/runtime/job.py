@@ -21,7 +21,6 @@ from trimtab.errors import InputError, JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
 from trimtab.runtime.balance import DEFAULT, Balance, Scale, balance_of, check_scale
-from trimtab.runtime.engine_task import ready_plan
 from trimtab.runtime.intake import Intake
 from trimtab.runtime.intake_plan import plan_intake
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan
@@ -98,7 +97,8 @@ class Job:
             answers are the same in any case.
         scale: When engines come and go by themselves: a `Scale`; None: their number stays as it is.
         max_threads: How many partial matches a key may have under way at once.
-        warm: Whether kernels are compiled before the first batch, instead of in it.
+        warm: Whether all machine code that the queries may need is made from the start on; otherwise only what enough
+            rows have come for. It is made in a process beside the stream, and plain Python runs until it is there.
     """
 
     def __init__(
@@ -279,10 +279,7 @@ class Job:
             keep_original=keep_original,
             event_time=stream.event_time,
             spills=frozenset(name for name in queries if all(sink.takes_files for sink in sinks[name])),
-            warm=self.warm,
         )
-        if self.warm:
-            ready_plan(plan)  # compiled here once, kept on disk, loaded by the workers
         prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
         if engines is None:
@@ -302,6 +299,7 @@ class Job:
             balance=self.balance,
             scale=self.scale,
             interval_s=interval_s,
+            warm=self.warm,
         )
         return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add, demand)
 

@@ -54,6 +54,7 @@ class Observation:
     engine_ns     (engines,) time in each engine's task
     hosts         (engines,) where each engine's task ran
     hot           the hottest keys of queries that are split; what is said of a spread one is in no key group's columns
+    is_planner_compiled  whether the policy's planner can be used; a plain one decides until then
     """
 
     batch: int
@@ -66,6 +67,7 @@ class Observation:
     engine_ns: Int64Array
     hosts: tuple[str, ...]
     hot: HotKeysSeen = field(default_factory=lambda: HotKeysSeen())
+    is_planner_compiled: bool = True
 
     @classmethod
     def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from trimtab.errors import TrimtabError
 from trimtab.language.compiled import Query
+from trimtab.machine_code.offer import Offer
+from trimtab.machine_code.wanted import Note
 from trimtab.runtime.intake_plan import IntakePlan
 from trimtab.state.files import Folder
 from trimtab.state.manifest import Run, SegmentFile
@@ -41,7 +43,6 @@ class EnginePlan:
     keep_original: bool
     event_time: str
     spills: frozenset[str]  # queries whose large outputs may be left in files
-    warm: bool = False  # whether workers load machine code before their first row
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Orders:
     folder: Folder
     outbox: Folder
     closing: bool = False
+    machine_code: Offer = field(default_factory=Offer)
     spread: bytes = b""  # int64: the slots of split queries whose rows go to several engines, in order
 
     def spread_slots(self) -> Int64Array:
@@ -170,4 +172,5 @@ class EngineReport:
     parts: Mapping[str, PartSize] = field(default_factory=dict)
     hot: HotKeys = field(default_factory=HotKeys)
     partials: Mapping[str, PackedState] = field(default_factory=dict)  # by query: what came of rows of spread keys
+    missed: tuple[Note, ...] = ()  # what ran as plain Python for lack of machine code
     error: TrimtabError | None = None

@@ -27,6 +27,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.errors import JobError, StateError
+from trimtab.machine_code.compiler import shared_compiler
+from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.runtime import lost_workers
 from trimtab.runtime.balance import Balance, Scale
 from trimtab.runtime.balancer import Balancer
@@ -34,6 +36,7 @@ from trimtab.runtime.compactor import Compactor, Merged, take_up
 from trimtab.runtime.coordinator import Coordinator
 from trimtab.runtime.engine_task import run_engine
 from trimtab.runtime.intake import Intake, Ran, Routed
+from trimtab.runtime.machine_code import StreamMachineCode
 from trimtab.runtime.observation import observe
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Orders
 from trimtab.runtime.partials import Merger
@@ -70,6 +73,7 @@ class StreamSpec:
     balance: Balance | None = None
     scale: Scale | None = None
     interval_s: float = 1.0  # how long a batch should take
+    warm: bool = True  # whether machine code is made before engines miss it
 
 
 class Pipeline:
@@ -112,10 +116,12 @@ class Pipeline:
         self._compactor = Compactor(spark, self._folders.segments)
         self.homes = Homes(spark, spec.name)
         self._merger = Merger(spec.plan)
+        compiler = shared_compiler()
+        self._machine_code = StreamMachineCode(compiler, self._packed, spark.sparkContext.broadcast, warm=spec.warm)
         self._balancer: Balancer | None = None
         if spec.balance is not None or spec.scale is not None:
             coordinator = Coordinator(spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s)
-            self._balancer = Balancer(coordinator, home.child("decisions"))
+            self._balancer = Balancer(coordinator, home.child("decisions"), compiler)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="trimtab-placement")
         self._written: Future[None] | None = None
         self._settler = Settler(self.homes, demand or Demand(), spec.name, is_elastic=spec.scale is not None)
@@ -235,7 +241,8 @@ class Pipeline:
                 return  # committed already; Spark had not got to writing that down
             try:
                 self._check_sequence(batch)
-                self._run(frame, batch, closing=False)
+                with if_missing(Missing.PLAIN):
+                    self._run(frame, batch, closing=False)
             except BaseException as error:
                 self.error = error
                 raise
@@ -244,7 +251,7 @@ class Pipeline:
 
     def close(self, spark: SparkSession, schema: Any) -> None:
         """The input ends: one more batch, without rows, in which everything open is decided."""
-        with self._turn, session_with(spark, FOR_JOBS):
+        with self._turn, session_with(spark, FOR_JOBS), if_missing(Missing.PLAIN):
             batch = 0 if self.manifest is None else self.manifest.batch + 1
             self._run(_no_rows(spark, schema), batch, closing=True)
 
@@ -305,6 +312,7 @@ class Pipeline:
         self._empty_outbox([output.file for report in reports for output in report.outputs.values() if output.file])
         self._compactor.consider(manifest)
         self._settler.ran_on(placement.engines)
+        self._machine_code.note(note for report in reports for note in report.missed)
         committed = time.perf_counter()
         stages = {
             "plan": planned - began,
@@ -336,6 +344,7 @@ class Pipeline:
             folder=self._folders.segments,
             outbox=self._outbox,
             closing=closing,
+            machine_code=self._machine_code.offer(),
             spread=placement.spread_slots().tobytes() if self._splits else b"",
         )
 

@@ -57,7 +57,9 @@ def replay_with(entries: Iterable[Entry], balance: Balance | None, scale: Scale 
 
 def agrees(one: Replayed) -> bool:
     """Whether the replay decided what the log has."""
-    return replace(one.decision, reason="") == replace(one.entry.decision, reason="")
+    logged = one.entry.decision
+    planner = one.decision.planner if logged.planner else ""  # which older logs don't tell
+    return replace(one.decision, reason="", planner=planner) == replace(logged, reason="")
 
 
 def _seen_with(seen: Observation, placement: Placement) -> Observation:

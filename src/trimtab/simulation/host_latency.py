@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from trimtab.machine_code.kernel import kernel
 from trimtab.simulation.query_day import Float64Array, Int64Array
 
 BUSIEST = 0.98
 """Queueing formulas go to infinity at 1; from here on waiting is counted as backlog."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def process(
     owner: Int64Array,
     host_s_per_event: Float64Array,
@@ -58,7 +58,7 @@ def process(
     return utilisation, highest, mean_ratio, highest_ratio
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_up(owner: Int64Array, host_s_per_event: Float64Array, base: Float64Array) -> int:
     """Write what an event costs each host; return how many hosts have operators."""
     seen = np.zeros(base.size, np.bool_)
@@ -72,7 +72,7 @@ def _add_up(owner: Int64Array, host_s_per_event: Float64Array, base: Float64Arra
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ratios(latency_s: Float64Array, first_latency_s: Float64Array) -> tuple[float, float]:
     """The latency by what it was at first: mean over queries, and mean over time of the query with the highest one."""
     samples, queries = latency_s.shape
@@ -93,7 +93,7 @@ def _ratios(latency_s: Float64Array, first_latency_s: Float64Array) -> tuple[flo
     return mean, highest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _on_the_way_s(
     hosts: Int64Array, service_s: Float64Array, slowing: Float64Array, backlog_s: Float64Array, hop_s: float
 ) -> float:

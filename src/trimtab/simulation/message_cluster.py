@@ -15,9 +15,9 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from trimtab.errors import BalanceError
+from trimtab.machine_code.kernel import kernel
 from trimtab.routing.router import Router
 from trimtab.simulation.arrivals import Arrivals
 from trimtab.simulation.worker_signals import ListensToWorkers, SignalRule
@@ -82,7 +82,7 @@ def spread(values: Int64Array | Float64Array) -> Float64Array:
     return difference
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def serve(
     times_s: Float64Array,
     chosen: Int32Array,

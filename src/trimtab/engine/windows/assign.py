@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array, stable_order
 from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.machine_code.kernel import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ClockWindow:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _latest(times: Int64Array, slide: int, offset: int) -> Int64Array:
     """The start of the last window that covers each time.
 
@@ -64,7 +64,7 @@ class SessionWindow:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _sweep(
     order: Int64Array, keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int
 ) -> tuple[Int64Array, int]:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.columns import FloatArray, Int64Array, order_codes, valid_mask
 from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.lists import items_of, lists_by_slot
 from trimtab.engine.windows.slots import Slots
+from trimtab.machine_code.kernel import kernel
 
 DEFAULT_P = 12
 RUN = 6  # bits for the length of a run; the rest of an item is the register
@@ -80,19 +80,19 @@ def hashes(array: pa.Array) -> UInt64Array:
         _, offsets, data = array.buffers()
         content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-        return _hash_bytes(content, ends)
+        return np.asarray(_hash_bytes(content, ends))
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return hashes(array.cast(pa.binary()))
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind):
-        return _mix(order_codes(array).view(np.uint64))
+        return np.asarray(_mix(order_codes(array).view(np.uint64)))
     if pa.types.is_floating(kind):
         codes = order_codes(array)
-        return _mix(np.where(codes == -1, 0, codes).view(np.uint64))
+        return np.asarray(_mix(np.where(codes == -1, 0, codes).view(np.uint64)))
     # Ranks are not stable between batches, text is.
     return hashes(array.cast(pa.string()))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mixed(z: np.uint64) -> np.uint64:
     """splitmix64's finaliser."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -101,7 +101,7 @@ def _mixed(z: np.uint64) -> np.uint64:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _mix(values: UInt64Array) -> UInt64Array:
     """Hash whole numbers."""
     out = np.empty(values.size, np.uint64)
@@ -111,7 +111,7 @@ def _mix(values: UInt64Array) -> UInt64Array:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array:
     """Hash texts: eight bytes at a time, mixed in between."""
     out = np.empty(ends.size - 1, np.uint64)
@@ -129,7 +129,7 @@ def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _coupons(values: UInt64Array, p: int) -> Int64Array:
     """Register and run of every hash, in one number."""
     out = np.empty(values.size, np.int64)
@@ -145,7 +145,7 @@ def _coupons(values: UInt64Array, p: int) -> Int64Array:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _estimate(items: Int64Array, starts: Int64Array, p: int) -> FloatArray:
     """Ertl's improved raw estimator (algorithm 6), per list of registers."""
     size, longest = 1 << p, 64 - p

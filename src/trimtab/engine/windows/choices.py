@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.columns import BoolArray, Int64Array, int64s, order_codes, valid_mask
 from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
+from trimtab.machine_code.kernel import kernel
 
 VALUE, BY = "value", "by"
 PLACE = (pa.field("time", pa.int64()), pa.field("arrival", pa.int64()))
@@ -103,7 +103,7 @@ def best_by_slot(slots: Slots, eligible: BoolArray, criteria: Int64Array) -> Int
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _best(ids: Int64Array, count: int, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
     """See `best_by_slot`; criteria is (k, n)."""
     best = np.full(count, -1, np.int64)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.machine_code.kernel import kernel
 
 Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -106,7 +106,7 @@ def stable_order(columns: Sequence[Int64Array], count: int) -> Int64Array:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
     """Sort by small whole numbers, ties in order.
 
@@ -128,7 +128,7 @@ def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Arra
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def first_rows(codes: Int64Array, count: int) -> Int64Array:
     """The first row of every code in [0, count), or -1."""
     rows = np.full(count, -1, np.int64)

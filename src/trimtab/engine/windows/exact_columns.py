@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array
 from trimtab.engine.windows.exact_sum import (
@@ -28,6 +27,7 @@ from trimtab.engine.windows.exact_sum import (
 )
 from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
+from trimtab.machine_code.kernel import kernel
 
 NO_BITS = np.empty(0, np.int64)
 
@@ -88,7 +88,7 @@ class ExactSums:
         return high, low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def flag_of(bits: int) -> int:
     """The flag of a double's bits: 0 where it is finite."""
     if (bits >> 52) & 0x7FF != 0x7FF:
@@ -98,7 +98,7 @@ def flag_of(bits: int) -> int:
     return MINUS if bits < 0 else PLUS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load(lists: Int64Array, start: int, stop: int, digits: Int64Array) -> tuple[int, int]:
     """Add a list to `digits`; return its lowest and highest place (low > high for zero)."""
     if stop == start:
@@ -110,7 +110,7 @@ def load(lists: Int64Array, start: int, stop: int, digits: Int64Array) -> tuple[
     return first, first + stop - start - 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def store(digits: Int64Array, low: int, high: int, out: Int64Array, at: int, size: Int64Array) -> int:
     """Write `digits` as a list to `out[at:]` and clear them; return where the list ends.
 
@@ -135,18 +135,19 @@ def store(digits: Int64Array, low: int, high: int, out: Int64Array, at: int, siz
     return at + 2 + top - low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grown(out: Int64Array, used: int) -> Int64Array:
     """`out`, or a larger copy of it with room for one more list."""
     if used + DIGITS + 2 <= out.size:
         return out
     larger = np.empty(2 * out.size + DIGITS + 2, np.int64)
-    larger[:used] = out[:used]
+    for i in range(used):  # a slice assigned to a slice takes 2 s to compile
+        larger[i] = out[i]
     return larger
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(
     lists: Int64Array,
     offsets: Int64Array,
@@ -194,7 +195,7 @@ def _gather(
     return out[:used].copy(), out_offsets, out_flags
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare: Int64Array) -> tuple[float, float]:
     """Carried digits as the nearest double, and what is left as the next one.
 
@@ -219,7 +220,7 @@ def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArray:
     """Round every sum to a double."""
     out = np.zeros(flags.size)
@@ -234,7 +235,7 @@ def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArr
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _read_twice(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> tuple[FloatArray, FloatArray]:
     """Round every sum to two doubles."""
     count = flags.size

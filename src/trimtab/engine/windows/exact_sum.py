@@ -13,16 +13,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array
+from trimtab.machine_code.kernel import kernel
 
 DIGITS = 68  # 2046 binary places of a double, 53 bits of mantissa and room for carries, 32 bits each
 MASK = 0xFFFFFFFF
 NAN, PLUS, MINUS = 1, 2, 4  # what a sum remembers of values that are not finite
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add(digits: Int64Array, bits: int, sign: int) -> int:
     """Add a finite double, given as its bits, `sign` times; return the lowest digit touched.
 
@@ -44,7 +44,7 @@ def add(digits: Int64Array, bits: int, sign: int) -> int:
     return first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def carry(digits: Int64Array, low: int, high: int) -> None:
     """Bring the digits `low` to `high` into [0, 2**32); the one above takes the rest, signed."""
     rest = 0
@@ -55,7 +55,7 @@ def carry(digits: Int64Array, low: int, high: int) -> None:
     digits[high + 1] += rest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def magnitude(digits: Int64Array, low: int, top: int, out: Int64Array) -> int:
     """Write the absolute value of carried digits to `out`; return the sign.
 
@@ -74,7 +74,7 @@ def magnitude(digits: Int64Array, low: int, top: int, out: Int64Array) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest(size: Int64Array, low: int, top: int, place: int) -> float:
     """The double nearest to the whole number in digits `low` to `top`, ties to even.
 
@@ -99,10 +99,10 @@ def nearest(size: Int64Array, low: int, top: int, place: int) -> float:
         i -= 1
     if below:
         word |= np.uint64(1)
-    return math.ldexp(float(word), 32 * (place + first - 1) - room - 1074)
+    return float(np.ldexp(float(word), 32 * (place + first - 1) - room - 1074))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def special(counts_nan: int, counts_plus: int, counts_minus: int) -> float:
     """The sum of values that are not finite, or 0 where there are none."""
     if counts_nan > 0 or (counts_plus > 0 and counts_minus > 0):

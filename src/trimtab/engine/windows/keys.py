@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from trimtab.engine.windows.columns import Int64Array, first_rows, order_codes, plain
 from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.machine_code.kernel import kernel
 
 
 def distinct_codes(array: pa.Array) -> tuple[Int64Array, int]:
@@ -43,7 +43,7 @@ def distinct_numbers(values: Int64Array) -> tuple[Int64Array, int]:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _table_codes(values: Int64Array, least: int, span: int) -> tuple[Int64Array, int]:
     """See `distinct_numbers`."""
     table = np.full(span, -1, np.int64)

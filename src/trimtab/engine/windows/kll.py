@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array
 from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.machine_code.kernel import kernel
 
 LEAST = 8  # the smallest room a level has (the library's M)
 LEVELS = 40  # enough for 2**40 values
@@ -40,7 +40,7 @@ def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def exact_quantiles(items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray) -> FloatArray:
     """The smallest value that at least a share of `rank` of the values don't exceed.
 
@@ -56,7 +56,7 @@ def exact_quantiles(items: FloatArray, starts: Int64Array, counts: Int64Array, r
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def room_of(k: int, levels: int, level: int) -> int:
     """How many values a level has room for: k at the top, two thirds of it below, and so on."""
     depth = levels - level - 1
@@ -68,7 +68,7 @@ def room_of(k: int, levels: int, level: int) -> int:
     return max(LEAST, (((2 * k) << depth) // power + 1) >> 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def capacity(k: int, levels: int) -> int:
     """How many values all levels have room for."""
     total = 0
@@ -77,7 +77,7 @@ def capacity(k: int, levels: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _coin(count: int, level: int) -> int:
     """A bit that looks random: splitmix64 of the row count and level."""
     z = np.uint64(count * 64 + level) * np.uint64(0x9E3779B97F4A7C15)
@@ -86,7 +86,7 @@ def _coin(count: int, level: int) -> int:
     return int((z ^ (z >> np.uint64(31))) & np.uint64(1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compress(box: FloatArray, sizes: Int64Array, levels: int, count: int, k: int) -> int:
     """Halve the lowest full level into the one above until all fit; return how many levels."""
     while sizes[:levels].sum() >= capacity(k, levels):
@@ -107,7 +107,7 @@ def _compress(box: FloatArray, sizes: Int64Array, levels: int, count: int, k: in
     return levels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Array) -> None:
     """Add a sketch's values to the box, level by level."""
     at = 0
@@ -118,18 +118,19 @@ def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Ar
             at += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _roomy(out: npt.NDArray[Any], used: int, more: int) -> npt.NDArray[Any]:
     """`out`, or a larger copy of it with room for some more."""
     if used + more <= out.size:
         return out
     larger = np.empty(2 * (used + more), out.dtype)
-    larger[:used] = out[:used]
+    for i in range(used):  # a slice assigned to a slice takes 2 s to compile
+        larger[i] = out[i]
     return larger
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def gather_sketches(
     items: FloatArray,
     offsets: Int64Array,
@@ -183,7 +184,8 @@ def gather_sketches(
         out = _roomy(out, used, held)
         out_levels = _roomy(out_levels, level_used, height)
         for level in range(height):
-            out[used : used + sizes[level]] = box[level, : sizes[level]]
+            for i in range(sizes[level]):
+                out[used + i] = box[level, i]
             used += sizes[level]
             out_levels[level_used] = sizes[level]
             level_used += 1

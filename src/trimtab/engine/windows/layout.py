@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array, counting_order
 from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.machine_code.kernel import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def bounds(frame: Frame, layout: Layout, order: Int64Array | FloatArray, scale: 
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _range_whole(order: Int64Array, starts: Int64Array, fresh: Int64Array, reach: int) -> Int64Array:
     """The first place within `reach` before each new row."""
     out = np.zeros(order.size, np.int64)
@@ -110,7 +110,7 @@ def _range_whole(order: Int64Array, starts: Int64Array, fresh: Int64Array, reach
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _range_floating(order: FloatArray, starts: Int64Array, fresh: Int64Array, reach: float) -> Int64Array:
     """As `_range_whole`; NaN comes last and is within reach of NaN only."""
     out = np.zeros(order.size, np.int64)

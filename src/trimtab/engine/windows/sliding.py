@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from trimtab.engine.windows.columns import BoolArray, FloatArray, Int64Array
 from trimtab.engine.windows.exact_columns import flag_of, grown, load, round_twice, store
@@ -19,9 +18,10 @@ from trimtab.engine.windows.exact_sum import (
     special,
 )
 from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.machine_code.kernel import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _move(
     digits: Int64Array,
     odd: Int64Array,
@@ -49,7 +49,7 @@ def _move(
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def slide_sums(
     bits: Int64Array,
     extra: Int64Array,
@@ -109,7 +109,7 @@ def slide_sums(
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def slide_best(
     codes: Int64Array,
     eligible: BoolArray,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from trimtab.engine.windows.columns import FloatArray, Int64Array, int64s
 from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 from trimtab.errors import MatchError
+from trimtab.machine_code.kernel import kernel
 
 WIDTH = 4
 MASK = 0xFFFFFFFF
@@ -129,7 +129,7 @@ class WideSums:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add rows of digits up by slot. A digit has room for 2**31 of them."""
     total = np.zeros((count, WIDTH), np.int64)
@@ -140,7 +140,7 @@ def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
 
 
 @frozen_arguments
-@njit(cache=True, nogil=True)
+@kernel
 def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add whole numbers up by slot."""
     total = np.zeros(count, np.int64)

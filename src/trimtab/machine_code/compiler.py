@@ -1,0 +1,132 @@
+"""Compiling beside a job: hands requests to the compile process, and answers to whoever asked.
+
+Nobody waits for it. What fails or dies there is logged once, and everything goes on without machine code.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import IO, Any
+
+from trimtab.machine_code import shelf
+from trimtab.machine_code.compile_process import Answer, Request
+from trimtab.machine_code.shelf import Entry
+
+_log = logging.getLogger("trimtab")
+
+ENDING_S = 10.0
+"""How long the process may take to end once it has closed its answers."""
+
+Done = Callable[[dict[Entry, bytes], bool], None]
+"""Called in a thread of the compiler with the machine code that there is, and whether all went well."""
+
+
+class Compiler:
+    """A compile process, started with the first request."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process may write
+        self._waiting: dict[int, Done] = {}
+        self._asked = 0
+        self.is_broken = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being compiled."""
+        with self._lock:
+            return not self._waiting
+
+    def ask(self, function: Callable[[Any], None], argument: Any, done: Done) -> None:
+        """Have a function called in the compile process, where everything is compiled that it uses.
+
+        `argument` is pickled; bytes that are a pickle already are handed on as they are.
+        """
+        packed = argument if isinstance(argument, bytes) else pickle.dumps(argument)
+        with self._lock:
+            if self.is_broken:
+                return
+            self._asked += 1
+            self._waiting[self._asked] = done
+            self._requests.put(Request(self._asked, function.__module__, function.__qualname__, packed))
+            if self._asked == 1:
+                # In threads: starting a process and filling a pipe take longer than a batch should wait.
+                threading.Thread(target=self._feed, name="trimtab-compiler-requests", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        with self._lock:
+            self.is_broken = True
+            self._waiting.clear()
+            if self._process is not None:
+                self._process.kill()
+
+    def _feed(self) -> None:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", "from trimtab.machine_code.compile_process import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env={**os.environ, "TRIMTAB_CACHE_DIR": str(shelf.cache().path)},
+            )
+            with self._lock:
+                self._process = process
+            threading.Thread(target=self._listen, args=(process,), name="trimtab-compiler-answers", daemon=True).start()
+            assert process.stdin is not None
+            pickle.dump(list(sys.path), process.stdin)
+            while True:
+                process.stdin.flush()
+                pickle.dump(self._requests.get(), process.stdin)
+        except OSError as error:
+            with self._lock:
+                self._fail(str(error))
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        try:
+            while True:
+                self._take(pickle.load(process.stdout))
+        except Exception as error:  # whatever it is, it must not be silent, and the stream goes on
+            status = process.wait(ENDING_S) if isinstance(error, EOFError) else error
+            with self._lock:
+                self._fail(f"the compile process ended with status {status}")
+
+    def _take(self, answer: Answer) -> None:
+        with self._lock:
+            done = self._waiting.pop(answer.number, None)
+        if answer.error:
+            _log.warning("something could not be compiled, and runs as plain Python:\n%s", answer.error)
+        if done is not None:
+            done(answer.made, not answer.error)
+
+    def _fail(self, why: str) -> None:
+        if self.is_broken:
+            return
+        self.is_broken = True
+        self._waiting.clear()
+        self._errors.seek(0)
+        said = self._errors.read()[-2_000:].decode(errors="replace").strip()
+        _log.warning("nothing is compiled any more, and what isn't yet runs as plain Python: %s\n%s", why, said)
+
+
+_shared_lock = threading.Lock()
+_shared: list[Compiler] = []
+
+
+def shared_compiler() -> Compiler:
+    """The compiler of this process: what it has begun for one job is of use to the next."""
+    with _shared_lock:
+        if not _shared or _shared[0].is_broken:
+            _shared[:] = [Compiler()]
+        return _shared[0]

@@ -1,0 +1,108 @@
+"""`@kernel`: a function over arrays that runs as machine code, or as plain Python until it has some.
+
+Numba is imported when there is machine code to run or to make, and not before: that takes 0.3 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, update_wrapper
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code.fingerprint import fingerprint, referred_names
+from trimtab.machine_code.policy import Missing, NotCompiledError, when_missing
+
+_KERNELS: dict[tuple[str, str], Kernel] = {}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Make a function a kernel: one that Numba can compile, and that other kernels may call."""
+    made = Kernel(function, f"{function.__module__}.{function.__qualname__}")
+    _KERNELS[function.__module__, function.__qualname__] = made
+    return made
+
+
+def by_name(module: str, name: str) -> Kernel:
+    """The kernel of that name; its module has been imported."""
+    return _KERNELS[module, name]
+
+
+class Kernel:
+    """A function with the forms in which it can run.
+
+    `name`: as its machine code is called on the shelf. `source`: what the function was generated from, if it was.
+    `error_model`: "numpy" if a division by zero gives infinity, "python" if it raises.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, *, source: str | None = None, error_model: str = "python"
+    ) -> None:
+        assert isinstance(function, FunctionType)
+        self.function, self.name, self.source, self.error_model = function, name, source, error_model
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the best there is, or compile it where that is allowed."""
+        if "machine" not in self.__dict__ and when_missing() is not Missing.COMPILE and not shelf.has(self.name):
+            return self.without_machine_code(arguments)(*arguments)
+        return self.machine(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name: machine code doesn't travel inside other things."""
+        return by_name, self.wanted_as
+
+    @property
+    def wanted_as(self) -> tuple[str, str] | str:
+        """How another process finds it."""
+        return self.source or (self.function.__module__, self.function.__qualname__)
+
+    def without_machine_code(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        """What to call instead of machine code; notes that it is wanted. Raises NotCompiledError if told to."""
+        if when_missing() is Missing.REFUSE:
+            raise NotCompiledError(self.name)
+        wanted.want(self.wanted_as, arguments)
+        return self.plain
+
+    @cached_property
+    def machine(self) -> Any:
+        """The function as Numba has it, a `Dispatcher`: with machine code, or able to get some."""
+        from trimtab.machine_code.dispatcher import Dispatcher
+
+        return Dispatcher(self)
+
+    def plain(self, *arguments: Any) -> Any:
+        """Run as plain Python."""
+        with np.errstate(all="ignore"):  # machine code doesn't warn either
+            return self._twin(*arguments)
+
+    @cached_property
+    def _twin(self) -> FunctionType:
+        """The function with the kernels that it calls as plain Python, too: each call has to be cheap."""
+        twin, names = self.with_own_names()
+        self.__dict__["_twin"] = twin  # before the others are looked at: functions may call themselves
+        for name, other in self.called.items():
+            names[name] = other._twin
+        return twin
+
+    def with_own_names(self) -> tuple[FunctionType, dict[str, Any]]:
+        """A copy of the function, and the names that it looks up, to be changed."""
+        function = self.function
+        names = dict(function.__globals__)
+        copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+        copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+        return copy, names
+
+    @property
+    def called(self) -> dict[str, Kernel]:
+        """The kernels that the function refers to, by the names that it has for them."""
+        names = ((name, self.function.__globals__.get(name)) for name in referred_names(self.function.__code__))
+        return {name: value for name, value in names if isinstance(value, Kernel)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What the machine code depends on but for types and the processor."""
+        return fingerprint(self.function, lambda value: value.function if isinstance(value, Kernel) else None)

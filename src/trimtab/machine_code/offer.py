@@ -1,0 +1,31 @@
+"""What a driver offers to its workers: machine code by digest, and where to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trimtab.machine_code import shelf
+from trimtab.machine_code.shelf import Entry
+
+
+class Sent(Protocol):
+    """Something that Spark brings to every worker that looks at it."""
+
+    @property
+    def value(self) -> Any:
+        """What was sent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the driver has for the engines: the digest of each piece of machine code, and where to get the pieces."""
+
+    digests: Mapping[Entry, bytes] = field(default_factory=dict)
+    codes: Sent | None = None  # by entry
+
+    def take_up(self) -> None:
+        """Let this process, a worker, run what is offered and what is installed, and nothing else."""
+        shelf.accept(self.digests, lambda: {} if self.codes is None else self.codes.value)

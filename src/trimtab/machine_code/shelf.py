@@ -1,0 +1,165 @@
+"""Where machine code is kept, as one small file for each function and combination of argument types.
+
+installed   what `trimtab warm` and `make` built, in this Python environment: a part of the installation
+cache       what was compiled since, in the user's cache (`TRIMTAB_CACHE_DIR`)
+offered     in a Spark worker: what the driver sent, by digest
+
+A worker runs what is installed and what the driver offers, and nothing else: a file of the cache is used only if its
+digest is the offered one. Machine code is loaded by unpickling, so it has to come from somebody who is trusted.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SUFFIX = ".kernel"
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Machine code of one function for one combination of argument types.
+
+    `name`: the function's, without what it is made of. `key`: all that the machine code depends on, hashed.
+    """
+
+    name: str
+    key: str
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}-{self.key}{SUFFIX}"
+
+
+def digest_of(code: bytes) -> bytes:
+    """What machine code is recognised by."""
+    return hashlib.sha256(code).digest()
+
+
+class Folder:
+    """A folder of machine code. What is damaged is as good as missing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, entry: Entry) -> bytes | None:
+        """The code of an entry; None if it isn't there, or isn't what was written."""
+        try:
+            content = (self.path / entry.file).read_bytes()
+        except OSError:
+            return None
+        digest, code = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        return code if digest_of(code) == digest else None
+
+    def write(self, entry: Entry, code: bytes) -> None:
+        """Keep the code of an entry; a folder that can't be written to keeps nothing."""
+        with suppress(OSError):
+            self.path.mkdir(parents=True, exist_ok=True)
+            # Written aside and renamed: several processes may write the same entry at once.
+            handle, temporary = tempfile.mkstemp(dir=self.path, suffix=".tmp")
+            with os.fdopen(handle, "wb") as file:
+                file.write(digest_of(code) + code)
+            Path(temporary).replace(self.path / entry.file)
+
+    def has(self, name: str) -> bool:
+        """Whether there is machine code for a function, for some types."""
+        return next(self.path.glob(f"{name}-*{SUFFIX}"), None) is not None
+
+    def entries(self) -> Iterator[Entry]:
+        """All there is."""
+        for file in sorted(self.path.glob(f"*{SUFFIX}")):
+            name, _, key = file.name.removesuffix(SUFFIX).rpartition("-")
+            yield Entry(name, key)
+
+
+@functools.cache
+def installed() -> Folder:
+    """What was built for this Python environment; empty unless `trimtab warm` was run in it."""
+    chosen = os.environ.get("TRIMTAB_INSTALLED_DIR")
+    return Folder(Path(chosen) if chosen else Path(sys.prefix) / "share" / "trimtab" / "machine-code")
+
+
+@functools.cache
+def cache() -> Folder:
+    """What was compiled since: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
+    chosen = os.environ.get("TRIMTAB_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(chosen) if chosen else Path(home) / "trimtab" / "machine-code"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return Folder(folder)
+    except OSError:
+        return Folder(Path(tempfile.mkdtemp(prefix="trimtab-machine-code-")))
+
+
+@dataclass(slots=True)
+class _Offered:
+    """What the driver offers to this process; None: this process is nobody's worker."""
+
+    digests: dict[Entry, bytes] | None = None
+    names: frozenset[str] = frozenset()
+
+
+_offered = _Offered()
+touched: dict[Entry, bytes] = {}
+"""What this process has loaded or made so far, with digests."""
+
+
+def accept(offer: Mapping[Entry, bytes], fetch: Callable[[], Mapping[Entry, bytes]]) -> None:
+    """From now on, load what is installed and what was offered, and nothing else.
+
+    `offer` has digests. What the cache of this machine lacks is fetched, and kept there for other processes.
+    """
+    known = _offered.digests or {}
+    new = {entry: digest for entry, digest in offer.items() if known.get(entry) != digest}
+    missing = [entry for entry, digest in new.items() if not _has_digest(cache().read(entry), digest)]
+    sent = fetch() if missing else {}
+    for entry in missing:
+        if _has_digest(sent.get(entry), new[entry]):
+            cache().write(entry, sent[entry])
+    _offered.digests = {**known, **new}
+    _offered.names = frozenset(entry.name for entry in _offered.digests)
+
+
+def _has_digest(code: bytes | None, digest: bytes | None) -> bool:
+    return code is not None and digest_of(code) == digest
+
+
+def accept_nothing_more() -> None:
+    """Be nobody's worker any more."""
+    _offered.digests, _offered.names = None, frozenset()
+
+
+def has(name: str) -> bool:
+    """Whether machine code of a function can be had without compiling it, for some types."""
+    if installed().has(name):
+        return True
+    return cache().has(name) if _offered.digests is None else name in _offered.names
+
+
+def read(entry: Entry) -> bytes | None:
+    """The machine code, if it can be had without compiling it."""
+    code = installed().read(entry)
+    if code is None:
+        code = cache().read(entry)
+        if _offered.digests is not None and not _has_digest(code, _offered.digests.get(entry)):
+            return None
+    if code is not None:
+        touched[entry] = digest_of(code)
+    return code
+
+
+def write(entry: Entry, code: bytes) -> None:
+    """Keep what was just compiled."""
+    cache().write(entry, code)
+    touched[entry] = digest_of(code)

@@ -1,0 +1,97 @@
+"""What ran as plain Python for lack of machine code: noted here, so that it is compiled beside the stream.
+
+A note says which function, and the types of its arguments; it is made, sent and compared without importing Numba.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST = 1_000
+"""How many notes wait at the most; a function that is called with ever new types can't fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array argument, as far as machine code depends on it."""
+
+    dtype: str
+    dimensions: int
+    is_writable: bool
+    is_contiguous: bool
+
+    def example(self) -> Any:
+        """An array of this type."""
+        array = np.zeros((2,) * self.dimensions, np.dtype(self.dtype))
+        if not self.is_contiguous:
+            array = np.zeros((4,) * self.dimensions, np.dtype(self.dtype))[(slice(None, None, 2),) * self.dimensions]
+        array.flags.writeable = self.is_writable
+        return array
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """A tuple, or a tuple with names, which is a type of its own."""
+
+    kind: type[tuple[Any, ...]]
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A function and the types of its arguments: arrays and tuples by their types, plain values by an example.
+
+    `function`: a module and a name in it, or the source of a generated function.
+    """
+
+    function: tuple[str, str] | str
+    types: tuple[Any, ...]
+
+
+def type_of(argument: Any) -> Any:
+    """What machine code depends on in an argument. Raises TypeError for what can't be described."""
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        return ArrayType(argument.dtype.str, argument.ndim, flags.writeable, flags.c_contiguous)
+    if isinstance(argument, tuple):
+        return TupleType(type(argument), tuple(type_of(each) for each in argument))
+    if argument is None or isinstance(argument, bool | int | float | str | np.generic):
+        return type(argument)() if argument is not None else None
+    raise TypeError(f"no description of {type(argument)}")
+
+
+def example_of(described: Any) -> Any:
+    """An argument of a type."""
+    if isinstance(described, ArrayType):
+        return described.example()
+    if isinstance(described, TupleType):
+        items = [example_of(each) for each in described.items]
+        return tuple(items) if described.kind is tuple else described.kind(*items)
+    return described
+
+
+_lock = threading.Lock()
+_notes: dict[Note, None] = {}
+
+
+def want(function: tuple[str, str] | str, arguments: tuple[Any, ...]) -> None:
+    """Note that a function ran as plain Python with these arguments."""
+    try:
+        note = Note(function, tuple(type_of(argument) for argument in arguments))
+    except TypeError:
+        return  # nobody could ask for it
+    with _lock:
+        if len(_notes) < MOST:
+            _notes[note] = None
+
+
+def take() -> tuple[Note, ...]:
+    """What was noted since the last time."""
+    with _lock:
+        taken = tuple(_notes)
+        _notes.clear()
+        return taken

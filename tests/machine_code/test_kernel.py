@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.machine_code import kernels_to_test
+from tests.machine_code.kernels_to_test import double, doubled_sum, factorial
+from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code.compile_process import compile_noted
+from trimtab.machine_code.fingerprint import fingerprint
+from trimtab.machine_code.kernel import Kernel, kernel
+from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing
+from trimtab.machine_code.shelf import Entry, Folder, digest_of
+
+
+@pytest.fixture(autouse=True)
+def empty_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing installed, nothing cached, and nothing loaded in this process."""
+    for name in ("installed", "cache"):
+        folder = Folder(tmp_path / name)
+        monkeypatch.setattr(shelf, name, lambda folder=folder: folder)
+    for each in (double, doubled_sum, factorial):
+        each.__dict__.pop("machine", None)
+    wanted.take()
+    yield
+    shelf.accept_nothing_more()
+
+
+def fresh(old: Kernel) -> Kernel:
+    """The kernel as a process has it that has loaded nothing yet."""
+    return Kernel(old.function, old.name)
+
+
+def test_a_kernel_is_compiled_where_that_is_allowed_and_kept() -> None:
+    assert doubled_sum(np.arange(4)) == 12
+    assert [entry.name for entry in shelf.cache().entries()] == ["tests.machine_code.kernels_to_test.doubled_sum"]
+
+
+def test_where_it_is_not_it_runs_as_plain_python_and_is_wanted() -> None:
+    with if_missing(Missing.PLAIN):
+        assert doubled_sum(np.arange(4)) == 12
+        assert factorial(5) == 120
+    assert {note.function for note in wanted.take()} == {
+        (kernels_to_test.__name__, "doubled_sum"),
+        (kernels_to_test.__name__, "factorial"),
+    }
+    assert not list(shelf.cache().entries())
+    assert "machine" not in double.__dict__
+
+
+def test_who_has_something_better_to_run_is_told_that_it_is_missing() -> None:
+    with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
+        doubled_sum(np.arange(4))
+    doubled_sum(np.arange(4))
+    with if_missing(Missing.REFUSE):
+        assert doubled_sum(np.arange(5)) == 20
+        with pytest.raises(NotCompiledError):
+            doubled_sum(np.arange(4.0))  # of other types
+
+
+def test_what_was_wanted_is_compiled_for_just_those_types() -> None:
+    with if_missing(Missing.PLAIN):
+        doubled_sum(np.arange(4.0))
+    notes = wanted.take()
+    assert pickle.loads(pickle.dumps(notes)) == notes
+    compile_noted(notes)
+    with if_missing(Missing.REFUSE):
+        assert fresh(doubled_sum)(np.arange(4.0)) == 12.0
+
+
+def test_machine_code_of_the_shelf_is_used_instead_of_compiling() -> None:
+    doubled_sum(np.arange(4))
+    with if_missing(Missing.REFUSE):
+        assert fresh(doubled_sum)(np.arange(4)) == 12
+
+
+def test_a_damaged_file_is_as_good_as_missing() -> None:
+    doubled_sum(np.arange(4))
+    (file,) = shelf.cache().path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(bytes(content))
+    with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
+        fresh(doubled_sum)(np.arange(4))
+
+
+def test_a_worker_runs_cached_machine_code_only_if_its_digest_is_the_one_that_the_driver_sent() -> None:
+    doubled_sum(np.arange(4))
+    (entry,) = shelf.cache().entries()
+    code = shelf.cache().read(entry)
+    assert code is not None
+    shelf.accept({}, dict)
+    with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
+        fresh(doubled_sum)(np.arange(4))
+    shelf.accept({entry: digest_of(b"something else")}, lambda: {entry: b"not that either"})
+    with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
+        fresh(doubled_sum)(np.arange(4))
+    assert shelf.cache().read(entry) == code  # what was sent and isn't what was promised isn't kept
+    shelf.accept({entry: digest_of(code)}, lambda: pytest.fail("it is there already"))
+    with if_missing(Missing.REFUSE):
+        assert fresh(doubled_sum)(np.arange(4)) == 12
+
+
+def test_what_a_machine_lacks_is_fetched_once_and_kept() -> None:
+    doubled_sum(np.arange(4))
+    (entry,) = shelf.cache().entries()
+    code = shelf.cache().read(entry)
+    assert code is not None
+    (shelf.cache().path / entry.file).unlink()
+    shelf.accept({entry: digest_of(code)}, lambda: {entry: code})
+    assert shelf.cache().read(entry) == code
+    shelf.accept({entry: digest_of(code)}, lambda: pytest.fail("fetched twice"))
+    with if_missing(Missing.REFUSE):
+        assert fresh(doubled_sum)(np.arange(4)) == 12
+
+
+def test_what_is_installed_needs_nobodys_leave() -> None:
+    doubled_sum(np.arange(4))
+    (entry,) = shelf.cache().entries()
+    code = shelf.cache().read(entry)
+    assert code is not None
+    shelf.installed().write(entry, code)
+    shelf.accept({}, dict)
+    with if_missing(Missing.REFUSE):
+        assert fresh(doubled_sum)(np.arange(4)) == 12
+
+
+def test_the_fingerprint_follows_what_is_called_and_nothing_else() -> None:
+    def made(inner: str, comment: str = "") -> str:
+        names: dict[str, object] = {"kernel": kernel, "__name__": "made"}
+        exec(f"@kernel\ndef inner(x):\n    return {inner}\n", names)
+        exec(f"{comment}\n@kernel\ndef outer(x):\n    return inner(x) + 1\n", names)
+        outer = names["outer"]
+        assert isinstance(outer, Kernel)
+        return outer.fingerprint
+
+    assert made("x * 2") == made("x * 2", "# another line")
+    assert made("x * 2") != made("x * 3")
+
+
+def test_fingerprints_are_the_same_in_every_process() -> None:
+    code = "from tests.machine_code.kernels_to_test import doubled_sum; print(doubled_sum.fingerprint)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=None)
+    assert found.stdout.strip() == doubled_sum.fingerprint
+    assert fingerprint(double.function, lambda _: None) != doubled_sum.fingerprint
+
+
+def test_importing_kernels_does_not_import_numba() -> None:
+    code = (
+        "import sys, trimtab.engine.columnar, trimtab.engine.windows.grouped, trimtab.engine.windows.over, "
+        "trimtab.planning, trimtab.routing, trimtab.runtime.coordinator; sys.exit('numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [3, 2.5, True, "text", np.int32(4), (np.arange(3), 1), np.zeros((2, 3), np.float32), np.arange(6)[::2]],
+)
+def test_arguments_are_described_so_that_an_example_has_their_type(argument: object) -> None:
+    numba = pytest.importorskip("numba")
+    example = wanted.example_of(pickle.loads(pickle.dumps(wanted.type_of(argument))))
+    assert numba.typeof(example) == numba.typeof(argument)
+
+
+def test_arrays_that_may_not_be_written_to_are_a_type_of_their_own() -> None:
+    numba = pytest.importorskip("numba")
+    array = np.arange(3)
+    array.flags.writeable = False
+    assert numba.typeof(wanted.example_of(wanted.type_of(array))) == numba.typeof(array)
+
+
+def test_an_entry_is_found_by_the_name_of_its_file(tmp_path: Path) -> None:
+    folder, entry = Folder(tmp_path / "x"), Entry("a.b.c", "0f")
+    assert not folder.has("a.b.c")
+    folder.write(entry, b"code")
+    assert list(folder.entries()) == [entry]
+    assert folder.has("a.b.c")
+    assert not folder.has("a.b")
