@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.runtime.balance import DEFAULT, Balance, Scale
+from trimtab.runtime.coordinator import Decision
 from trimtab.runtime.decision_log import Entry
 from trimtab.runtime.placement import Placement
 from trimtab.runtime.replay import Replayed, agrees, replay, replay_with
@@ -114,19 +116,25 @@ def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[
         step = None
         if others is not None:
             other = others[number]
-            step, theirs = _step(other, other.decision.reason, theirs), other.seen.placement
+            step, theirs = _step(other, _reason(other.decision), theirs), other.seen.placement
         lines.append(
             Line(
                 batch=entry.seen.batch,
                 events=int(entry.seen.events.sum()),
                 least_rstd=entry.decision.least_rstd,
-                logged=_step(Replayed(entry, entry.seen, entry.decision), entry.decision.reason, own),
+                logged=_step(Replayed(entry, entry.seen, entry.decision), _reason(entry.decision), own),
                 same=same if same or began else None,
                 other=step,
             )
         )
         own = entry.seen.placement
     return lines
+
+
+def _reason(decision: Decision) -> str:
+    """Why, and by which planner if it isn't the policy's own, because that wasn't compiled yet."""
+    plain = heaviest_first.__name__
+    return f"{decision.reason} ({plain})" if decision.planner == plain else decision.reason
 
 
 def _step(one: Replayed, reason: str, before: Placement | None) -> Step:

@@ -83,7 +83,7 @@ def _build(parts: Sequence[str], folder: Path, began: float) -> dict[str, list[s
             time.sleep(0.1)
             for part in [part for part, process in building.items() if process.poll() is not None]:
                 process = building.pop(part)
-                assert process.stdout is not None
-                built[part] = None if process.returncode else process.stdout.read().split()
+                files, _ = process.communicate()
+                built[part] = None if process.returncode else files.split()
                 print(f"{part}: {'compiled' if not process.returncode else 'failed; jobs run without'}", flush=True)
     return built

@@ -36,7 +36,7 @@ class Compiler:
         self._lock = threading.Lock()
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process may write
+        self._errors: IO[bytes] | None = None  # what the process writes to its standard error
         self._waiting: dict[int, Done] = {}
         self._asked = 0
         self.is_broken = False
@@ -70,9 +70,12 @@ class Compiler:
             self._waiting.clear()
             if self._process is not None:
                 self._process.kill()
+            if self._errors is not None:
+                self._errors.close()
 
     def _feed(self) -> None:
         try:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process may write
             process = subprocess.Popen(
                 [sys.executable, "-c", "from trimtab.machine_code.compile_process import main; main()"],
                 stdin=subprocess.PIPE,
@@ -115,8 +118,11 @@ class Compiler:
             return
         self.is_broken = True
         self._waiting.clear()
-        self._errors.seek(0)
-        said = self._errors.read()[-2_000:].decode(errors="replace").strip()
+        said = ""
+        if self._errors is not None:
+            self._errors.seek(0)
+            said = self._errors.read()[-2_000:].decode(errors="replace").strip()
+            self._errors.close()
         _log.warning("nothing is compiled any more, and what isn't yet runs as plain Python: %s\n%s", why, said)
 
 

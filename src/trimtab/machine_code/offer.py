@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trimtab.machine_code import shelf
+from trimtab.machine_code.processor import kind
 from trimtab.machine_code.shelf import Entry
 
 
@@ -25,6 +26,12 @@ class Offer:
 
     digests: Mapping[Entry, bytes] = field(default_factory=dict)
     codes: Sent | None = None  # by entry
+    processor: str = field(default_factory=kind)  # of the driver
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process runs on a processor for which the driver has nothing."""
+        return self.processor != kind()
 
     def take_up(self) -> None:
         """Let this process, a worker, run what is offered and what is installed, and nothing else."""

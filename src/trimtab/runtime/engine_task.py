@@ -83,8 +83,22 @@ def run_engine(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         message = f"batch {orders.batch}: a value doesn't fit its type: {error}"
         report = engine.failed(InputError("input.value", message, "cast it to a wider type in the query"))
     busy_ms = (time.perf_counter() - began) * 1e3
-    report = dataclasses.replace(report, busy_ms=busy_ms, missed=wanted.take())
+    report = dataclasses.replace(_with_machine_code(report, orders), busy_ms=busy_ms)
     yield pa.record_batch({"report": pa.array([pickle.dumps(report, protocol=5)], pa.binary())})
+
+
+def _with_machine_code(report: EngineReport, orders: Orders) -> EngineReport:
+    """The report with what was missing; a host of another kind than the driver's has it made by itself."""
+    missed = wanted.take()
+    if not orders.machine_code.is_foreign:
+        return dataclasses.replace(report, missed=missed)
+    from trimtab.runtime.foreign_host import foreign_host
+
+    host = foreign_host()
+    if host is None:
+        return report
+    host.ask(orders.plan_id, orders.plan, missed)
+    return dataclasses.replace(report, made=host.made())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ run plain Python, which gives the same answers.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trimtab.machine_code import shelf, wanted
@@ -16,6 +16,7 @@ from trimtab.machine_code.compiler import Compiler
 from trimtab.machine_code.offer import Offer, Sent
 from trimtab.machine_code.shelf import Entry
 from trimtab.machine_code.wanted import Note
+from trimtab.runtime.orders import EngineReport
 from trimtab.runtime.warming import warm_engines
 
 
@@ -44,13 +45,16 @@ class StreamMachineCode:
             self._offer = Offer(made, self._send({entry: code for entry, code in codes.items() if code is not None}))
         return self._offer
 
-    def note(self, notes: Iterable[Note]) -> None:
+    def take_reports(self, reports: Sequence[EngineReport]) -> None:
         """Have machine code made for what ran as plain Python, in engines or here."""
-        fresh = tuple(note for note in (*notes, *wanted.take()) if note not in self._noted)
+        for report in reports:
+            self._take(report.made, True)
+        missed = [note for report in reports for note in report.missed]
+        fresh = tuple(note for note in dict.fromkeys((*missed, *wanted.take())) if note not in self._noted)
         if fresh:
             self._noted |= set(fresh)
             self._compiler.ask(compile_noted, fresh, self._take)
 
-    def _take(self, made: dict[Entry, bytes], _is_all: bool) -> None:
+    def _take(self, made: Mapping[Entry, bytes], _is_all: bool) -> None:
         with self._lock:
             self._made |= made

@@ -12,6 +12,7 @@ import pyarrow as pa
 from trimtab.errors import TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.machine_code.offer import Offer
+from trimtab.machine_code.shelf import Entry
 from trimtab.machine_code.wanted import Note
 from trimtab.runtime.intake_plan import IntakePlan
 from trimtab.state.files import Folder
@@ -173,4 +174,5 @@ class EngineReport:
     hot: HotKeys = field(default_factory=HotKeys)
     partials: Mapping[str, PackedState] = field(default_factory=dict)  # by query: what came of rows of spread keys
     missed: tuple[Note, ...] = ()  # what ran as plain Python for lack of machine code
+    made: Mapping[Entry, bytes] = field(default_factory=dict)  # machine code that a foreign host has made, with digests
     error: TrimtabError | None = None

@@ -312,7 +312,7 @@ class Pipeline:
         self._empty_outbox([output.file for report in reports for output in report.outputs.values() if output.file])
         self._compactor.consider(manifest)
         self._settler.ran_on(placement.engines)
-        self._machine_code.note(note for report in reports for note in report.missed)
+        self._machine_code.take_reports(reports)
         committed = time.perf_counter()
         stages = {
             "plan": planned - began,

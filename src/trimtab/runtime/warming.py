@@ -5,7 +5,9 @@ Whatever is called here is compiled, or found to be there already.
 
 from __future__ import annotations
 
-from trimtab.engine.warming import warm
+from trimtab.engine.operator import Moment
+from trimtab.engine.warming import made_up, warm
+from trimtab.engine.windows.grouped import GroupQuery
 from trimtab.runtime.balance import Balance
 from trimtab.runtime.coordinator import Coordinator
 from trimtab.runtime.engine_task import operands, ready_query
@@ -17,7 +19,11 @@ def warm_engines(plan: EnginePlan) -> None:
     for reading in plan.intake.readings:
         operator = ready_query(plan.queries[reading.query], plan.max_threads).operator
         if operator is not None:
-            warm(operator, operands(reading, plan.schema.empty_table()).schema)
+            schema = operands(reading, plan.schema.empty_table()).schema
+            warm(operator, schema)
+            if isinstance(operator, GroupQuery) and reading in plan.intake.split_readings:
+                _, state = operator.advance(made_up(schema), {}, Moment())
+                operator.merge([state, state], schema)
 
 
 def warm_planner(policy: tuple[Balance | None, str | None]) -> None:
