@@ -25,7 +25,7 @@ def run(spark: SparkSession, folder: Path, checkpoint: Path, *, engines: int = 2
 
     def empty_batch(batch: DataFrame, _number: int) -> None:
         split = batch.withColumn("engine", engine_of(engines)).repartitionById(engines, "engine")
-        split.mapInArrow(_swallow, "found BIGINT").write.format("noop").mode("overwrite").save()
+        split.mapInArrow(swallow, "found BIGINT").write.format("noop").mode("overwrite").save()
 
     return run_stream(spark, folder, checkpoint, lambda ticks: ticks.writeStream.foreachBatch(empty_batch))
 
@@ -37,7 +37,8 @@ def engine_of(engines: int, key_groups: int = KEY_GROUPS) -> Column:
     return f.element_at(f.from_json(f.lit(json.dumps(placement)), "array<int>"), group + 1)
 
 
-def _swallow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def swallow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Take rows in, and give nothing."""
     for _ in batches:
         pass
     yield from ()

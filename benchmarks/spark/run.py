@@ -18,13 +18,14 @@ from typing import Any
 from benchmarks import report
 from benchmarks.machine import machine
 from benchmarks.results import Result, Table, as_json, from_json
-from benchmarks.spark import balance, first_story, growth, latency, moving, streams, throughput
+from benchmarks.spark import balance, cold_start, first_story, growth, latency, moving, streams, throughput
 from benchmarks.spark.session import local_session
 
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks-spark.md"
 
 BENCHMARKS: dict[str, tuple[Callable[..., Result], Any, Any]] = {
+    "start": (cold_start.run, cold_start.FULL, cold_start.QUICK),
     "throughput": (throughput.run, throughput.FULL, throughput.QUICK),
     "flink": (streams.run, streams.FULL, streams.QUICK),
     "latency": (latency.run, latency.FULL, latency.QUICK),
