@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.bench import COLUMNS, COUNTS, PATIENCE_S, RISES, Bench, events
+from tests.runtime.bench import COLUMNS, COUNTS, PATIENCE_S, RISES, SILENT, Bench, events
 from tests.runtime.test_faults import contents, flipped
+from trimtab.cli.job_queries import columns_of, compile_known
 from trimtab.errors import JobError, QueryError, StateError, TrimtabError
 from trimtab.runtime.pipeline import Pipeline
+from trimtab.runtime.resuming import fingerprint
 from trimtab.runtime.run import Run
 from trimtab.state import local_copies
 
@@ -163,6 +165,16 @@ def test_what_spark_cannot_compute_is_told_with_the_query(bench: Bench) -> None:
     assert "list_sum([x])" in str(raised.value)
     with pytest.raises(JobError, match="the job has no queries"):
         job.start()
+
+
+def test_queries_that_are_compiled_without_spark_are_the_same_to_a_checkpoint(bench: Bench) -> None:
+    job = bench.job()
+    columns = columns_of("k BIGINT, ts TIMESTAMP, x BIGINT", [])
+    for number, sql in enumerate((COLUMNS, COUNTS, RISES, SILENT, "SELECT ts, x * 2.5 AS y FROM t WHERE ts > '2026'")):
+        with_spark = job.query(f"q{number}", sql).query
+        without = compile_known(sql, {"t": (columns, "ts")})
+        assert without is not None
+        assert fingerprint(with_spark) == fingerprint(without), sql
 
 
 def test_the_users_session_keeps_its_settings_and_gives_the_stream_its_own(bench: Bench) -> None:
