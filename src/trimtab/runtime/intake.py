@@ -231,11 +231,14 @@ class Intake:
 
 
 def check_columns(plan: IntakePlan, frame: DataFrame) -> None:
-    """Have Spark analyse the columns that it is to compute, and nothing more.
+    """Have Spark analyse the columns that it is to compute, and nothing more; as text, which is one call.
 
     Raises Spark's own exception for what it doesn't understand.
     """
-    frame.select(*(_typed(column.text, column.type) for column in plan.columns if column.source is None))
+    computed = [column for column in plan.columns if column.source is None]
+    frame.selectExpr(
+        *(c.text if c.type is None else f"CAST({c.text} AS {from_arrow_type(c.type).simpleString()})" for c in computed)
+    )
 
 
 def _java(frame: DataFrame) -> Any:
