@@ -192,10 +192,12 @@ def test_the_users_session_keeps_its_settings_and_gives_the_stream_its_own(bench
         before = [conf.get(name, None) for name in names]
         bench.stream.add(events((1, 0, 0)))
         bench.stream.add(events((1, 1, 0)))
-        job = bench.job()
+        job = bench.job(engines=None)
         job.query("counts", COUNTS.replace("SUM(x)", "SUM(x / x)")).write(bench.keep("counts"))
         job.query("columns", COLUMNS).write(look)
-        assert job.start(available_now=True, close=True).await_termination(PATIENCE_S)
+        run = job.start(available_now=True, close=True)
+        assert run.await_termination(PATIENCE_S)
+        assert run.placement["t"].engines == context.defaultParallelism
         assert [conf.get(name, None) for name in names] == before
     finally:
         conf.unset("spark.sql.ansi.enabled")

@@ -36,7 +36,7 @@ from trimtab.runtime.spark_functions import compile_for
 from trimtab.runtime.splitting import check_split
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
-from trimtab.state.manifest import Manifest, newest
+from trimtab.state.manifest import Manifest
 
 
 @dataclass(slots=True)
@@ -206,7 +206,8 @@ class Job:
             interval_s, demand = _interval_s(trigger), Demand()
             own = copy_for_jobs(self.spark)
             pipelines = {
-                name: self._pipeline(read[name], own, checkpoint, lock, tally, interval_s, demand) for name in going_on
+                name: self._pipeline(read[name], own, checkpoint, versions.get(name), lock, tally, interval_s, demand)
+                for name in going_on
             }
             schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
@@ -262,6 +263,7 @@ class Job:
         stream: StreamHandle,
         own: JavaSession,
         checkpoint: Checkpoint,
+        known: Manifest | None,
         lock: CheckpointLock,
         tally: Tally,
         interval_s: float,
@@ -297,7 +299,6 @@ class Job:
         prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
         if engines is None:
-            known = newest(checkpoint.stream(stream.name).manifests)
             if known is None:
                 engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
             if self.scale is not None:
@@ -314,7 +315,7 @@ class Job:
             scale=self.scale,
             interval_s=interval_s,
         )
-        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add, demand)
+        return Pipeline(self.spark, spec, intake, checkpoint, known, lock, tally.add, demand)
 
     def _begin(
         self,

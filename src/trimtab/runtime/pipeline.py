@@ -81,6 +81,7 @@ class Pipeline:
         spec: StreamSpec,
         intake: Callable[[], Intake],
         checkpoint: Checkpoint,
+        manifest: Manifest | None,
         lock: CheckpointLock,
         on_progress: Callable[[BatchProgress], None],
         demand: Demand | None = None,
@@ -102,7 +103,7 @@ class Pipeline:
         self._is_first = True
         self.stopping = False
         self.error: BaseException | None = None
-        self.manifest = manifests.newest(self._folders.manifests, job=checkpoint.job, stream=spec.name)
+        self.manifest = manifest  # the last committed one
         self._first = 0 if self.manifest is None else self.manifest.batch + 1
         self._repeated = self._begun_before()
         self._settle_queries()
