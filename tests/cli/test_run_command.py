@@ -309,15 +309,6 @@ def test_what_spark_refuses_names_the_part_of_the_file(bench: Bench, capsys: pyt
     capsys.readouterr()
 
 
-def test_a_folder_that_is_read_has_to_be_there(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    source = 'format = "text"\npath = "nowhere"\nselect = ["timestamp(value) AS timestamp", "1 AS symbol"]\n'
-    text = JOB.replace('format = "rate"\n', source).replace('select = ["timestamp", "value % 10 AS symbol"]\n', "")
-    bench.file.write_text(text)
-    assert main(["run", str(bench.file)]) == 1
-    assert "streams.ticks.path: there is no folder" in capsys.readouterr().err
-    assert bench.calls == []
-
-
 def test_the_command_works_outside_the_main_thread(bench: Bench) -> None:
     statuses: list[int] = []
     thread = threading.Thread(target=lambda: statuses.append(main(["run", str(bench.file)])))

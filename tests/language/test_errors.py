@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from trimtab.errors import QueryError
-from trimtab.language.compile import compile_query
+from trimtab.language.compile import check_syntax, compile_query
 
 TICKS = pa.schema(
     [
@@ -204,6 +204,15 @@ def outcome(sql: str) -> str:
     return "compiled"
 
 
+def syntax(sql: str) -> str:
+    """What is said of it by one that doesn't know the tables; `read` if nothing."""
+    try:
+        check_syntax(sql)
+    except QueryError as error:
+        return str(error)
+    return "read"
+
+
 def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
     seeds = [sql for sql, *_ in MISTAKES if len(sql) < 1000]
     pieces = sorted({piece for sql in seeds for piece in sql.split()})
@@ -214,4 +223,20 @@ def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
         for _ in range(dice.randrange(1, 5)):
             at = dice.randrange(len(words) + 1)
             words[at : at + dice.randrange(2)] = [dice.choice(pieces)] * dice.randrange(3)
-        assert outcome(" ".join(words))
+        sql = " ".join(words)
+        whole, known = outcome(sql), syntax(sql)
+        assert known == "read" or whole != "compiled", "what can be compiled is never refused for how it is written"
+        assert known == "read" or known.split(":")[0] in SYNTAX
+
+
+SYNTAX = {"error[query.syntax]", "error[query.quantifier]", "error[query.too-large]"}
+
+
+def test_how_a_query_is_written_is_checked_without_its_tables() -> None:
+    for sql, *_ in MISTAKES:
+        whole = outcome(sql)
+        assert syntax(sql) in (whole, "read"), sql
+    assert syntax("SELECT nothing FROM nowhere") == "read"
+    assert syntax(MATCH.format("PATTERN (A B{3,1})")).startswith("error[query.quantifier]")
+    for broken in ("SELECT a FROM", "SELECT (a FROM t", "", MATCH.format("PATTERN (A (B)")):
+        assert syntax(broken) == outcome(broken) != "compiled"

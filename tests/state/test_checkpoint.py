@@ -69,7 +69,11 @@ def test_looking_at_a_checkpoint_makes_none(tmp_path: Path) -> None:
     with pytest.raises(StateError) as caught:
         Checkpoint.existing(str(tmp_path))
     assert caught.value.code == "state.foreign"
+    assert Checkpoint.look(f"{tmp_path}/here", 8) is None
+    assert Checkpoint.look(str(tmp_path), 8) is None
     assert os.listdir(tmp_path) == []
+    made = Checkpoint.open(str(tmp_path), 8)
+    assert Checkpoint.look(str(tmp_path), 8) == made
 
 
 @pytest.mark.parametrize(

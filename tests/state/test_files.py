@@ -232,6 +232,23 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         assert caught.value.code == "state.foreign"
 
 
+def test_one_can_ask_whether_a_folder_could_be_written(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.check_writable()
+    new = folder.child("new").child("newer")
+    new.check_writable()
+    assert not folder.exists("new")
+    folder.write("file", b"")
+    if not folder.is_local:
+        return
+    with pytest.raises(StateError, match="is not a folder, or lies in a file"):
+        folder.child("file").child("new").check_writable()
+    monkeypatch.setattr(os, "access", lambda path, _: path != folder.location)
+    for each in (folder, new):
+        with pytest.raises(StateError, match=each.location) as caught:
+            each.check_writable()
+        assert caught.value.code == "state.access"
+
+
 def test_folders_travel_to_other_processes_as_their_location(folder: Folder) -> None:
     folder.write("a", b"content")
     travelled = pickle.loads(pickle.dumps(folder))

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.state.test_files import remote_folder
 from trimtab.errors import StateError
 from trimtab.state import lock as locks
 from trimtab.state.files import Folder
-from trimtab.state.lock import EXPIRE_S, CheckpointLock, KernelLock, Lease
+from trimtab.state.lock import EXPIRE_S, CheckpointLock, KernelLock, Lease, check_free
 
 HOLD = """
 import sys, time
@@ -84,6 +85,26 @@ def test_a_killed_job_leaves_no_lock(folder: Folder) -> None:
         process.wait()
         with CheckpointLock(folder) as lock:
             lock.check()
+
+
+def test_one_can_look_whether_a_checkpoint_is_free_without_taking_it(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = remote_folder(tmp_path / "far", monkeypatch)
+    for each in (folder, far):
+        each.make()
+        check_free(each)
+        assert not each.exists(locks.LOCK)
+        with CheckpointLock(each), pytest.raises(StateError) as caught:
+            check_free(each)
+        assert caught.value.code == "state.locked"
+        assert f"process {os.getpid()} on" in caught.value.message
+        check_free(each)
+    with holder(folder) as process:
+        process.kill()
+        process.wait()
+        check_free(folder)
+    assert folder.read(locks.LOCK), "whose holder is dead, as the file doesn't tell"
 
 
 def test_the_same_process_is_refused_as_well(folder: Folder) -> None:

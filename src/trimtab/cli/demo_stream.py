@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trimtab.errors import InputError
+from trimtab.state.files import Folder
+from trimtab.state.lock import LOCK, check_free
 from trimtab.testing.ticks import market_ticks
 
 SYMBOLS = 300
@@ -41,7 +43,13 @@ class DemoFolders:
         return self.home / query
 
     def make_afresh(self) -> None:
-        """Remove what an earlier demonstration left, and nothing else. Raises InputError `input.file`."""
+        """Remove what an earlier demonstration left, and nothing else.
+
+        Raises InputError `input.file`, and StateError `state.locked` while another one is at it.
+        """
+        for lock in (self.checkpoint / LOCK, *self.home.glob(f"*/checkpoint/{LOCK}")):
+            if lock.exists():
+                check_free(Folder(str(lock.parent)))
         try:
             if self.home.exists() and not (self.home / MARK).exists():
                 message = f"{self.home} is there already, and no demonstration made it"

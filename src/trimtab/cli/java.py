@@ -1,7 +1,8 @@
-"""Is there a Java that Spark can run on? Asked before Spark is, whose own answer is a stack trace."""
+"""Are there a Java and a Spark to run on? Asked before Spark is, whose own answer is a stack trace."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -42,6 +43,17 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
         raise JobError("job.java", f"{java} -version doesn't tell its version: {first}", _HINT)
     if version < OLDEST:
         raise JobError("job.java", f"{java} is Java {version}, and Spark needs {OLDEST} or newer", _HINT)
+
+
+def check_spark() -> None:
+    """See that Spark can be started: that there is Java, and Spark itself.
+
+    Raises JobError `job.java` or `job.spark`.
+    """
+    check_java()
+    for package in ("pyspark", "pandas"):
+        if importlib.util.find_spec(package) is None:
+            raise JobError("job.spark", f"Spark is missing: there is no {package}", "pip install 'trimtab[spark]'")
 
 
 def java_version(text: str) -> int | None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
-from trimtab.cli.java import check_java
-from trimtab.cli.job_file import FILE_FORMATS
+from trimtab.cli.java import check_spark
 from trimtab.cli.job_queries import import_from
 from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
 from trimtab.cli.spark_errors import spark_errors
-from trimtab.errors import JobError
 from trimtab.runtime.progress import BatchProgress, Progress
 
 
@@ -64,22 +61,7 @@ def make_job(spark: Any, **settings: Any) -> Any:
     return Job(spark, **settings)
 
 
-SPARK = Backend(check_java, start_session, make_job)
-
-
-def check_inputs(file: JobFile) -> None:
-    """Look for the folders that are read, where they are on this machine.
-
-    Raises JobError `job.file`: Spark would say the same, a session later.
-    """
-    if file.master is not None and not file.master.startswith("local"):
-        return
-    for stream in file.streams:
-        path = stream.options.get("path", "")
-        is_plain = path.startswith("/") and not set(path) & set("*?[{")
-        if stream.format in FILE_FORMATS and is_plain and not Path(path).exists():
-            message = f"{file.path}: streams.{stream.name}.path: there is no folder {path}"
-            raise JobError("job.file", message, "make it, or point the stream at another one")
+SPARK = Backend(check_spark, start_session, make_job)
 
 
 def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:

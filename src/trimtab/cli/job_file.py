@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from trimtab.cli.job_balance import read_balance_and_scale
-from trimtab.cli.job_queries import check_query, columns_of, import_from, is_schema
+from trimtab.cli.job_queries import Streams, check_query, columns_of, import_from, is_schema
 from trimtab.cli.job_sections import (
     DEFAULT_KEY_GROUPS,
     JobFile,
@@ -46,7 +46,10 @@ _OWN_COLUMNS = {
     "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
     "kafka": "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT",
+    "text": "value STRING",
+    "socket": "value STRING",
 }
+"""Columns of sources that have their own; options such as Kafka's `includeHeaders` add to them."""
 
 
 def read_job_file(path: Path) -> JobFile:
@@ -125,7 +128,7 @@ class _Reader:
             self._import(settings, f"operators[{i}]", module)
         sources = [self._stream(name, section) for name, section in streams]
         _distinct(streams)
-        columns = {source.name: (_columns(source), source.event_time) for source in sources if source is not None}
+        columns = {source.name: (columns_known(source), source.event_time) for source in sources if source is not None}
         for source, (_, section) in zip(sources, streams, strict=True):
             if source is not None:
                 _check_event_time(section, source, columns[source.name][0])
@@ -175,9 +178,7 @@ class _Reader:
             return None
         return StreamSection(name, format_, event_time, delay, schema, options, select, where, late, quarantine)
 
-    def _query(
-        self, name: str, section: Section, columns: Mapping[str, tuple[pa.Schema | None, str]] | None
-    ) -> QuerySection | None:
+    def _query(self, name: str, section: Section, columns: Streams | None) -> QuerySection | None:
         sql, file = section.text("sql"), section.text("file")
         reset = section.flag("reset")
         split = _one_of(section, "split", SCHEMES)
@@ -195,7 +196,7 @@ class _Reader:
             where, sql = file, self._text_of(section, file)
         if sql is None:
             return None
-        if columns is not None and (message := check_query(sql, where, columns)):
+        if message := check_query(sql, where, columns):
             section.wrong("sql" if file is None else "file", message)
         return QuerySection(name, sql, sinks, reset, split)
 
@@ -292,10 +293,12 @@ def _trigger(settings: Section) -> tuple[str | None, bool, bool]:
     return trigger, available_now, close
 
 
-def _columns(stream: StreamSection) -> pa.Schema | None:
+def columns_known(stream: StreamSection) -> pa.Schema | None:
     """The columns that queries see, where that is known without Spark."""
-    own = "value STRING" if stream.format == "text" else _OWN_COLUMNS.get(stream.format)
-    schema = stream.schema or own
+    has_more = any(
+        name.lower().startswith("include") and value.lower() == "true" for name, value in stream.options.items()
+    )
+    schema = stream.schema or (None if has_more else _OWN_COLUMNS.get(stream.format))
     return None if schema is None else columns_of(schema, stream.select)
 
 

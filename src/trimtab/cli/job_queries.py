@@ -12,12 +12,17 @@ from typing import Any
 import pyarrow as pa
 
 from trimtab.errors import InputError, QueryError, TrimtabError
-from trimtab.language.compile import compile_query
+from trimtab.language.compile import check_syntax, compile_query
+from trimtab.language.compiled import Query
+from trimtab.language.oracle import also_asking
 from trimtab.language.schemas import parse_schema
 
 # Spark reads types that the language has no values for: such a stream is checked once Spark has it.
 _NESTED = re.compile(r"<|\b(INTERVAL|VARIANT|VOID|TIME)\b|:", re.IGNORECASE)
 _TABLE = "source"
+
+Streams = Mapping[str, tuple[pa.Schema | None, str]]
+"""The columns, where they are known, and the event time of each stream."""
 
 
 def is_schema(text: str) -> bool:
@@ -39,7 +44,7 @@ def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
     ['symbol']
     """
     try:
-        _, columns = parse_schema(f"{_TABLE}({schema})")
+        _, columns = parse_schema(f"{_TABLE}({schema})", zone="UTC")  # as Spark gives them to a job
         if not select:
             return columns
         made = compile_query(f"SELECT {', '.join(select)} FROM {_TABLE}", {_TABLE: columns}).finish
@@ -49,17 +54,40 @@ def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
     return pa.schema(zip(names, made.types, strict=True)) if made.types else None
 
 
-def check_query(sql: str, where: str, streams: Mapping[str, tuple[pa.Schema | None, str]]) -> str:
-    """Compile a query over the streams (columns and event time each); the mistake, told with its place, or nothing."""
+def compile_known(sql: str, streams: Streams) -> Query | None:
+    """Compile a query over the streams as a job does; None where only Spark can tell what it means.
+
+    Raises QueryError.
+    """
     known = {name: columns for name, (columns, _) in streams.items() if columns is not None}
     unknown = [name for name in streams if name not in known]
     if any(re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in unknown):
-        return ""
+        check_syntax(sql)
+        return None
+    asked = []
+
+    def ask(text: str, _: pa.Schema) -> None:
+        asked.append(text)
+
     try:
-        # Which stream it reads decides on the event time: only the compiler knows.
-        source = compile_query(sql, known).source
-        event_time = next(time for name, (_, time) in streams.items() if name.lower() == source.lower())
-        compile_query(sql, known, event_time=event_time)
+        with also_asking(ask):  # a function that DuckDB lacks may be one of Spark's, or of the user's
+            # Which stream it reads decides on the event time: only the compiler knows.
+            source = compile_query(sql, known).source
+            event_time = next(time for name, (_, time) in streams.items() if name.lower() == source.lower())
+            return compile_query(sql, known, event_time=event_time)
+    except QueryError:
+        if asked:
+            return None
+        raise
+
+
+def check_query(sql: str, where: str, streams: Streams | None) -> str:
+    """The mistake in a query, told with its place, or nothing; without the streams, only in how it is written."""
+    try:
+        if streams is None:
+            check_syntax(sql)
+        else:
+            compile_known(sql, streams)
     except QueryError as error:
         return str(error).replace("\n  query:", f"\n  {where}:", 1)
     return ""

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.live import Live
 
 from trimtab.cli.batch_lines import batch_line, summary
-from trimtab.cli.job_build import SPARK, Backend, RunningJob, check_inputs, start
+from trimtab.cli.before_spark import check_before_spark
+from trimtab.cli.job_build import SPARK, Backend, RunningJob, start
 from trimtab.cli.job_file import read_job_file
 from trimtab.cli.job_sections import JobFile
 from trimtab.cli.live_view import render
@@ -40,7 +41,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "view in a terminal, one line per batch elsewhere. docs/running.md describes the file.",
     )
     parser.add_argument("job", type=Path, help="the job file, such as job.toml")
-    parser.add_argument("--check", action="store_true", help="only look for mistakes in the file; Spark isn't started")
+    parser.add_argument("--check", action="store_true", help="look for all that can be told without Spark, and end")
     parser.add_argument("--plain", action="store_true", help="one line per batch instead of the live view")
     parser.add_argument("--for", dest="duration", metavar="LENGTH", help="stop after so long, such as 30s or 5m")
     parser.set_defaults(run=run)
@@ -50,13 +51,13 @@ def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
     """Check, build, start, watch; the exit status."""
     for_s = None if options.duration is None else read_duration_s(options.duration)
     file = read_job_file(options.job)
+    backend = backend or SPARK
+    backend.check()
+    check_before_spark(file)
     if options.check:
         streams, queries = (", ".join(each.name for each in part) for part in (file.streams, file.queries))
         print(f"{options.job} is fine: streams {streams}; queries {queries}")
         return 0
-    backend = backend or SPARK
-    backend.check()
-    check_inputs(file)
     view = _view(file, plain=options.plain)
     print("starting Spark ...", flush=True)
     spark, log = None, None

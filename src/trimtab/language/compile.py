@@ -7,7 +7,8 @@ leaves here, whatever the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 from sqlglot import exp
@@ -18,6 +19,7 @@ from trimtab.language.compiled import Query
 from trimtab.language.cut_patterns import Cut, cut_patterns
 from trimtab.language.dialect import Trimtab
 from trimtab.language.mistakes import Span, mistake
+from trimtab.language.patterns import parse_pattern
 from trimtab.language.selects import Reader
 
 MAX_LENGTH = 200_000  # characters; no one writes more by hand, and parsing is slow
@@ -43,13 +45,27 @@ def compile_query(
 
     Raises QueryError.
     """
+    with _as_mistakes(sql):
+        cut, tree = _parse(sql)
+        return Reader(sql, tables, cut.patterns, fold_labels, event_time).query(tree)
+
+
+def check_syntax(sql: str) -> None:
+    """Check what can be checked of a query without its tables: that it is SQL, and that its patterns can be read.
+
+    Raises QueryError, the same as `compile_query`.
+    """
+    with _as_mistakes(sql):
+        cut, _ = _parse(sql)
+        for start, text in cut.patterns.items():
+            parse_pattern(sql, start, text)
+
+
+@contextmanager
+def _as_mistakes(sql: str) -> Iterator[None]:
+    """Whatever is raised inside the block as a QueryError."""
     try:
-        if len(sql) > MAX_LENGTH:
-            message = f"the query has more than {MAX_LENGTH:,} characters"
-            raise mistake(sql, "query.too-large", message)
-        cut = cut_patterns(sql)
-        reader = Reader(sql, tables, cut.patterns, fold_labels, event_time)
-        return reader.query(_parse(sql, cut))
+        yield
     except QueryError:
         raise
     except RecursionError:
@@ -68,13 +84,17 @@ def compile_query(
         raise mistake(sql, "query.syntax", message) from error
 
 
-def _parse(sql: str, cut: Cut) -> exp.Expr:
+def _parse(sql: str) -> tuple[Cut, exp.Expr]:
+    if len(sql) > MAX_LENGTH:
+        message = f"the query has more than {MAX_LENGTH:,} characters"
+        raise mistake(sql, "query.too-large", message)
+    cut = cut_patterns(sql)
     trees = [tree for tree in Trimtab().parse(cut.sql) if tree is not None]
     if not trees:
         raise mistake(sql, "query.syntax", "there is no query", None, "write SELECT ... FROM ...")
     if len(trees) > 1:
         raise mistake(sql, "query.syntax", "there are several statements", trees[1], "give one")
-    return trees[0]
+    return cut, trees[0]
 
 
 def _unclosed_pattern(sql: str) -> QueryError | None:

@@ -22,14 +22,13 @@ TYPES = {
     _Type.CHAR: pa.string(),
     _Type.BINARY: pa.binary(),
     _Type.DATE: pa.date32(),
-    _Type.TIMESTAMP: pa.timestamp("us"),
-    _Type.TIMESTAMPTZ: pa.timestamp("us"),
     _Type.TIMESTAMPNTZ: pa.timestamp("us"),
 }
+_ZONED = (_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ)
 
 
-def parse_schema(text: str) -> tuple[str, pa.Schema]:
-    """The name of the table and its columns.
+def parse_schema(text: str, *, zone: str | None = None) -> tuple[str, pa.Schema]:
+    """The name of the table and its columns; `zone` is that of TIMESTAMP: "UTC" in streams of Spark, none in tables.
 
     >>> name, schema = parse_schema("ticks(ts timestamp, price decimal(10, 2))")
     >>> name, schema.names, schema.types
@@ -44,15 +43,15 @@ def parse_schema(text: str) -> tuple[str, pa.Schema]:
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or not isinstance(schema.this, exp.Table):
         raise _wrong(f"{text!r} has no columns")
-    fields = [_field(column) for column in schema.expressions]
+    fields = [_field(column, zone) for column in schema.expressions]
     return ".".join(part.name for part in schema.this.parts), pa.schema(fields)
 
 
-def _field(column: exp.Expr) -> pa.Field:
+def _field(column: exp.Expr, zone: str | None) -> pa.Field:
     kind = column.args.get("kind") if isinstance(column, exp.ColumnDef) else None
     if kind is None:
         raise _wrong(f"column {column.sql('spark')} has no type")
-    type_ = TYPES.get(kind.this)
+    type_ = pa.timestamp("us", zone) if kind.this in _ZONED else TYPES.get(kind.this)
     if kind.this is _Type.DECIMAL:
         sizes = [int(size.name) for size in kind.expressions]
         type_ = pa.decimal128(*(sizes or [10, 0]))

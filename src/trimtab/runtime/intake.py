@@ -63,7 +63,7 @@ class Intake:
         source = next(c.source for c in plan.columns if c.name == plan.time)
         self._time_type = frame.schema[str(source)].dataType.typeName()
         self._steps: list[Any] = [self._sequence(self._passed(frame))]
-        if any(c.source is None for c in plan.columns):
+        if plan.is_computed:
             self._steps.append(self._sequence(self._extracted()))
         computed = self._computed(frame)
         self._where = self._wanted() if plan.is_filtered else None
@@ -228,6 +228,17 @@ class Intake:
     @staticmethod
     def _select(rows: DataFrame, columns: Any) -> DataFrame:
         return _wrapped(_java(rows).select(columns), rows)
+
+
+def check_columns(plan: IntakePlan, frame: DataFrame) -> None:
+    """Have Spark analyse the columns that it is to compute, and nothing more; as text, which is one call.
+
+    Raises Spark's own exception for what it doesn't understand.
+    """
+    computed = [column for column in plan.columns if column.source is None]
+    frame.selectExpr(
+        *(c.text if c.type is None else f"CAST({c.text} AS {from_arrow_type(c.type).simpleString()})" for c in computed)
+    )
 
 
 def _java(frame: DataFrame) -> Any:

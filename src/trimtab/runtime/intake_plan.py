@@ -74,6 +74,11 @@ class IntakePlan:
     time: str
 
     @property
+    def is_computed(self) -> bool:
+        """Whether Spark has something to compute."""
+        return any(column.source is None for column in self.columns)
+
+    @property
     def is_filtered(self) -> bool:
         """Whether rows that no query wants can be left out before the shuffle."""
         return all(reading.wanted is not None for reading in self.readings)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,23 +21,21 @@ from trimtab.errors import InputError, JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
 from trimtab.runtime.balance import DEFAULT, Balance, Scale, balance_of, check_scale
-from trimtab.runtime.intake import Intake
+from trimtab.runtime.intake import Intake, check_columns
 from trimtab.runtime.intake_plan import plan_intake
 from trimtab.runtime.orders import LATE, QUARANTINE, EnginePlan
 from trimtab.runtime.pipeline import Pipeline, StreamSpec
 from trimtab.runtime.placement import check_engines, check_key_groups
+from trimtab.runtime.resuming import changed_query, fingerprint, last_versions, open_streams, states
 from trimtab.runtime.run import Run, Tally
-from trimtab.runtime.settings import FOR_JOBS, ON_LOCAL_DISK, session_with
+from trimtab.runtime.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.runtime.settling import Demand
 from trimtab.runtime.sinks import BatchFunction, Sink, make_sink
 from trimtab.runtime.spark_functions import compile_for
 from trimtab.runtime.splitting import check_split
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
-from trimtab.state.manifest import newest
-
-STATE_VERSION = 1
-"""Raised when operators keep their state in another shape: a checkpoint of another version is a changed query."""
+from trimtab.state.manifest import Manifest
 
 
 @dataclass(slots=True)
@@ -174,12 +172,17 @@ class Job:
         compiled = compile_for(self.spark, sql, tables, self._streams[source].event_time)
         others = {other.name: other.split for other in self._queries.values() if other.query.source == source}
         check_split(name, compiled, split, others)
+        self._check_columns(name, compiled, self._streams[source])
         handle = QueryHandle(name, compiled, reset, self.spark, split)
         self._queries[name] = handle
         return handle
 
     def start(self, *, trigger: str | None = None, available_now: bool = False, close: bool = False) -> Run:
-        """Start the job, from its checkpoint if that has something.
+        """Start the job, from its checkpoint if that has something. Returns within a second.
+
+        Raises what can be told at once: parts that don't go together, a checkpoint that is locked, closed or of other
+        queries, sinks that can't work. What takes longer (the checksums of a large state, Spark's first streaming
+        query) goes on behind the return; `Run.await_termination` raises what goes wrong there.
 
         Args:
             trigger: How often a batch may begin, such as "200 milliseconds"; by default as soon as there is data.
@@ -192,23 +195,23 @@ class Job:
             checkpoint = Checkpoint.open(self.checkpoint, self.key_groups)
             lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
             undo.callback(lock.release)
-            self._check_changes(checkpoint)
+            versions = last_versions(checkpoint)
+            self._check_changes(versions)
+            read = self._read()
+            going_on = open_streams(read, versions, close=close)
             for query in self._queries.values():
                 for sink in query.sinks:
                     sink.prepare(query.name)
             tally = Tally()
             interval_s, demand = _interval_s(trigger), Demand()
+            own = copy_for_jobs(self.spark)
             pipelines = {
-                name: self._pipeline(stream, checkpoint, lock, tally, interval_s, demand)
-                for name, stream in self._read().items()
+                name: self._pipeline(read[name], own, checkpoint, versions.get(name), lock, tally, interval_s, demand)
+                for name in going_on
             }
-            pipelines = _open_ones(pipelines, close)
-            for pipeline in pipelines.values():
-                pipeline.verify()
-            self._sweep_streams(checkpoint, set(self._read()))
             schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
-            run.begin(self._begin(pipelines, checkpoint, trigger, available_now))
+            run.begin(partial(self._begin, pipelines, checkpoint, set(read), trigger, available_now))
             undo.pop_all()
             return run
 
@@ -225,22 +228,28 @@ class Job:
             raise JobError("job.trigger", "trigger and available_now exclude each other", "give one of them")
         if close and not available_now:
             raise JobError("job.trigger", "close needs available_now", "a stream that goes on has no end")
+        if trigger is not None:
+            jvm: Any = self.spark._jvm
+            try:
+                jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger))
+            except PySparkException as error:
+                message = f"the trigger {trigger!r} is not a length of time"
+                raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
 
-    def _check_changes(self, checkpoint: Checkpoint) -> None:
+    def _check_columns(self, name: str, query: Query, stream: StreamHandle) -> None:
+        """Have Spark analyse what it will compute for the query: a mistake is told here, and not after the start."""
+        layout = plan_intake({name: query}, stream.schema, stream.event_time)
+        if layout.is_computed:
+            with _explained({name: query}):
+                check_columns(layout, on_session(stream.frame, copy_for_jobs(self.spark)))
+
+    def _check_changes(self, versions: Mapping[str, Manifest]) -> None:
         """Refuse queries that are not those whose state the checkpoint has."""
-        for name in checkpoint.streams():
-            folders = checkpoint.stream(name)
-            known = newest(folders.manifests, job=checkpoint.job, stream=name) if folders.manifests.exists() else None
-            for query, state in {} if known is None else known.queries.items():
-                here = self._queries.get(query)
-                if here is None or here.reset:
-                    continue
-                if here.query.source != name or fingerprint(here.query) != state.fingerprint:
-                    raise JobError(
-                        "job.changed-query",
-                        f"query {query} is not the one that the checkpoint has the state of:\n{_indented(state.sql)}",
-                        f"change it back, name it otherwise, or forget its state: query({query!r}, sql, reset=True)",
-                    )
+        kept = {name for name, query in self._queries.items() if not query.reset}
+        for stream, name, state in states(versions, kept):
+            query = self._queries[name].query
+            if query.source != stream or fingerprint(query) != state.fingerprint:
+                raise changed_query(name, state)
 
     # Building ----------------------------------------------------------------------------------
 
@@ -252,7 +261,9 @@ class Job:
     def _pipeline(
         self,
         stream: StreamHandle,
+        own: JavaSession,
         checkpoint: Checkpoint,
+        known: Manifest | None,
         lock: CheckpointLock,
         tally: Tally,
         interval_s: float,
@@ -267,12 +278,16 @@ class Job:
         keep_original = any(stream.sinks.values())
         split = {name: self._queries[name].split for name in queries if self._queries[name].split}
         layout = plan_intake(queries, stream.schema, stream.event_time, split)
-        with session_with(self.spark, FOR_JOBS), _explained(queries):
-            intake = Intake(layout, stream.frame, self.key_groups, keep_original=keep_original)
+
+        def intake() -> Intake:
+            with _explained(queries):
+                rows = on_session(stream.frame, own)
+                return Intake(layout, rows, self.key_groups, keep_original=keep_original)
+
         plan = EnginePlan(
             intake=layout,
             queries=queries,
-            schema=intake.schema,
+            schema=pa.schema([]),  # known when Spark has analysed tier 1: see Pipeline.prepare
             delay_us=stream.delay_us,
             key_groups=self.key_groups,
             max_threads=self.max_threads,
@@ -283,7 +298,6 @@ class Job:
         prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
         if engines is None:
-            known = newest(checkpoint.stream(stream.name).manifests)
             if known is None:
                 engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
             if self.scale is not None:
@@ -301,14 +315,20 @@ class Job:
             interval_s=interval_s,
             warm=self.warm,
         )
-        return Pipeline(self.spark, spec, intake, checkpoint, lock, tally.add, demand)
+        return Pipeline(self.spark, spec, intake, checkpoint, known, lock, tally.add, demand)
 
     def _begin(
-        self, pipelines: Mapping[str, Pipeline], checkpoint: Checkpoint, trigger: str | None, available_now: bool
+        self,
+        pipelines: Mapping[str, Pipeline],
+        checkpoint: Checkpoint,
+        read: set[str],
+        trigger: str | None,
+        available_now: bool,
     ) -> dict[str, StreamingQuery]:
-        settings = {**FOR_JOBS, **(ON_LOCAL_DISK if checkpoint.folder.is_local else {})}
+        """Start Spark's streaming queries. Called in the run's thread: the first start in a JVM takes seconds."""
+        self._sweep_streams(checkpoint, read)
         started: dict[str, StreamingQuery] = {}
-        with session_with(self.spark, settings):
+        with logs_by_renaming(self.spark, is_local=checkpoint.folder.is_local):
             for name, pipeline in pipelines.items():
                 writer = self._streams[name].frame.writeStream.foreachBatch(pipeline.take_batch)
                 writer = writer.option("checkpointLocation", checkpoint.spark(name))
@@ -340,24 +360,6 @@ def _interval_s(trigger: str | None) -> float:
         return 1.0
 
 
-def fingerprint(query: Query) -> str:
-    """What the state of a query depends on, in short: another answer means the state can't be gone on with."""
-    text = repr((STATE_VERSION, query.source, query.intake, query.operator))
-    return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()
-
-
-def _open_ones(pipelines: Mapping[str, Pipeline], close: bool) -> dict[str, Pipeline]:
-    """The streams that go on. Some may be closed and others not yet if the job ended while it closed them."""
-    closed = [name for name, pipeline in pipelines.items() if pipeline.is_closed]
-    if closed and (not close or len(closed) == len(pipelines)):
-        message = f"the input of stream {', '.join(closed)} was closed, and closed it stays"
-        hint = "start with a fresh checkpoint, or without close=True the next time"
-        if len(closed) < len(pipelines):
-            hint = "the job ended while it closed its streams: start it with close=True to close the others"
-        raise JobError("job.closed", message, hint)
-    return {name: pipeline for name, pipeline in pipelines.items() if name not in closed}
-
-
 def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name):
         message = f"{name!r} can't be the name of a {what}"
@@ -376,7 +378,3 @@ def _explained(queries: Mapping[str, Query]) -> Iterator[None]:
         sql = next(iter(queries.values())).sql if len(queries) == 1 else ""
         message = f"Spark can't compute the columns of {', '.join(queries)}: {first}"
         raise QueryError("query.spark", message, sql) from error
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.strip().splitlines())

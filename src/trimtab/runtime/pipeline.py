@@ -43,7 +43,7 @@ from trimtab.runtime.partials import Merger
 from trimtab.runtime.pinning import Homes
 from trimtab.runtime.placement import Placement, Spread
 from trimtab.runtime.progress import BatchProgress, EngineProgress
-from trimtab.runtime.settings import FOR_JOBS, session_with
+from trimtab.runtime.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.runtime.settling import Demand, Settler
 from trimtab.runtime.sinks import Delivery, Sink, combine
 from trimtab.state import manifest as manifests
@@ -83,13 +83,14 @@ class Pipeline:
         self,
         spark: SparkSession,
         spec: StreamSpec,
-        intake: Intake,
+        intake: Callable[[], Intake],
         checkpoint: Checkpoint,
+        manifest: Manifest | None,
         lock: CheckpointLock,
         on_progress: Callable[[BatchProgress], None],
         demand: Demand | None = None,
     ) -> None:
-        self.spec, self._intake, self._checkpoint, self._lock = spec, intake, checkpoint, lock
+        self.spec, self._make_intake, self._checkpoint, self._lock = spec, intake, checkpoint, lock
         self._on_progress = on_progress
         self._folders = checkpoint.stream(spec.name)
         self._folders.make()
@@ -98,16 +99,15 @@ class Pipeline:
         self._placements.make()
         self._outbox.make()
         self._empty_outbox(self._outbox.names())  # what a crash left: its batch is done again
-        self._packed: bytes = cloudpickle.dumps(spec.plan)  # type: ignore[no-untyped-call]
-        self._plan_id = hashlib.sha256(self._packed).hexdigest()
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
         self._changes: list[Change] = []
         self._changes_lock = threading.Lock()
         self._dropped: dict[int, set[str]] = {}  # files that a commit ceased to name, by its batch
+        self._is_first = True
         self.stopping = False
         self.error: BaseException | None = None
-        self.manifest = manifests.newest(self._folders.manifests, job=checkpoint.job, stream=spec.name)
+        self.manifest = manifest  # the last committed one
         self._first = 0 if self.manifest is None else self.manifest.batch + 1
         self._repeated = self._begun_before()
         self._settle_queries()
@@ -115,7 +115,6 @@ class Pipeline:
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
         self._compactor = Compactor(spark, self._folders.segments)
         self.homes = Homes(spark, spec.name)
-        self._merger = Merger(spec.plan)
         compiler = shared_compiler()
         self._machine_code = StreamMachineCode(compiler, self._packed, spark.sparkContext.broadcast, warm=spec.warm)
         self._balancer: Balancer | None = None
@@ -129,19 +128,30 @@ class Pipeline:
 
     # Starting ----------------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        """What takes Spark or a disk longer than a start may: needed before the first batch, and called once.
+
+        Raises StateError for damaged files of the state, before anything is changed, and QueryError `query.spark`.
+        """
+        self._verify()
+        self._sweep_leftovers()
+        self._intake = self._make_intake()
+        self.spec = replace(self.spec, plan=replace(self.spec.plan, schema=self._intake.schema))
+        self._packed: bytes = cloudpickle.dumps(self.spec.plan)  # type: ignore[no-untyped-call]
+        self._plan_id = hashlib.sha256(self._packed).hexdigest()
+        self._merger = Merger(self.spec.plan)
+
     def _settle_queries(self) -> None:
-        """Meet the checkpoint: fresh state for added queries, none for removed ones, and what a crash left swept."""
+        """Meet the checkpoint: fresh state for added queries, none for removed ones."""
         groups = self.spec.plan.key_groups
         if self.manifest is None:
             self.placement = Placement.even(self.spec.engines or 2, groups)
-            self._sweep_leftovers()
             return
         spread = tuple(Spread(slot, engines) for slot, engines in self.manifest.spread) if self._splits else ()
         placement = Placement(self.manifest.engines, self.manifest.placement, spread)
         self.placement = placement
         if self.spec.engines is not None and self.spec.engines != placement.engines:
             self.change(lambda now: now.resized(self.spec.engines or now.engines))
-        self._sweep_leftovers()
 
     @property
     def _splits(self) -> bool:
@@ -166,18 +176,15 @@ class Pipeline:
             )
         return self._first if logs.exists(str(self._first)) else None
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the input has ended, and everything open was decided."""
-        return self.manifest is not None and self.manifest.closed
-
-    def verify(self) -> None:
+    def _verify(self) -> None:
         """Check every live file against its checksum, before anything is built on it."""
         from trimtab.state.local_copies import check_content
 
         if self.manifest is None or not self._folders.segments.is_local:
             return  # copies of remote files are checked when they are fetched
         for file in self.manifest.segments.values():
+            if self.stopping:
+                return
             shown = self._folders.segments.shown_path(file.name)
             with storage_errors(shown):
                 check_content(self._folders.segments.path_of(file.name), file, shown)
@@ -240,6 +247,9 @@ class Pipeline:
             if self.manifest is not None and batch <= self.manifest.batch:
                 return  # committed already; Spark had not got to writing that down
             try:
+                if self._is_first:  # the session is Spark's own copy for this stream, and stays the same
+                    set_for_jobs(frame.sparkSession._jsparkSession)
+                    self._is_first = False
                 self._check_sequence(batch)
                 with if_missing(Missing.PLAIN):
                     self._run(frame, batch, closing=False)
@@ -251,9 +261,9 @@ class Pipeline:
 
     def close(self, spark: SparkSession, schema: Any) -> None:
         """The input ends: one more batch, without rows, in which everything open is decided."""
-        with self._turn, session_with(spark, FOR_JOBS), if_missing(Missing.PLAIN):
+        with self._turn, if_missing(Missing.PLAIN):
             batch = 0 if self.manifest is None else self.manifest.batch + 1
-            self._run(_no_rows(spark, schema), batch, closing=True)
+            self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), batch, closing=True)
 
     @property
     def is_in_my_batch(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.util import InheritableThread
 
 from trimtab.errors import JobError, TrimtabError
 from trimtab.runtime.pipeline import Pipeline, StoppingError
@@ -18,6 +19,8 @@ from trimtab.runtime.placement import Placement, check_engines
 from trimtab.runtime.progress import BatchProgress, Progress
 
 RATE_WINDOW_S = 10.0
+BEGIN_S = 0.5
+"""How long a start waits for what may fail before the first batch; a start takes a second at most."""
 
 
 class Tally:
@@ -90,14 +93,25 @@ class Run:
         self._spark, self._pipelines, self._tally, self._schemas = spark, dict(pipelines), tally, schemas
         self._close, self._release = close, release
         self._queries: dict[str, StreamingQuery] = {}
+        self._begun = threading.Event()
         self._ended = threading.Event()
         self._stopping = False
         self._error: BaseException | None = None
 
-    def begin(self, queries: Mapping[str, StreamingQuery]) -> None:
-        """Watch over the streaming queries until they end."""
-        self._queries = dict(queries)
-        threading.Thread(target=self._supervise, name="trimtab-run", daemon=True).start()
+    def begin(self, start_queries: Callable[[], dict[str, StreamingQuery]]) -> None:
+        """Prepare the streams, start their queries and watch over them until they end: all in a thread of its own.
+
+        Raises what goes wrong before the queries run, as far as it shows within `BEGIN_S`.
+        """
+        # Of Spark's own kind, so that the queries have the caller's scheduler pool and job tags.
+        InheritableThread(self._supervise, name="trimtab-run", daemon=True, args=(start_queries,)).start()
+        try:
+            self._begun.wait(BEGIN_S)
+        except BaseException:  # Ctrl-C: nobody gets a handle on this run
+            self.stop()
+            raise
+        if self._ended.is_set() and self._error is not None and not self._queries:
+            raise self._error
 
     # Looking -----------------------------------------------------------------------------------
 
@@ -118,7 +132,10 @@ class Run:
 
     @property
     def streaming_queries(self) -> Mapping[str, StreamingQuery]:
-        """Spark's own handle of each stream: its progress, its plan. Stop the job here, not there."""
+        """Spark's own handle of each stream: its progress, its plan; none before the queries are started.
+
+        Stop the job here, not there.
+        """
         return dict(self._queries)
 
     @property
@@ -171,8 +188,15 @@ class Run:
 
     # Watching over it --------------------------------------------------------------------------
 
-    def _supervise(self) -> None:
+    def _supervise(self, start_queries: Callable[[], dict[str, StreamingQuery]]) -> None:
         try:
+            for pipeline in self._pipelines.values():
+                pipeline.prepare()
+            if not self._stopping:
+                self._queries = start_queries()
+            self._begun.set()
+            if self._stopping:  # asked for while the queries were being started
+                self._stop_queries()
             for name, query in self._queries.items():
                 self._await(name, query)
             if self._close and not self._stopping and self._error is None:
@@ -185,6 +209,7 @@ class Run:
                 pipeline.stop()
             self._release()
             self._ended.set()
+            self._begun.set()
 
     def _await(self, name: str, query: StreamingQuery) -> None:
         try:

@@ -1,13 +1,20 @@
-"""Settings of Spark that a job's own session needs, whatever the user's has."""
+"""Settings of Spark that a job needs, whatever the user's session has, and sessions that have them.
+
+A job starts and ends beside the user's own code, so it leaves the user's session alone and works on copies of it.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-_BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+JavaSession = Any
+"""A session of Spark's as Java has it."""
 
 FOR_JOBS: Mapping[str, str] = {
     # The engines' number and partitions are trimtab's to decide.
@@ -17,23 +24,53 @@ FOR_JOBS: Mapping[str, str] = {
     # A division by zero or a bad cast gives null, in tier 1 as in `evaluate`; what still fails goes to quarantine.
     "spark.sql.ansi.enabled": "false",
 }
-ON_LOCAL_DISK: Mapping[str, str] = {
-    # Spark's offset and commit logs written by renaming files, without a file context for each of them: 160 -> 60 ms.
-    "spark.sql.streaming.checkpointFileManagerClass": _BY_RENAMING,
-}
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_TURN = threading.Lock()  # two jobs that start at the same time would put back each other's settings
+
+
+def set_for_jobs(session: JavaSession) -> None:
+    """Set `FOR_JOBS` on a session that only a job uses."""
+    conf = session.conf()
+    for name, value in FOR_JOBS.items():
+        conf.set(name, value)
+
+
+def copy_for_jobs(spark: SparkSession) -> JavaSession:
+    """A copy of a session as it is now, with its functions and views, and with `FOR_JOBS`.
+
+    It has no Python object of its own: making one would have `rdd.toDF()` of all programs go there.
+    """
+    own: JavaSession = spark._jsparkSession.cloneSession()
+    set_for_jobs(own)
+    return own
+
+
+def on_session(frame: DataFrame, session: JavaSession) -> DataFrame:
+    """The same DataFrame in another session: what is built on it is analysed with that session's settings."""
+    spark = frame.sparkSession
+    jvm: Any = spark._jvm
+    plan = frame._jdf.logicalPlan()
+    return ClassicDataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), spark)
 
 
 @contextmanager
-def session_with(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session with other settings for a moment: a streaming query keeps those that it is started with."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
+def logs_by_renaming(spark: SparkSession, *, is_local: bool) -> Iterator[None]:
+    """Have streaming queries started inside the block write their logs by renaming files, if those are on a local disk.
+
+    Without a file context for each of them, offset and commit logs take 60 instead of 160 ms a batch. A query takes
+    this setting from the session that it is started in, which is the user's; it is put back.
+    """
+    if not is_local:
         yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
+        return
+    with _TURN:
+        before = spark.conf.get(_FILE_MANAGER, None)
+        spark.conf.set(_FILE_MANAGER, _BY_RENAMING)
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(_FILE_MANAGER)
             else:
-                spark.conf.set(name, old)
+                spark.conf.set(_FILE_MANAGER, before)

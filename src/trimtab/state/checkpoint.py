@@ -59,15 +59,31 @@ class Checkpoint:
         if not 1 <= key_groups <= MAX_KEY_GROUPS:
             message = f"{key_groups} key groups are not between 1 and {MAX_KEY_GROUPS:,}"
             raise JobError("job.key-groups", message, "leave out key_groups to have 1,024 of them")
+        found = Checkpoint.look(location, key_groups)
+        if found is not None:
+            return found
+        folder = Folder(location)
+        folder.make()
+        body = {"id": uuid.uuid4().hex, "key_groups": key_groups, "made_at_s": time.time()}
+        with suppress(FileExistsError):  # another job was quicker; the lock decides between the two
+            folder.write(JOB, seal(FORMAT, body), replace=False)
+        made = Checkpoint.look(location, key_groups)
+        assert made is not None
+        return made
+
+    @staticmethod
+    def look(location: str, key_groups: int) -> Checkpoint | None:
+        """The checkpoint that `open` would open, None where it would make one; nothing is made.
+
+        Raises as `open` does.
+        """
         folder = Folder(location)
         if not folder.exists():
-            folder.make()
+            return None
         if JOB not in (names := folder.names()):
             if set(names) - {LOCK}:
                 raise _foreign(folder)
-            body = {"id": uuid.uuid4().hex, "key_groups": key_groups, "made_at_s": time.time()}
-            with suppress(FileExistsError):  # another job was quicker; the lock decides between the two
-                folder.write(JOB, seal(FORMAT, body), replace=False)
+            return None
         checkpoint = _read(folder)
         if checkpoint.key_groups != key_groups:
             raise JobError(

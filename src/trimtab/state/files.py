@@ -217,6 +217,24 @@ class Folder:
                 filesystem, path = self._opened("")
                 filesystem.create_dir(path, recursive=True)
 
+    def check_writable(self) -> None:
+        """See whether files can be written here, or the folder be made, without doing it; a remote one isn't asked.
+
+        Raises StateError `state.access`, or `state.foreign` if it is no folder.
+        """
+        if not self.is_local:
+            return
+        near = self.location
+        while not os.path.lexists(near):
+            near = os.path.dirname(near)
+        with self._errors(""):
+            if not os.path.isdir(near):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not os.access(near, os.W_OK | os.X_OK):
+                is_read_only = os.statvfs(near).f_flag & os.ST_RDONLY
+                number = errno.EROFS if is_read_only else errno.EACCES
+                raise PermissionError(number, os.strerror(number))
+
     def remove_all(self) -> None:
         """Delete the folder and everything in it; none there is fine."""
         with self._errors(""), suppress(FileNotFoundError):
@@ -316,7 +334,7 @@ def storage_errors(path: str, is_gone: Callable[[], bool] = lambda: False) -> It
             hint = "restore the file from a copy of the checkpoint, or start the job with a fresh checkpoint"
             raise StateError("state.missing", f"{path} is not there", hint) from error
         if number in _FORBIDDEN or isinstance(error, PermissionError) or "ACCESS_DENIED" in str(error):
-            hint = "let the user that runs the job read and write the checkpoint"
+            hint = "let the user that runs the job read and write there"
             raise StateError("state.access", f"no permission to use {path}: {reason}", hint) from error
         hint = "see that the storage answers and start the job again: it goes on from its last committed batch"
         raise StateError("state.io", f"{path} can't be used: {reason}", hint) from error

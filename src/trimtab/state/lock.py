@@ -106,6 +106,20 @@ class CheckpointLock:
         self.release()
 
 
+def check_free(folder: Folder) -> None:
+    """Raise StateError `state.locked` if a job holds the lock of this checkpoint; nothing is taken or changed.
+
+    For telling it early: whoever wants the lock still has to take it.
+    """
+    holder = _read_holder(folder)
+    if holder is None:
+        return
+    if not folder.is_local:
+        Lease(folder).check_free(holder)
+    elif _is_held(folder.path_of(LOCK)):
+        raise _locked(folder, holder)
+
+
 class KernelLock:
     """A lock of the kernel's on a file; it dies with its process. The file stays, its content is for messages."""
 
@@ -191,13 +205,18 @@ class Lease:
         if holder is None:
             self._pause(SETTLE_S)  # it may be being renewed
             holder = self._read()
-        now_s = self._clock()
-        if holder is not None and now_s - holder.renewed_s < EXPIRE_S:
-            raise _locked(self._folder, holder, EXPIRE_S - (now_s - holder.renewed_s))
+        if holder is not None:
+            self.check_free(holder)
         with self._renewing:
-            self._myself = _myself(self._job, now_s)
-            self._write(self._myself, now_s)
+            self._myself = _myself(self._job, self._clock())
+            self._write(self._myself, self._myself.renewed_s)
         self.check()
+
+    def check_free(self, holder: Holder) -> None:
+        """Raise StateError `state.locked` unless that one's lease has expired."""
+        silent_s = self._clock() - holder.renewed_s
+        if silent_s < EXPIRE_S:
+            raise _locked(self._folder, holder, EXPIRE_S - silent_s)
 
     def check(self) -> None:
         """Read who holds it, and raise StateError `state.lost-lock` if it's someone else."""
@@ -226,12 +245,7 @@ class Lease:
         return holder
 
     def _read(self) -> Holder | None:
-        try:
-            return _holder(self._folder.read(LOCK))
-        except StateError as error:
-            if error.code == "state.missing":
-                return None
-            raise
+        return _read_holder(self._folder)
 
     def _write(self, holder: Holder, now_s: float) -> None:
         self._folder.write(LOCK, _content(replace(holder, renewed_s=now_s)), durable=False)
@@ -261,6 +275,29 @@ def _holder(content: bytes) -> Holder | None:
         return Holder(**json.loads(content))
     except (ValueError, TypeError):
         return None
+
+
+def _read_holder(folder: Folder) -> Holder | None:
+    try:
+        return _holder(folder.read(LOCK))
+    except StateError as error:
+        if error.code == "state.missing":
+            return None
+        raise
+
+
+def _is_held(path: str) -> bool:
+    """Whether a process has the kernel's lock.
+
+    Asked only if the file names a holder: asking takes a shared lock for a moment, which a job that starts just then
+    would run into.
+    """
+    with storage_errors(path), open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _locked(folder: Folder, holder: Holder | None, expires_in_s: float | None = None) -> StateError:

@@ -1,0 +1,124 @@
+"""What can be told of a job before Spark is started. Nothing here makes, takes or changes anything.
+
+Each mistake is the error that the job would end with later, some of them after a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trimtab.cli.job_file import FILE_FORMATS, columns_known
+from trimtab.cli.job_queries import Streams, compile_known
+from trimtab.cli.job_sections import JobFile, SinkSection
+from trimtab.cli.reachable import check_kafka, check_socket
+from trimtab.errors import JobError, QueryError
+from trimtab.language.compiled import Query
+from trimtab.runtime.resuming import changed_query, fingerprint, last_versions, open_streams, states
+from trimtab.runtime.splitting import check_split
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.files import Folder
+from trimtab.state.lock import check_free
+from trimtab.state.manifest import Manifest
+
+
+def check_before_spark(file: JobFile) -> None:
+    """Look at what the job of a checked file needs outside of it: its folders, its checkpoint, its sources.
+
+    Raises JobError or StateError for the first thing that is wrong.
+    """
+    _check_inputs(file)
+    for folder in _written(file):
+        folder.check_writable()
+    streams: Streams = {each.name: (columns_known(each), each.event_time) for each in file.streams}
+    queries = {each.name: compile_known(each.sql, streams) for each in file.queries}
+    _check_splits(file, queries)
+    _check_checkpoint(file, streams, queries)
+    check_socket(file)
+    check_kafka(file)
+
+
+def _check_inputs(file: JobFile) -> None:
+    """Look for the folders that are read, where they are on this machine."""
+    for stream in file.streams if _is_local(file) else ():
+        path = stream.options.get("path", "")
+        is_one = path.startswith("/") and not set(path) & set("*?[{")
+        if stream.format in FILE_FORMATS and is_one and not Path(path).exists():
+            message = f"{file.path}: streams.{stream.name}.path: there is no folder {path}"
+            raise JobError("job.file", message, "make it, or point the stream at another one")
+
+
+def _is_local(file: JobFile) -> bool:
+    """Whether Spark takes paths without a scheme for those of this machine: without signs of a cluster it does."""
+    master = file.conf.get("spark.master", file.master or "local")
+    has_hadoop = "HADOOP_CONF_DIR" in os.environ or "spark.hadoop.fs.defaultFS" in file.conf
+    return master.startswith("local") and not has_hadoop
+
+
+def _written(file: JobFile) -> Iterator[Folder]:
+    """The folders that the job writes to: this process the checkpoint and parquet sinks, Spark the others."""
+    rejects = [sink for stream in file.streams for sink in (stream.late, stream.quarantine) if sink is not None]
+    sinks: list[SinkSection] = [sink for query in file.queries for sink in query.sinks] + rejects
+    yield Folder(file.checkpoint)
+    for sink in sinks:
+        path = sink.options.get("path", "")
+        is_plain = path.startswith("/") and sink.format in FILE_FORMATS and _is_local(file)
+        if path and (sink.format == "parquet" or is_plain):
+            yield Folder(path)
+
+
+def _check_splits(file: JobFile, queries: Mapping[str, Query | None]) -> None:
+    before: dict[str, tuple[str, str | None]] = {}
+    for section in file.queries:
+        query = queries[section.name]
+        if query is not None:
+            others = {name: split for name, (source, split) in before.items() if source == query.source}
+            check_split(section.name, query, section.split, others)
+            before[section.name] = query.source, section.split
+
+
+def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Query | None]) -> None:
+    checkpoint = Checkpoint.look(file.checkpoint, file.key_groups)
+    if checkpoint is None:
+        return
+    versions = last_versions(checkpoint)
+    _check_changes(file, streams, queries, versions)
+    read = _streams_read(file, queries)
+    if read is not None:
+        open_streams(read, versions, close=file.close)
+    check_free(checkpoint.folder)
+
+
+def _check_changes(
+    file: JobFile, streams: Streams, queries: Mapping[str, Query | None], versions: Mapping[str, Manifest]
+) -> None:
+    """Refuse queries that are not those whose state the checkpoint has, where that is certain.
+
+    It is if the query that the checkpoint has, compiled here, is still what it was: then columns and types are those
+    that Spark will find, and only the text of the query has changed.
+    """
+    kept = {each.name for each in file.queries if not each.reset}
+    for stream, name, state in states(versions, kept):
+        query = queries[name]
+        try:
+            before = compile_known(state.sql, streams)
+        except QueryError:
+            continue
+        if query is None or before is None or fingerprint(before) != state.fingerprint:
+            continue
+        if query.source != stream or fingerprint(query) != state.fingerprint:
+            raise changed_query(name, state)
+
+
+def _streams_read(file: JobFile, queries: Mapping[str, Query | None]) -> list[str] | None:
+    """The streams that queries read; None if that isn't known of one of them."""
+    read = set()
+    for section in file.queries:
+        query = queries[section.name]
+        named = [each.name for each in file.streams if re.search(rf"\b{each.name}\b", section.sql, re.IGNORECASE)]
+        if query is None and len(named) != 1:
+            return None
+        read.add(named[0] if query is None else query.source)
+    return [each.name for each in file.streams if each.name in read]

@@ -1,0 +1,68 @@
+"""Whether a job can go on from what its checkpoint has. Nothing here needs Spark, so it can be told before."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from trimtab.errors import JobError
+from trimtab.language.compiled import Query
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.manifest import Manifest, QueryState, newest
+
+STATE_VERSION = 1
+"""Raised when operators keep their state in another shape: a checkpoint of another version is a changed query."""
+
+
+def last_versions(checkpoint: Checkpoint) -> dict[str, Manifest]:
+    """The last committed version of each stream that has one.
+
+    Raises StateError as `manifest.read` does.
+    """
+    found = {}
+    for name in checkpoint.streams():
+        folder = checkpoint.stream(name).manifests
+        known = newest(folder, job=checkpoint.job, stream=name) if folder.exists() else None
+        if known is not None:
+            found[name] = known
+    return found
+
+
+def states(versions: Mapping[str, Manifest], queries: Collection[str]) -> Iterator[tuple[str, str, QueryState]]:
+    """Stream, name and state of each of these queries that the checkpoint has."""
+    for stream, manifest in versions.items():
+        for name, state in manifest.queries.items():
+            if name in queries:
+                yield stream, name, state
+
+
+def fingerprint(query: Query) -> str:
+    """What the state of a query depends on, in short: another answer means the state can't be gone on with."""
+    text = repr((STATE_VERSION, query.source, query.intake, query.operator))
+    return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()
+
+
+def changed_query(name: str, state: QueryState) -> JobError:
+    """The error for a query that isn't the one whose state the checkpoint has."""
+    before = "\n".join(f"    {line}" for line in state.sql.strip().splitlines())
+    return JobError(
+        "job.changed-query",
+        f"query {name} is not the one that the checkpoint has the state of:\n{before}",
+        f"change it back, name it otherwise, or forget its state: query({name!r}, sql, reset=True)",
+    )
+
+
+def open_streams(streams: Collection[str], versions: Mapping[str, Manifest], *, close: bool) -> list[str]:
+    """The streams that go on. Some may be closed and others not yet if the job ended while it closed them.
+
+    Raises JobError `job.closed` if nothing is left to do, or if the job doesn't close the others.
+    """
+    closed = [name for name in streams if name in versions and versions[name].closed]
+    if closed and (not close or len(closed) == len(streams)):
+        message = f"the input of stream {', '.join(closed)} was closed, and closed it stays"
+        hint = "start with a fresh checkpoint, or without close=True the next time"
+        if len(closed) < len(streams):
+            hint = "the job ended while it closed its streams: start it with close=True to close the others"
+        raise JobError("job.closed", message, hint)
+    return [name for name in streams if name not in closed]

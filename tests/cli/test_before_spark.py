@@ -1,0 +1,402 @@
+"""`trimtab run`: what can be told before Spark is started. No test here starts it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trimtab.cli.run as run_command
+from trimtab.cli.demo_stream import MARK, DemoFolders
+from trimtab.cli.java import check_spark
+from trimtab.cli.job_build import Backend
+from trimtab.cli.job_file import columns_known, read_job_file
+from trimtab.cli.job_queries import compile_known
+from trimtab.cli.main import main
+from trimtab.cli.reachable import addresses, silent
+from trimtab.errors import JobError, StateError
+from trimtab.runtime.resuming import fingerprint
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.files import Folder
+from trimtab.state.lock import CheckpointLock
+from trimtab.state.manifest import Manifest, QueryState, write
+
+SQL = "SELECT symbol, COUNT(*) AS n FROM ticks GROUP BY symbol, window(ts, '1 minute')"
+JOB = f"""\
+[job]
+checkpoint = "checkpoint"
+key_groups = 8
+[streams.ticks]
+format = "parquet"
+path = "ticks"
+schema = "symbol BIGINT, ts TIMESTAMP, price DOUBLE"
+event_time = "ts"
+[queries.counts]
+sql = "{SQL}"
+[[queries.counts.sinks]]
+format = "parquet"
+path = "out"
+"""
+KAFKA = """\
+[job]
+checkpoint = "checkpoint"
+[streams.trades]
+format = "kafka"
+event_time = "timestamp"
+options = {{ kafka.bootstrap.servers = "{servers}", subscribe = "trades" }}
+[queries.values]
+sql = "SELECT topic, value FROM trades"
+[[queries.values.sinks]]
+format = "console"
+"""
+
+
+class Bench:
+    """A job file in a folder of its own, and a Spark that must not be started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "job.toml"
+        self.file.write_text(JOB)
+        (folder / "ticks").mkdir()
+        self.sessions = 0
+
+    def session(self, _: Any) -> Any:
+        self.sessions += 1
+        raise JobError("job.spark", "Spark would have been started")
+
+    def write(self, old: str, new: str, text: str = JOB) -> None:
+        assert old in text
+        self.file.write_text(text.replace(old, new))
+
+    def state(self, *, sql: str = SQL, closed: bool = False, schema: str = "") -> None:
+        """A checkpoint with a committed batch of the query `counts`."""
+        text = self.file.read_text()
+        if schema:
+            self.write("symbol BIGINT, ts TIMESTAMP, price DOUBLE", schema)
+        file = read_job_file(self.file)
+        query = compile_known(sql, {each.name: (columns_known(each), each.event_time) for each in file.streams})
+        assert query is not None
+        self.file.write_text(text)
+        checkpoint = Checkpoint.open(str(self.folder / "checkpoint"), 8)
+        folders = checkpoint.stream("ticks")
+        folders.make()
+        queries = {"counts": QueryState(fingerprint(query), (), sql)}
+        kept = Manifest(checkpoint.job, "ticks", 0, 8, 1, (0,) * 8, None, None, queries, {}, closed=closed)
+        write(folders.manifests, kept)
+
+    def contents(self) -> dict[str, bytes | None]:
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes() if path.is_file() else None
+            for path in self.folder.rglob("*")
+        }
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    bench = Bench(tmp_path)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    backend = Backend(check=lambda: None, session=bench.session, job=lambda *_, **__: None)
+    monkeypatch.setattr(run_command, "SPARK", backend)
+    return bench
+
+
+def told(bench: Bench, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is wrong, as told by the command and by its check alike, with nothing started or changed."""
+    before = bench.contents()
+    texts = set()
+    for arguments in (["run", "--check", str(bench.file)], ["run", str(bench.file)]):
+        assert main(arguments) == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        texts.add(printed.err)
+    assert bench.sessions == 0
+    assert bench.contents() == before
+    (text,) = texts
+    return text
+
+
+def is_fine(bench: Bench, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether nothing is found: the check says so, and the command goes on to start Spark."""
+    before = bench.contents()
+    assert main(["run", "--check", str(bench.file)]) == 0, capsys.readouterr().err
+    assert bench.sessions == 0
+    assert main(["run", str(bench.file)]) == 1
+    assert "Spark would have been started" in capsys.readouterr().err
+    assert bench.contents() == before
+    bench.sessions -= 1
+    return True
+
+
+# The checkpoint ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def held_by_another_process(checkpoint: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has the lock, until it is killed as a crash would."""
+    program = (
+        "import sys, time; from trimtab.state.files import Folder; from trimtab.state.lock import CheckpointLock\n"
+        "lock = CheckpointLock(Folder(sys.argv[1])).acquire(); print('held', flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", program, str(checkpoint)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_checkpoint_that_another_process_holds(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.state()
+    with held_by_another_process(bench.folder / "checkpoint") as process:
+        text = told(bench, capsys)
+        assert text.startswith(f"error[state.locked]: the checkpoint {bench.folder / 'checkpoint'} is in use by")
+        assert f"process {process.pid} on " in text
+        with pytest.raises(StateError) as raised:
+            CheckpointLock(Folder(str(bench.folder / "checkpoint"))).acquire()
+        assert text == f"{raised.value}\n", "what the start says later"
+    assert (bench.folder / "checkpoint" / "lock").read_bytes(), "a crash leaves the name of the holder"
+    assert is_fine(bench, capsys)
+
+
+def test_a_demonstration_that_runs_is_not_removed_by_the_next_one(tmp_path: Path) -> None:
+    folders = DemoFolders(tmp_path / "demo")
+    folders.make_afresh()
+    for checkpoint in (folders.checkpoint, folders.home / "balanced" / "checkpoint"):
+        checkpoint.mkdir(parents=True)
+        with CheckpointLock(Folder(str(checkpoint))), pytest.raises(StateError, match="is in use by another job"):
+            folders.make_afresh()
+        assert checkpoint.exists()
+    folders.make_afresh()
+    assert sorted(path.name for path in folders.home.iterdir()) == [MARK, "ticks"]
+
+
+def test_a_checkpoint_whose_input_was_closed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.state(closed=True)
+    assert told(bench, capsys) == (
+        "error[job.closed]: the input of stream ticks was closed, and closed it stays\n"
+        "  hint: start with a fresh checkpoint, or without close=True the next time\n"
+    )
+    bench.write("key_groups = 8", "key_groups = 8\navailable_now = true\nclose = true")
+    assert "error[job.closed]" in told(bench, capsys)
+    # What the columns are only Spark knows, and which stream it is all the same.
+    bench.write('event_time = "ts"', 'event_time = "ts"\nselect = ["symbol", "ts", "parse_url(symbol, \'HOST\') AS h"]')
+    assert "error[job.closed]" in told(bench, capsys)
+
+
+def test_a_query_that_is_not_the_one_of_the_checkpoint(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.state()
+    assert is_fine(bench, capsys)
+    bench.write("COUNT(*) AS n", "count(*) AS events")
+    assert is_fine(bench, capsys), "spelled otherwise"
+    bench.write("1 minute", "2 minutes")
+    assert told(bench, capsys) == (
+        "error[job.changed-query]: query counts is not the one that the checkpoint has the state of:\n"
+        f"    {SQL}\n"
+        "  hint: change it back, name it otherwise, or forget its state: query('counts', sql, reset=True)\n"
+    )
+    bench.write("1 minute", "2 minutes", JOB.replace("[queries.counts]", "[queries.counts]\nreset = true"))
+    assert is_fine(bench, capsys)
+    bench.write("1 minute", "2 minutes", JOB.replace("queries.counts", "queries.others"))
+    assert is_fine(bench, capsys)
+
+
+def test_a_query_whose_columns_have_changed_too_is_left_to_spark(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    everything = "SELECT * FROM ticks"
+    bench.state(sql=everything, schema="symbol BIGINT, ts TIMESTAMP")
+    bench.write(SQL, "SELECT symbol, ts FROM ticks")
+    assert is_fine(bench, capsys), "it is the same query, since the stream has one column more"
+
+
+def test_a_folder_that_is_no_checkpoint_of_this_job(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.state()
+    bench.write("key_groups = 8", "key_groups = 16")
+    assert "error[job.key-groups]: the checkpoint" in told(bench, capsys)
+    bench.write('checkpoint = "checkpoint"', 'checkpoint = "ticks"')
+    assert is_fine(bench, capsys), "an empty folder will do"
+    (bench.folder / "ticks" / "notes.txt").touch()
+    assert "error[state.foreign]: " in told(bench, capsys)
+    bench.write('checkpoint = "checkpoint"', 'checkpoint = "job.toml/checkpoint"')
+    assert "is not a folder, or lies in a file" in told(bench, capsys)
+
+
+@pytest.mark.parametrize(("forbidden", "folder"), [("", "checkpoint"), ("out", "out")])
+def test_a_folder_that_cannot_be_written(
+    bench: Bench,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    forbidden: str,
+    folder: str,
+) -> None:
+    (bench.folder / "out").mkdir()
+    ask = os.access
+
+    def access(path: str, mode: int) -> bool:  # the tests may be run by root, who may write anywhere
+        return Path(path) != bench.folder / forbidden and ask(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    assert told(bench, capsys) == (
+        f"error[state.access]: no permission to use {bench.folder / folder}: {os.strerror(errno.EACCES)}\n"
+        "  hint: let the user that runs the job read and write there\n"
+    )
+
+
+# Queries -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "place"),
+    [
+        ("SELECT symbol FROM", "query.syntax", "^"),
+        ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY ts PATTERN (A B{3,1}))", "query.quantifier", "^^^^^"),
+    ],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_how_a_query_is_written_is_checked_whatever_its_columns(
+    bench: Bench, capsys: pytest.CaptureFixture[str], sql: str, code: str, place: str, is_known: bool
+) -> None:
+    select = "" if is_known else '\nselect = ["ts", "parse_url(symbol, \'HOST\') AS symbol"]'
+    bench.write('event_time = "ts"', f'event_time = "ts"{select}', JOB.replace(SQL, sql))
+    text = told(bench, capsys)
+    assert text.startswith(f"error[job.file]: {bench.file}:{11 if select else 10}: queries.counts.sql: error[{code}]: ")
+    assert place in text
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT parse_url(symbol, 'HOST') AS host FROM ticks",
+        "SELECT symbol FROM ticks WHERE my_own_function(price) > 3",
+        "SELECT symbol + 'a' AS sum FROM ticks",
+    ],
+)
+def test_what_spark_may_understand_is_left_to_it(bench: Bench, capsys: pytest.CaptureFixture[str], sql: str) -> None:
+    bench.write(SQL, sql)
+    assert is_fine(bench, capsys)
+
+
+def test_a_query_that_cannot_be_split(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.write(SQL + '"', 'SELECT symbol FROM ticks"\nsplit = "pkg"')
+    assert "error[job.split]: query counts can't be split: it takes rows one by one" in told(bench, capsys)
+
+
+def test_columns_that_options_add_are_not_missed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    text = KAFKA.format(servers="not an address").replace("topic, value", "headers")
+    bench.file.write_text(text)
+    assert "error[query.column]: no column named headers" in told(bench, capsys)
+    bench.write('subscribe = "trades"', 'subscribe = "trades", includeHeaders = true', text)
+    assert is_fine(bench, capsys)
+
+
+# Sources -------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_read_has_to_be_there(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    (bench.folder / "ticks").rmdir()
+    path = bench.folder / "ticks"
+    assert told(bench, capsys) == (
+        f"error[job.file]: {bench.file}: streams.ticks.path: there is no folder {path}\n"
+        "  hint: make it, or point the stream at another one\n"
+    )
+    bench.write("[streams.ticks]", '[spark]\nmaster = "yarn"\n[streams.ticks]')
+    assert is_fine(bench, capsys), "on a cluster the path is another machine's"
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def free_port() -> int:
+    with listening() as port:
+        return port
+
+
+def test_kafka_has_to_answer_at_one_address(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    bench.file.write_text(KAFKA.format(servers=f"{nobody},kafka.invalid:9092"))
+    text = told(bench, capsys)
+    assert text.startswith(
+        f"error[job.source]: {bench.file}: streams.trades.options.kafka.bootstrap.servers: no broker can be reached: "
+        f"{nobody} ({os.strerror(errno.ECONNREFUSED)}), kafka.invalid:9092 ("
+    )
+    assert "hint: start Kafka, or correct the addresses" in text
+    with listening() as port:
+        bench.file.write_text(KAFKA.format(servers=f"{nobody}, PLAINTEXT://localhost:{port}"))
+        assert is_fine(bench, capsys)
+
+
+def test_an_address_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def connect(address: tuple[str, int], _: float) -> Any:
+        if address[0] == "silent":
+            ended.wait(60)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    found = silent({"a": [("silent", 1), ("late", 2)]}, 0.05)
+    ended.set()
+    assert found == {"a": {("silent", 1): "no answer within 0.05 s", ("late", 2): "no answer within 0.05 s"}}
+
+
+def test_addresses_that_cannot_be_read_are_left_to_kafka() -> None:
+    assert addresses("broker:9092,broker") == []
+    assert addresses("${BROKERS}") == []
+    assert addresses("broker-1.example:9092,") == [("broker-1.example", 9092)]
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel doesn't tell who listens")
+def test_a_socket_needs_somebody_who_listens_and_is_not_tried(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (
+        'format = "socket"\nselect = ["value", "timestamp(value) AS ts"]\noptions = {{ host = "localhost", port = {} }}'
+    )
+    text = JOB.replace('path = "ticks"\nschema = "symbol BIGINT, ts TIMESTAMP, price DOUBLE"\n', "")
+    text = text.replace(SQL, "SELECT value FROM ticks")
+    port = free_port()
+    bench.write('format = "parquet"\nevent_time', f"{options.format(port)}\nevent_time", text)
+    assert f"error[job.source]: {bench.file}: streams.ticks.options.port: nobody listens on" in told(bench, capsys)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        bench.write('format = "parquet"\nevent_time', f"{options.format(port)}\nevent_time", text)
+        assert is_fine(bench, capsys)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+# Java ----------------------------------------------------------------------------------------------
+
+
+def test_a_missing_java_or_spark(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    backend = Backend(check=check_spark, session=bench.session, job=lambda *_, **__: None)
+    monkeypatch.setattr(run_command, "SPARK", backend)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert told(bench, capsys).startswith(f"error[job.java]: JAVA_HOME is {tmp_path}, and there is no bin/java in it")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    assert "is Java 11, and Spark needs 17 or newer" in told(bench, capsys)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.2\"' >&2\n")
+    assert is_fine(bench, capsys)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert told(bench, capsys) == (
+        "error[job.spark]: Spark is missing: there is no pyspark\n  hint: pip install 'trimtab[spark]'\n"
+    )
