@@ -34,7 +34,9 @@ def main() -> None:
     batches = [
         {"moved": batch.moved, "planner": batch.decision.planner if batch.decision else ""} for batch in run.history
     ]
-    sys.stdout.write(json.dumps({"batches": batches, "compiler_is_broken": shared_compiler().is_broken}) + "\n")
+    sys.stdout.write(
+        json.dumps({"batches": batches, "compiler_is_broken": shared_compiler("engines").is_broken}) + "\n"
+    )
     spark.stop()
 
 

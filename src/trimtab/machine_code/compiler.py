@@ -127,12 +127,15 @@ class Compiler:
 
 
 _shared_lock = threading.Lock()
-_shared: list[Compiler] = []
+_shared: dict[str, Compiler] = {}
 
 
-def shared_compiler() -> Compiler:
-    """The compiler of this process: what it has begun for one job is of use to the next."""
+def shared_compiler(purpose: str) -> Compiler:
+    """The compiler of this process for a purpose: what it has begun for one job is of use to the next.
+
+    Engines don't wait until the planners are done, which take longest: each purpose has a compiler of its own.
+    """
     with _shared_lock:
-        if not _shared or _shared[0].is_broken:
-            _shared[:] = [Compiler()]
-        return _shared[0]
+        if purpose not in _shared or _shared[purpose].is_broken:
+            _shared[purpose] = Compiler()
+        return _shared[purpose]

@@ -76,5 +76,5 @@ def foreign_host() -> ForeignHost | None:
         if lock is None:
             return None
         _held.append(lock)  # open, and so locked, until the process ends
-        _here.append(ForeignHost(shared_compiler()))
+        _here.append(ForeignHost(shared_compiler("engines")))
     return _here[0]

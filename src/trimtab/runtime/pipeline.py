@@ -115,12 +115,11 @@ class Pipeline:
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
         self._compactor = Compactor(spark, self._folders.segments)
         self.homes = Homes(spark, spec.name)
-        compiler = shared_compiler()
-        self._machine_code = StreamMachineCode(compiler, self._packed, spark.sparkContext.broadcast, warm=spec.warm)
+        self._send = spark.sparkContext.broadcast
         self._balancer: Balancer | None = None
         if spec.balance is not None or spec.scale is not None:
             coordinator = Coordinator(spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s)
-            self._balancer = Balancer(coordinator, home.child("decisions"), compiler)
+            self._balancer = Balancer(coordinator, home.child("decisions"), shared_compiler("planners"))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="trimtab-placement")
         self._written: Future[None] | None = None
         self._settler = Settler(self.homes, demand or Demand(), spec.name, is_elastic=spec.scale is not None)
@@ -140,6 +139,8 @@ class Pipeline:
         self._packed: bytes = cloudpickle.dumps(self.spec.plan)  # type: ignore[no-untyped-call]
         self._plan_id = hashlib.sha256(self._packed).hexdigest()
         self._merger = Merger(self.spec.plan)
+        compiler = shared_compiler("engines")
+        self._machine_code = StreamMachineCode(compiler, self._packed, self._send, warm=self.spec.warm)
 
     def _settle_queries(self) -> None:
         """Meet the checkpoint: fresh state for added queries, none for removed ones."""
