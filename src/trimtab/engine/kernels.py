@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import sys
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 from trimtab.engine import interpreted, machine
 from trimtab.machine_code import shelf, wanted
 from trimtab.machine_code.kernel import Kernel
+from trimtab.machine_code.numba_import import is_numba_there
 from trimtab.machine_code.policy import Missing, when_missing
 
 COMPILE_FROM_ROWS = 150_000
@@ -38,7 +37,7 @@ def load(source: str, rows: int) -> tuple[Runnable, bool]:
 def _is_worth_it(source: str, rows: int) -> bool:
     if when_missing() is Missing.COMPILE:
         return rows >= COMPILE_FROM_ROWS or (rows >= LOAD_FROM_ROWS and shelf.has(name_of(source)))
-    return shelf.has(name_of(source)) and _numba_import.is_done()
+    return shelf.has(name_of(source)) and is_numba_there()
 
 
 def want(source: str, arguments: tuple[Any, ...], rows: int) -> None:
@@ -74,27 +73,3 @@ def compiled(source: str) -> Kernel:
 def name_of(source: str) -> str:
     """What a generated kernel's machine code is called."""
     return f"generated.{hashlib.sha256(source.encode()).hexdigest()[:24]}"
-
-
-class _NumbaImport:
-    """Numba, imported beside the batch: that takes as long as interpreting half a million rows."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def is_done(self) -> bool:
-        """Whether it is there; if not, it will be."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=importlib.import_module,
-                    args=("trimtab.machine_code.dispatcher",),
-                    name="trimtab-numba",
-                    daemon=True,
-                )
-                self._thread.start()
-            return not self._thread.is_alive()
-
-
-_numba_import = _NumbaImport()

@@ -14,6 +14,7 @@ import numpy as np
 
 from trimtab.machine_code import shelf, wanted
 from trimtab.machine_code.fingerprint import fingerprint, referred_names
+from trimtab.machine_code.numba_import import is_numba_there
 from trimtab.machine_code.policy import Missing, NotCompiledError, when_missing
 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
@@ -47,9 +48,9 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the best there is, or compile it where that is allowed."""
-        if "machine" not in self.__dict__ and when_missing() is not Missing.COMPILE and not shelf.has(self.name):
-            return self.without_machine_code(arguments)(*arguments)
-        return self.machine(*arguments)
+        if "machine" in self.__dict__ or when_missing() is Missing.COMPILE or self._can_be_loaded:
+            return self.machine(*arguments)
+        return self.without_machine_code(arguments)(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name: machine code doesn't travel inside other things."""
@@ -66,6 +67,11 @@ class Kernel:
             raise NotCompiledError(self.name)
         wanted.want(self.wanted_as, arguments)
         return self.plain
+
+    @property
+    def _can_be_loaded(self) -> bool:
+        """Whether machine code may be had at once. A stream doesn't even wait until Numba is imported."""
+        return shelf.has(self.name) and (when_missing() is Missing.REFUSE or is_numba_there())
 
     @cached_property
     def machine(self) -> Any:
