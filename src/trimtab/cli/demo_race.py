@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from trimtab.cli.demo_scoring import scoring_sql
 from trimtab.cli.demo_seed import KEY_GROUPS
 from trimtab.cli.job_build import RunningJob
-from trimtab.runtime.balance import Balance
+from trimtab.runtime.balance import DEFAULT, Balance
 from trimtab.runtime.progress import BatchProgress
 
 HASHED, BALANCED = "hashed", "balanced"
 NAMES = (HASHED, BALANCED)
-POLL_S = 0.05
+POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Race:
     """What is run: a stream of `rows` payments in `files` batches, on `engines` engines.
 
     Each event takes a model's time: `wait_us` microseconds of waiting, or the work of `layers` layers. Jobs that wait
-    run at once, so that both have the same conditions. Jobs that compute run one after the other: they would take the
-    cores from each other.
+    run at once: they leave the cores to each other. Jobs that compute run one after the other. `balance`: the policy of
+    the balanced one.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Race:
     files: int
     wait_us: int = 0
     layers: int = 0
+    balance: Balance = DEFAULT
 
     @property
     def is_waiting(self) -> bool:
@@ -55,12 +56,12 @@ class Race:
     def introduction(self) -> str:
         """What is about to be run."""
         how = (
-            f"Each event waits {self.wait_us:,} us for a model that isn't there: two cores can show "
-            f"{len(NAMES) * self.engines} engines.\nBoth jobs run at once."
+            f"each event waits {self.wait_us:,} us for a model that isn't there. Both jobs run at once."
             if self.is_waiting
-            else f"Each event is scored by a network of {self.layers} layers. One job runs after the other."
+            else f"each event is scored by a network of {self.layers} layers. One job runs after the other."
         )
-        return f"{self.title}. {self.rows:,} events in {self.files} batches. {how}"
+        measure = self.balance.measured.value
+        return f"{self.title}: {self.rows:,} events in {self.files} batches, balanced by {measure};\n{how}"
 
     @property
     def sql(self) -> str:
@@ -122,11 +123,12 @@ def worked_ms(batch: BatchProgress) -> float:
     return sum(engine.worked_ms for engine in batch.engines)
 
 
-def make_job(spark: Any, race: Race, payments: Path, home: Path, balance: Balance | None) -> Any:
+def make_job(spark: Any, race: Race, name: str, payments: Path, home: Path) -> Any:
     """The query over the files, one file a batch."""
     from trimtab.runtime.job import Job
 
     location, checkpoint = str(payments), str(home / "checkpoint")
+    balance = race.balance if name == BALANCED else None
     schema = spark.read.parquet(location).schema
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(location)
     job = Job(spark, checkpoint=checkpoint, engines=race.engines, key_groups=KEY_GROUPS, balance=balance, warm=False)

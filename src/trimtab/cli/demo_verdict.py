@@ -34,13 +34,16 @@ class WaitingVerdict:
     @property
     def text(self) -> str:
         """All figures."""
-        lines = [f"{self.race.title}, from the commit of the first batch, in which Spark starts workers, to the last:"]
+        lines = [
+            f"{self.race.title}. Wall clock from the commit of the first batch, in which Spark starts its workers,\n"
+            "to that of the last:"
+        ]
         lines += [
-            f"  {name:<8}  {course.spent_s:5.1f} s by wall clock, of which Spark's part {course.spark_share:.0f} %; "
-            f"RSTD {course.mean_rstd:.0f} % on average; {course.moved} moves of key groups"
+            f"  {name:<8}  {course.spent_s:5.1f} s, of which Spark's part {course.spark_share:.0f} %; "
+            f"RSTD {course.mean_rstd:.0f} % on average; {course.moved} key groups moved"
             for name, course in self.courses.items()
         ]
-        return "\n".join([*lines, f"  Balanced was {self.times_as_fast:.2f} times as fast."])
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +90,14 @@ class ComputingVerdict:
         why = "the first with moved key groups" if self.courses[BALANCED].moved else "as nothing moved"
         lines = [
             f"{self.race.title}. The ceiling: a batch takes as long as its slowest engine, which has at least "
-            f"1/{self.race.engines} of the work,\nor the hottest card's {100 * self.hottest:.0f} % if that is more. "
-            f"How long the slowest engines worked from batch {self.since + 1} on, {why}:"
+            f"1/{self.race.engines} of\nthe work, or the hottest card's {100 * self.hottest:.0f} % if that is more. "
+            f"Work of the slowest engines from batch {self.since + 1} on, {why}:"
         ]
         for name, course in self.courses.items():
             took_ms, least_ms = self._work_ms(name)
             lines.append(
                 f"  {name:<8}  {took_ms / 1e3:5.1f} s, at least {least_ms / 1e3:.1f} s: {self.share(name):.0f} % of "
-                f"what the hottest key allows; {course.moved} moves of key groups"
+                f"what the hottest key allows; Spark's part of a batch {course.spark_share:.0f} %; {course.moved} key "
+                f"groups moved"
             )
         return "\n".join(lines)
