@@ -57,7 +57,7 @@ clean:  ## Remove .venv, caches and everything built
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "trimtab needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
 	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Making .venv, then installing trimtab, Spark and matplotlib there: some 600 MB, in about a minute."
+	@echo "Making .venv, then installing trimtab, Spark and matplotlib there: 1.4 GB, in about a minute."
 	$(PYTHON) -m venv .venv
 	$(PIP) -e '.[spark,plot]'
 	@touch $@
