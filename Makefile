@@ -2,10 +2,11 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check quick demo bench lab format clean
+.PHONY: help test check quick demo java bench lab format clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,8 +23,14 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 quick: .venv/.ready  ## Run the tests that take seconds, stopping at the first failure
 	$(BIN)/pytest -x -m "not slow"
 
-demo: .venv/.ready  ## Run a skewed stream on a local Spark twice at once, hashed and balanced; draws demo/balance.png
+demo: java .venv/.demo-ready  ## Run a skewed stream on a local Spark, hashed and balanced; draws demo/balance.png
 	$(BIN)/python -m trimtab.cli.main demo
+
+java:  # before anything is installed; the command looks at its version, too
+	@test -x "$${JAVA_HOME:-/none}/bin/java" || command -v java >/dev/null || { \
+	  echo "The demonstration runs on Spark, which needs Java 17 or newer, and there is none: no JAVA_HOME, no java" >&2; \
+	  echo "on the path. Install it, for example openjdk-17-jre-headless. There is a demonstration without it, too:" >&2; \
+	  echo "  make .venv/.demo-ready && .venv/bin/trimtab demo --without-spark" >&2; exit 1; }
 
 bench: .venv/.ready  ## Measure the kernels beside their plain twins and other engines
 	$(BIN)/python -m benchmarks.run
@@ -41,10 +48,20 @@ clean:  ## Remove .venv, caches and everything built
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-.venv/.ready: pyproject.toml constraints.txt
+.venv/.ready: .venv/.demo-ready
+	@echo "Installing what checks, tests and benchmarks need besides; this takes a minute."
+	$(PIP) -e '.[dev,spark,plot,bench]'
+	@echo "Compiling what doesn't depend on a query: half a minute on two cores."
+	$(BIN)/trimtab warm
+	@touch $@
+
+.venv/.demo-ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "trimtab needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
 	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making .venv, then installing trimtab, Spark and matplotlib there: 1.4 GB, in about a minute."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,spark,plot,bench]'
+	$(PIP) -e '.[spark,plot]'
+	@echo "Compiling the kernels of windows: some seconds."
+	$(BIN)/trimtab warm engines
 	@touch $@

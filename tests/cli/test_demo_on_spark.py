@@ -18,6 +18,7 @@ import pytest
 from trimtab.cli.demo_job import CHANGES, Move, Resize, Restart, Story, run_job, schedule
 from trimtab.cli.demo_picture import draw_story
 from trimtab.cli.demo_queries import V_SHAPES
+from trimtab.cli.demo_seed import key_groups_of_cards
 from trimtab.cli.demo_stream import DELAY_S, DemoFolders, write_stream
 from trimtab.cli.demo_view import DemoView, added
 from trimtab.cli.main import main
@@ -201,11 +202,14 @@ def test_each_kind_of_change_tells_what_it_is() -> None:
 def test_both_demonstrations_find_the_same_on_a_real_spark(tmp_path: Path) -> None:
     # A process of its own: other tests of this one may have a session, which a demonstration would end.
     code = (
-        "import pathlib, sys; from trimtab.cli import demo_balance, demo_on_spark; out = pathlib.Path(sys.argv[1]); "
-        "size = demo_balance.Size(rows=5000, files=8, phases=2, model_us=100); "
+        "import functools, pathlib, sys; from trimtab.cli import demo_balance, demo_on_spark; "
+        "out = pathlib.Path(sys.argv[1]); "
         "by_events = demo_balance.Balance(measure='events'); "  # which don't depend on how busy the machine is
+        "race = functools.partial(demo_balance.Race, rows=5000, balance=by_events); "
+        "computing = race('computing', engines=2, files=4, layers=1); "
+        "waiting = race('waiting', engines=4, files=8, wait_us=100); "
         "same = [demo_on_spark.show(30_000, out, files=6, warm=False)]; "
-        "same.append(demo_balance.show(out, size, balance=by_events)); "
+        "same.append(demo_balance.show(out, computing, waiting)); "
         "sys.exit(not all(same))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=500)
@@ -216,11 +220,18 @@ def test_both_demonstrations_find_the_same_on_a_real_spark(tmp_path: Path) -> No
     assert (tmp_path / "demo.png").exists()
     assert main(["state", "verify", str(tmp_path / "stream" / "checkpoint")]) == 0
 
-    assert "in one pass without Spark: the same." in done.stdout
+    assert done.stdout.count("in one pass without Spark: the same.") == 2
     for name in ("hashed", "balanced"):
-        assert len(re.findall(rf"^{name} +batch +\d of 8: 625 events", done.stdout, re.MULTILINE)) == 8
-    assert re.search(r"^hashed .* 0 moves of key groups$", done.stdout, re.MULTILINE)
-    assert re.search(r"^balanced .* [1-9]\d* moves of key groups$", done.stdout, re.MULTILINE)
+        for files, events in ((4, 1250), (8, 625)):
+            line = rf"^{name} +batch +\d of {files}: {events:,} events"
+            assert len(re.findall(line, done.stdout, re.MULTILINE)) == files
+    assert len(re.findall(r"^  hashed .* 0 key groups moved$", done.stdout, re.MULTILINE)) == 2
+    assert len(re.findall(r"^  balanced .* [1-9]\d* key groups moved$", done.stdout, re.MULTILINE)) == 2
     assert (tmp_path / "balance.png").exists()
-    checkpoint = tmp_path / "balance" / "balanced" / "checkpoint"
-    assert len(report(list(read(Folder(f"{checkpoint}/streams/payments/decisions")))).lines) == 8
+    checkpoint = tmp_path / "balance" / "waiting" / "balanced" / "checkpoint"
+    entries = list(read(Folder(f"{checkpoint}/streams/payments/decisions")))
+    assert len(report(entries).lines) == 8
+    # Which stream is typical is computed without Spark: its key groups have to be those of Spark.
+    cards = pq.read_table(tmp_path / "balance" / "ticks" / "waiting")["card"].to_pylist()
+    groups = key_groups_of_cards()[[int(card.removeprefix("card-")) for card in cards]]
+    assert np.array_equal(np.sum([entry.seen.events for entry in entries], axis=0), np.bincount(groups, minlength=1024))

@@ -1,4 +1,4 @@
-"""`trimtab demo`: a skewed stream twice at once, hashed and balanced; or patterns on Spark, or without it."""
+"""`trimtab demo`: a skewed stream twice, hashed and balanced; or patterns on Spark, or without it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the subcommand."""
     parser = commands.add_parser(
         "demo",
-        help="run a skewed stream on a local Spark twice at once, hashed and balanced",
-        description="Make a stream of payments whose hot keys change under way, and run it twice at once on a local "
-        "Spark, side by side: with keys that stay where they are, and with a coordinator that moves them. Then compare "
-        "the answers, and draw how level and how fast both were.",
+        help="run a skewed stream on a local Spark twice, hashed and balanced",
+        description="Make a skewed stream of payments, and run it twice on a local Spark: with keys that stay where "
+        "their hash puts them, and with a coordinator that moves them; once on two engines that compute, and once on "
+        "four that wait. Then compare the answers, and draw how level and how fast the jobs were.",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (default: demo)"
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             from trimtab.cli import demo_balance
 
-            is_same = demo_balance.show(options.out, demo_balance.Size(), plain=options.plain)
+            is_same = demo_balance.show(options.out, plain=options.plain)
     except KeyboardInterrupt:
         print("stopped; the next demonstration starts afresh", file=sys.stderr)
         return INTERRUPTED

@@ -1,9 +1,8 @@
-"""The demonstration of balancing: the same skewed stream on two jobs at once, hashed and balanced, side by side."""
+"""The demonstration of balancing: the same skewed stream on two jobs, hashed and balanced."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,93 +11,83 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.cli.demo_panels import RaceScreen
-from trimtab.cli.demo_payments import CARDS, phase_of, write_payments
-from trimtab.cli.demo_race import BALANCED, ENGINES, HASHED, NAMES, Course, make_job, run_both
-from trimtab.cli.demo_scoring import QUERY
+from trimtab.cli.demo_payments import CARDS, HOT_CARDS, HOT_SHARE, write_payments
+from trimtab.cli.demo_race import BALANCED, NAMES, Course, Race, make_job, run_race
+from trimtab.cli.demo_seed import SEED
 from trimtab.cli.demo_session import check_spark, demo_session
+from trimtab.cli.demo_steps import step
 from trimtab.cli.demo_stream import DemoFolders
+from trimtab.cli.demo_verdict import ComputingVerdict, WaitingVerdict
 from trimtab.cli.spark_errors import spark_errors
 from trimtab.errors import InputError
 from trimtab.evaluate import evaluate
-from trimtab.runtime.balance import DEFAULT, Balance
+from trimtab.runtime.balance import Balance
 
-MASTER = f"local[{2 * ENGINES}]"
-"""A thread for each engine of both jobs. They wait more than they compute, so fewer cores will do."""
+COMPUTING = Race("computing", engines=2, rows=150_000, files=5, layers=16, balance=Balance(measure="events"))
+"""Its events cost the same, so their number says more than the time that a busy machine took for a batch of them."""
+WAITING = Race("waiting", engines=4, rows=60_000, files=10, wait_us=1_000)
 PICTURE = "balance.png"
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How large a demonstration is.
-
-    `model_us`: what the simulated model takes for an event. `seed`: the default is the one of some 4,000 with which
-    hashing is most unlucky in every phase: the hottest cards fall together on one engine, each time on another one.
-    """
-
-    rows: int = 27_000
-    files: int = 27
-    phases: int = 3
-    model_us: int = 1_600
-    seed: int = 3332
-
-    @property
-    def starts(self) -> list[int]:
-        """The first batch of each phase."""
-        phases = [phase_of(file, self.files, self.phases) for file in range(self.files)]
-        return [phases.index(phase) for phase in range(self.phases)]
-
-
-def show(out: Path, size: Size, *, balance: Balance = DEFAULT, plain: bool = False) -> bool:
+def show(out: Path, computing: Race = COMPUTING, waiting: Race = WAITING, *, plain: bool = False) -> bool:
     """All of it; whether the answers were the same."""
     check_spark()
     folders = DemoFolders(out / "balance")
     folders.make_afresh()
     print(
-        f"One stream, two jobs of {ENGINES} engines each. In the first, keys stay where their hash puts them;\n"
-        "in the second, a coordinator moves key groups when engines aren't equally busy.\n"
+        "One stream, two jobs. In the first, keys stay where their hash puts them; in the second, a coordinator\n"
+        "moves key groups when engines aren't equally busy.\n"
     )
-    print(QUERY.format(model_us=size.model_us), flush=True)
-    payments = write_payments(folders.ticks, size.rows, size.files, size.phases, seed=size.seed)
+    races = (computing, waiting)
+    streams = [write_payments(folders.ticks / race.name, race.rows, race.files, seed=SEED) for race in races]
+    hottest = _hottest_share(streams[0])
     print(
-        f"{size.rows:,} payments by {CARDS} cards, the hottest with a fifth of them; others become hot "
-        f"{_times(size.phases - 1)}.\nThe work is simulated: each event waits {size.model_us} us for a model that "
-        f"isn't there, so that two cores can show {2 * ENGINES} engines.\nThe stream is chosen: one with which hashing "
-        "is unlucky, so that there is something to level."
+        f"The stream: payments by {CARDS} cards, {HOT_CARDS} of which make {100 * HOT_SHARE:.0f} % of them in equal "
+        f"parts; the hottest has {100 * hottest:.0f} %.\n"
+        "Of 1,000 such streams it is a typical one: what hashing loses with it is the median."
     )
-    screen = RaceScreen(size.files, size.starts, plain=plain)
-    with demo_session(MASTER) as spark:
-        courses = _run(spark, folders, size, balance, screen)
-    is_same = _compare(payments, folders)
-    _conclude(courses)
-    _draw(courses, size, out, is_same=is_same)
-    _what_next(folders)
-    return is_same
+    with ThreadPoolExecutor(1) as beside:
+        answers = [
+            beside.submit(evaluate, race.sql_in_one_pass, {"payments": stream}, event_time="ts")
+            for race, stream in zip(races, streams, strict=True)
+        ]
+        with demo_session(f"local[{len(NAMES) * waiting.engines}]", plain=plain) as spark:
+            # Before the jobs, which it would slow; what has to be compiled is compiled here, not by every worker.
+            with step("Computing the answers in one pass, without Spark", plain=plain):
+                expected = [answer.result() for answer in answers]
+            courses = [_run(spark, folders, race, plain=plain) for race in races]
+    print()
+    is_same = [_compare(race, once, folders) for race, once in zip(races, expected, strict=True)]
+    computed, waited = ComputingVerdict(computing, courses[0], hottest), WaitingVerdict(waiting, courses[1])
+    print(f"\n{computed.text}\n\n{waited.text}\n\n{waited.headline(is_same=all(is_same))}.")
+    _draw(computed, waited, out, is_same=all(is_same))
+    _what_next(folders.home / waiting.name / BALANCED / "checkpoint")
+    return all(is_same)
 
 
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+def _hottest_share(payments: pa.Table) -> float:
+    counts = payments["card"].value_counts().field("counts")
+    return float(pc.max(counts).as_py() / payments.num_rows)
 
 
-def _run(spark: Any, folders: DemoFolders, size: Size, balance: Balance, screen: RaceScreen) -> dict[str, Course]:
+def _run(spark: Any, folders: DemoFolders, race: Race, *, plain: bool) -> dict[str, Course]:
     def start(name: str) -> Any:
-        policy = balance if name == BALANCED else None
-        job = make_job(spark, folders.ticks, folders.home / name, policy, size.model_us)
+        job = make_job(spark, race, name, folders.ticks / race.name, folders.home / race.name / name)
         return job.start(available_now=True, close=True)
 
-    print(f"Both jobs start on {MASTER}.", flush=True)
+    print(f"\n{race.introduction}\n{race.sql}\n", flush=True)
+    screen = RaceScreen(race.files, plain=plain)
     with screen.shown(), spark_errors("the job"):
-        return run_both(start, screen)
+        return run_race(start, race.turns, screen)
 
 
-def _compare(payments: pa.Table, folders: DemoFolders) -> bool:
-    """Hold what both jobs wrote against each other, and against one pass over all rows."""
-    expected = evaluate(QUERY.format(model_us=0), {"payments": payments}, event_time="ts")
-    answers = {name: _in_order(pq.read_table(folders.home / name / "unusual")) for name in NAMES}
-    once = _in_order(expected.cast(answers[HASHED].schema))
-    is_same = all(answer.equals(once) for answer in answers.values())
+def _compare(race: Race, expected: pa.Table, folders: DemoFolders) -> bool:
+    """Hold what both jobs wrote against one pass over all rows."""
+    answers = {name: _in_order(pq.read_table(folders.home / race.name / name / "unusual")) for name in NAMES}
+    is_same = all(answer.equals(_in_order(expected.cast(answer.schema))) for answer in answers.values())
     counts = ", ".join(f"{answer.num_rows:,} rows {name}" for name, answer in answers.items())
     verdict = "the same" if is_same else "NOT THE SAME, which is a bug"
-    print(f"\nAnswers: {counts}, {once.num_rows:,} in one pass without Spark: {verdict}.")
+    print(f"Answers of the {race.name} engines: {counts}, {expected.num_rows:,} in one pass without Spark: {verdict}.")
     return is_same
 
 
@@ -108,31 +97,20 @@ def _in_order(table: pa.Table) -> pa.Table:
     return table.take(order).combine_chunks()
 
 
-def _conclude(courses: Mapping[str, Course]) -> None:
-    for name, course in courses.items():
-        print(
-            f"{name:<8}  {course.spent_s:5.1f} s, {course.events_per_s:6,.0f} events a second, "
-            f"RSTD {course.mean_rstd:.0f} % on average, {course.moved:,} moves of key groups"
-        )
-    times = courses[HASHED].spent_s / max(courses[BALANCED].spent_s, 1e-9)
-    print(f"Balanced was {times:.2f} times as fast (without the first batch, in which Spark starts its workers).")
-
-
-def _draw(courses: Mapping[str, Course], size: Size, out: Path, *, is_same: bool) -> None:
+def _draw(computed: ComputingVerdict, waited: WaitingVerdict, out: Path, *, is_same: bool) -> None:
     try:
-        from trimtab.cli.demo_race_picture import draw_race
+        from trimtab.cli.demo_race_picture import draw_races
     except ModuleNotFoundError:
         print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
         return
     try:
-        draw_race(courses, size.starts, DEFAULT.max_rstd or 0.0, out / PICTURE, is_same=is_same)
+        draw_races(waited, computed, out / PICTURE, is_same=is_same)
     except OSError as error:
         raise InputError("input.file", f"{out / PICTURE} can't be written: {error.strerror}") from error
-    print(f"\nDeviation and throughput are drawn in {out / PICTURE}")
+    print(f"Deviation and throughput are drawn in {out / PICTURE}\n")
 
 
-def _what_next(folders: DemoFolders) -> None:
-    checkpoint = folders.home / BALANCED / "checkpoint"
+def _what_next(checkpoint: Path) -> None:
     print(
         "What the coordinator saw and decided, and what another policy would have done on the same loads:\n"
         f"  trimtab replay {checkpoint}\n"

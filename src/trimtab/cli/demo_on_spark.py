@@ -37,7 +37,7 @@ def show(rows: int, out: Path, *, plain: bool = False, files: int = FILES, warm:
     ticks = write_stream(folders.ticks, rows, files)
     print(f"{rows:,} trades of {SYMBOLS} symbols in {files} files, up to {DELAY_S} s out of order: {folders.ticks}")
     view = DemoView(plain=plain)
-    with demo_session(MASTER) as spark:
+    with demo_session(MASTER, plain=plain) as spark:
         story = _run(spark, folders, view, files, warm=warm)
     is_same = _compare(ticks, folders, story)
     _draw(ticks, folders, story, out, is_same=is_same)

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.cli.bars import bar, sparkline
-from trimtab.cli.demo_race import BALANCED, HASHED, Course
+from trimtab.cli.demo_race import BALANCED, HASHED, NAMES, Course, slowest_ms, worked_ms
+from trimtab.cli.demo_steps import can_draw
 from trimtab.cli.quantities import duration_text, number_text, rate_text
 from trimtab.runtime.progress import BatchProgress
 
@@ -32,43 +33,41 @@ TITLES = {
 
 
 class RaceScreen:
-    """Draws in a terminal; elsewhere prints lines. `phases`: the first batch of each phase of the stream."""
+    """Draws both jobs in a terminal; elsewhere prints lines."""
 
-    def __init__(self, files: int, phases: Sequence[int], *, plain: bool) -> None:
+    def __init__(self, files: int, *, plain: bool) -> None:
         console = Console()
-        is_drawn = not plain and console.is_terminal and not console.is_dumb_terminal
-        is_drawn = is_drawn and console.encoding.startswith("utf")
-        self._live = Live(console=console, auto_refresh=False) if is_drawn else None
-        self._files, self._phases = files, tuple(phases)
-        self._told: dict[str, int] = {}
+        self._live = Live(console=console, auto_refresh=False) if can_draw(console, plain=plain) else None
+        self._files = files
+        self._printed: dict[str, int] = {}
         self._drawn_s = float("-inf")
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show what it is told inside the block."""
+        """Show inside the block what `update` is given."""
         if self._live is None:
             yield
             return
         with self._live:
-            self.update({HASHED: (), BALANCED: ()}, at_once=True)
+            self.update({}, at_once=True)
             yield
 
     def update(self, batches: Mapping[str, Sequence[BatchProgress]], *, at_once: bool = False) -> None:
-        """Take in all batches of each job so far."""
+        """Take in all batches so far of each job that was started."""
         if self._live is None:
             self._print(batches)
         elif at_once or time.monotonic() - self._drawn_s >= REDRAW_S:
             self._drawn_s = time.monotonic()
-            picture = render(batches, self._files, self._phases, self._live.console.width)
-            self._live.update(picture, refresh=True)
+            self._live.update(render(batches, self._files, self._live.console.width), refresh=True)
 
     def _print(self, batches: Mapping[str, Sequence[BatchProgress]]) -> None:
         for name, history in batches.items():
+            if name not in self._printed:
+                self._printed[name] = -1
+                print(f"{name:<8}  starts; in its first batch Spark starts its workers", flush=True)
             for batch in history:
-                if batch.batch > self._told.get(name, -1) and batch.events:
-                    self._told[name] = batch.batch
-                    if batch.batch in self._phases[1:]:
-                        print(f"-- {name}: other cards are hot from here on", flush=True)
+                if batch.batch > self._printed[name] and batch.events:
+                    self._printed[name] = batch.batch
                     print(line(name, batch, self._files), flush=True)
 
 
@@ -82,15 +81,13 @@ def line(name: str, batch: BatchProgress, files: int) -> str:
     )
 
 
-def render(
-    batches: Mapping[str, Sequence[BatchProgress]], files: int, phases: Sequence[int], width: int
-) -> RenderableType:
+def render(batches: Mapping[str, Sequence[BatchProgress]], files: int, width: int) -> RenderableType:
     """Both jobs, side by side where that fits; bars of the same length are the same time."""
-    done = {name: [batch for batch in history if batch.events] for name, history in batches.items()}
-    most_ms = max((engine.worked_ms for each in done.values() for b in each[-1:] for engine in b.engines), default=0.0)
+    courses = {name: Course.of(history) for name, history in batches.items()}
+    most_ms = max((slowest_ms(batch) for course in courses.values() for batch in course.batches[-1:]), default=0.0)
     is_wide = width >= SMALL_COLUMNS
     each_width = width // 2 if is_wide else max(1, width)
-    panels = [_panel(name, history, files, phases, most_ms, each_width) for name, history in done.items()]
+    panels = [_panel(name, courses.get(name), files, most_ms, each_width) for name in NAMES]
     if not is_wide:
         return Group(*panels)
     both = Table.grid()
@@ -100,30 +97,31 @@ def render(
     return both
 
 
-def _panel(
-    name: str, history: Sequence[BatchProgress], files: int, phases: Sequence[int], most_ms: float, width: int
-) -> RenderableType:
+def _panel(name: str, course: Course | None, files: int, most_ms: float, width: int) -> RenderableType:
     inner = max(1, width - 4)  # the frame
-    parts: list[RenderableType] = [_course(history, files, phases, inner)]
-    if history:
-        course = Course(tuple(history))
-        room = max(0, inner - 26)
+    parts: list[RenderableType] = []
+    note = ""
+    if course is None:
+        parts.append(Text("waits for its turn", style="dim"))
+    elif not course.batches:
+        parts.append(Text("waiting for the first batch, in which Spark starts its workers", style="dim"))
+    else:
+        last, room = course.batches[-1], max(0, inner - 26)
+        rstds = [batch.rstd for batch in course.batches]
         parts += [
+            _position(len(course.batches), files, inner),
             _figure("events", rate_text(course.rates[-1]), course.rates, room, "green"),
-            _figure("RSTD", f"{history[-1].rstd:.0f} %", [b.rstd for b in history], room, _style(history[-1].rstd)),
+            _figure("RSTD", f"{last.rstd:.0f} %", rstds, room, _style(last.rstd)),
             Text.assemble(("moves   ", "bold"), f"{course.moved:,} key groups"),
             Text(),
-            *_engines(history[-1], most_ms, inner),
+            *_engines(last, most_ms, inner),
         ]
-    else:
-        parts.append(Text("waiting for the first batch", style="dim"))
-    is_over = len(history) == files
-    note = f"done in {Course(tuple(history)).spent_s:.1f} s" if is_over else ""
+        note = f"done in {course.spent_s:.1f} s after the first batch" if len(course.batches) == files else ""
     if width < 20:
         return Group(*parts)
     return Panel(
         Group(*parts),
-        title=Text(TITLES.get(name, name), style="bold", overflow="ellipsis", no_wrap=True),
+        title=Text(TITLES[name], style="bold", overflow="ellipsis", no_wrap=True),
         title_align="left",
         subtitle=Text(note, style="bold green") if note else None,
         subtitle_align="left",
@@ -132,14 +130,13 @@ def _panel(
     )
 
 
-def _course(history: Sequence[BatchProgress], files: int, phases: Sequence[int], room: int) -> Text:
-    """How far the job is, and in which phase of the stream."""
-    phase = sum(len(history) - 1 >= first for first in phases) or 1
-    text = Text.assemble(("batch   ", "bold"), f"{len(history)} of {files}, phase {phase} of {len(phases)}")
-    cells = min(12, room - len(text.plain) - 2)
+def _position(done: int, files: int, room: int) -> Text:
+    """How far the job is."""
+    text = Text.assemble(("batch   ", "bold"), f"{done} of {files}")
+    cells = min(20, room - len(text.plain) - 2)
     if cells >= 4:
-        share = len(history) / files
-        text.append("  ").append(bar(share, cells), style="cyan").append("░" * (cells - len(bar(share, cells))), "dim")
+        full = bar(done / files, cells)
+        text.append("  ").append(full, style="cyan").append("░" * (cells - len(full)), "dim")
     return text
 
 
@@ -151,7 +148,7 @@ def _figure(label: str, value: str, values: Sequence[float], room: int, style: s
 
 
 def _engines(last: BatchProgress, most_ms: float, inner: int) -> list[Text]:
-    mean_ms = sum(engine.worked_ms for engine in last.engines) / max(1, len(last.engines))
+    mean_ms = worked_ms(last) / max(1, len(last.engines))
     cells = max(0, inner - 18)  # what the figures take
     rows = []
     for engine in last.engines:

@@ -1,4 +1,4 @@
-"""The stream of the demonstration of balancing: payments by cards, of which others are hot every now and then."""
+"""The stream of the demonstration of balancing: payments by cards, four of which are hot."""
 
 from __future__ import annotations
 
@@ -12,39 +12,51 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 CARDS = 300
-SKEW = 1.1
-"""Zipf: the hottest card has about a fifth of the payments, less than one of four engines can take."""
+HOT_CARDS = 4
+HOT_SHARE = 0.9
+"""Of the payments, in equal parts. Four engines are level with a hot card each, which hashing seldom gives them."""
 BEGIN = datetime.datetime(2026, 1, 5, 9, 0)
 FILE_S = 60
 """Every file is a minute of payments, and every batch a file."""
 
 
-def phase_of(file: int, files: int, phases: int) -> int:
-    """In which phase a file is: as equally long as they can be.
+def card_name(card: int) -> str:
+    """The key of a card."""
+    return f"card-{card:03d}"
 
-    >>> [phase_of(file, 7, 3) for file in range(7)]
-    [0, 0, 0, 1, 1, 2, 2]
+
+def card_shares() -> npt.NDArray[np.float64]:
+    """The share of the payments that each card has, hot ones first.
+
+    >>> card_shares()[[0, 3, 4]].round(4).tolist()
+    [0.225, 0.225, 0.0003]
     """
-    return file * phases // files
+    cold = CARDS - HOT_CARDS
+    return np.repeat([HOT_SHARE / HOT_CARDS, (1 - HOT_SHARE) / cold], [HOT_CARDS, cold])
 
 
-def write_payments(folder: Path, rows: int, files: int, phases: int, *, seed: int) -> pa.Table:
-    """Write so many files with so many rows in all; give all rows, in their order. The same arguments, the same rows.
+def hot_first(seed: int) -> npt.NDArray[np.int64]:
+    """The cards in the order of their shares: which ones are hot makes hashing lucky or unlucky."""
+    return np.random.default_rng((seed, 0)).permutation(CARDS).astype(np.int64)
 
-    In each phase the cards are dealt anew from the hottest to the coldest. Amounts are in cents, and a few are far
-    above what is usual for their card. No two rows have the same time.
+
+def write_payments(folder: Path, rows: int, files: int, *, seed: int) -> pa.Table:
+    """Write `rows` payments to `files` files of equal size; return all of them in their order.
+
+    Amounts are in cents, and one in a hundred is far above what is usual for its card. No two rows have the same time.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    order, usual = hot_first(seed), np.random.default_rng((seed, 1)).lognormal(8.0, 0.6, CARDS)
     tables = []
     for number, count in enumerate(len(part) for part in np.array_split(np.arange(rows), files)):
-        dice = np.random.default_rng((seed, 1, number))
-        cards = order_of_cards(phase_of(number, files, phases), seed)[_ranks(count, dice)]
-        usual = np.random.default_rng((seed, 2)).lognormal(8.0, 0.6, CARDS)[cards]
-        amounts = usual * dice.lognormal(0.0, 0.4, count) * np.where(dice.random(count) < 0.01, 20.0, 1.0)
+        dice = np.random.default_rng((seed, 2, number))
+        cards = order[dice.choice(CARDS, size=count, p=card_shares())]
+        amounts = usual[cards] * dice.lognormal(0.0, 0.4, count) * np.where(dice.random(count) < 0.01, 20.0, 1.0)
         times_us = (number * FILE_S * 1e6 + np.arange(count) * (FILE_S * 1e6 / max(1, count))).astype(np.int64)
         tables.append(
             pa.table(
                 {
-                    "card": pa.array([f"card-{card:03d}" for card in cards.tolist()]),
+                    "card": pa.array([card_name(card) for card in cards.tolist()]),
                     "ts": pa.array(np.datetime64(BEGIN, "us") + times_us.astype("timedelta64[us]")),
                     "amount": pa.array(np.maximum(1, amounts).astype(np.int64)),
                 }
@@ -54,13 +66,3 @@ def write_payments(folder: Path, rows: int, files: int, phases: int, *, seed: in
         pq.write_table(tables[-1], path)
         os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest first
     return pa.concat_tables(tables)
-
-
-def order_of_cards(phase: int, seed: int) -> npt.NDArray[np.int64]:
-    """The cards of a phase, the hottest first."""
-    return np.random.default_rng((seed, 0, phase)).permutation(CARDS).astype(np.int64)
-
-
-def _ranks(count: int, dice: np.random.Generator) -> npt.NDArray[np.int64]:
-    shares = np.arange(1, CARDS + 1) ** -SKEW
-    return dice.choice(CARDS, size=count, p=shares / shares.sum()).astype(np.int64)

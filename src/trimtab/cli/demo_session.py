@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from trimtab.cli.demo_steps import step
 from trimtab.cli.java import check_java
 from trimtab.cli.spark_errors import spark_errors, stderr_to_file
 from trimtab.errors import JobError
@@ -27,13 +28,12 @@ def check_spark() -> None:
 
 
 @contextmanager
-def demo_session(master: str) -> Iterator[Any]:
+def demo_session(master: str, *, plain: bool) -> Iterator[Any]:
     """A session on this machine; what Java logs goes to a file, which is named if something fails."""
     from trimtab.runtime.session import start_session
 
-    print(f"Starting Spark on {master}.", flush=True)
     conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    with spark_errors("the session"), stderr_to_file() as log:
+    with step(f"Starting Spark on {master}", plain=plain), spark_errors("the session"), stderr_to_file() as log:
         spark = start_session("trimtab demo", master, conf)
     try:
         yield spark
