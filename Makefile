@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
+unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile all modules again
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -11,8 +13,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.t
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: check  ## Run everything: the static checks, then all tests and doctests
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
+test: .venv/.ready  ## Run everything: the static checks, then all tests and doctests
+	@$(MAKE) --no-print-directory --jobs=2 check .venv/spark-classes.jsa
+	$(PYTEST)
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -20,8 +23,8 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-quick: .venv/.ready  ## Run the tests that take seconds, stopping at the first failure
-	$(BIN)/pytest -x -m "not slow"
+quick: .venv/.ready  ## Run what needs neither Spark nor patience, stopping at the first failure
+	$(PYTEST) -x -m "not slow and not spark" --doctest-ignore-import-errors  # pyspark may be missing
 
 demo: java .venv/.demo-ready  ## Run a skewed stream on a local Spark, hashed and balanced; draws demo/balance.png
 	$(BIN)/python -m trimtab.cli.main demo
@@ -47,6 +50,9 @@ clean:  ## Remove .venv, caches and everything built
 	rm -rf .venv build dist demo lab src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+.venv/spark-classes.jsa: .venv/.ready  # see tests/java.py
+	@$(BIN)/python -m tests.java
 
 .venv/.ready: .venv/.demo-ready
 	@echo "Installing what checks, tests and benchmarks need besides; this takes a minute."

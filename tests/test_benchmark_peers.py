@@ -88,7 +88,7 @@ def test_the_loop_of_the_spark_peer_finds_trimtabs_matches_however_rows_are_cut(
         assert sorted(found) == expected
 
 
-@pytest.mark.slow  # starts Spark
+@pytest.mark.spark
 def test_transform_with_state_finds_trimtabs_matches_and_the_floor_reads_every_tick(
     written: tuple[Path, list[Match]], tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import blowups, cuts, planning, report, routing, run, shapes, vshape
 from benchmarks.results import Result, Table, as_json, from_json
+from trimtab.routing import ROUTERS
 
 
 def check(result: Result) -> None:
@@ -41,9 +42,12 @@ def test_small_batches_run() -> None:
 
 
 def test_every_router_is_measured_beside_its_plain_loop() -> None:
-    check(routing.run(routing.TINY))
+    result = routing.run(routing.TINY)
+    check(result)
+    assert all([row[0] for row in table.rows] == list(ROUTERS) for table in result.tables)
 
 
+@pytest.mark.slow
 def test_planners_are_measured_beside_each_other() -> None:
     check(planning.run(planning.TINY))
 

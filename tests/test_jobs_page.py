@@ -48,7 +48,7 @@ def test_the_version_is_that_of_the_changelog() -> None:
     assert f"\n## {trimtab.__version__}\n" in changelog
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_the_blocks_of_the_guide_to_jobs_run(tmp_path: Path) -> None:
     write_ticks(tmp_path / "ticks", 6_000, 3)
     ran = subprocess.run([sys.executable, "-c", program()], cwd=tmp_path, capture_output=True, text=True, timeout=500)

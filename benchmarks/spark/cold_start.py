@@ -110,7 +110,7 @@ def _later(courses: list[Course]) -> Number:
 
 def measured(what: str, folder: Path, caches: Path | None) -> Course:
     """One of them in a process of its own; `caches`: where its caches are, None: where they always are."""
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if caches is not None:
         environment |= {name: str(caches / name.lower()) for name in CACHES}
     environment["PYTHONPATH"] = os.pathsep.join([str(PROJECT), *filter(None, [environment.get("PYTHONPATH")])])

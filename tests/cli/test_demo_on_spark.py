@@ -198,7 +198,7 @@ def test_each_kind_of_change_tells_what_it_is() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_both_demonstrations_find_the_same_on_a_real_spark(tmp_path: Path) -> None:
     # A process of its own: other tests of this one may have a session, which a demonstration would end.
     code = (

@@ -60,6 +60,7 @@ def test_a_claim_that_does_not_hold_ends_with_status_1(tmp_path: Path, capsys: P
     assert "numbers do not work" in printed
 
 
+@pytest.mark.slow
 def test_all_runs_in_processes_and_ends_with_a_summary(tmp_path: Path, capsys: Printed) -> None:
     assert main(["lab", "all", "--reduced", "--jobs", "2", "--out", str(tmp_path)]) == 1
     assert "3 of 4 hold" in capsys.readouterr().out

@@ -22,7 +22,7 @@ def match(clauses: str, table: pa.Table, **options: Any) -> list[tuple[Any, ...]
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
-@pytest.fixture(params=["plain Python", "machine code"])
+@pytest.fixture(params=["plain Python", pytest.param("machine code", marks=pytest.mark.slow)])
 def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(kernels, "COMPILE_FROM_ROWS", 0 if request.param == "machine code" else 10**9)
     monkeypatch.setattr(kernels, "LOAD_FROM_ROWS", 0 if request.param == "machine code" else 10**9)

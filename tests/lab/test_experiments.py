@@ -25,6 +25,7 @@ EXPERIMENTS = experiments()
 SEED = 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", [id_ for id_, experiment in EXPERIMENTS.items() if not experiment.live])
 def test_an_experiment_comes_to_its_verdict_is_drawn_and_finds_the_same_again(id_: str) -> None:
     # One test, as the checks share a run that takes seconds, and tests may be spread over processes.

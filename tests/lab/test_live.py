@@ -48,6 +48,7 @@ def _closed_session() -> Iterator[None]:
     machines.close_drivers()
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("id_", CHOSEN)
 def test_a_live_experiment_comes_to_its_verdict_and_is_drawn(id_: str) -> None:
     results = run_while_watched(EXPERIMENTS[id_])
@@ -56,6 +57,7 @@ def test_a_live_experiment_comes_to_its_verdict_and_is_drawn(id_: str) -> None:
     assert_drawn_without_warnings(EXPERIMENTS[id_], results)
 
 
+@pytest.mark.spark
 def test_engines_get_the_tweets_that_the_feed_says() -> None:
     runs = schemes.runs_of((schemes.KG, schemes.PKG, schemes.DLB_L), Order.DEFAULT, Settings(Scale.REDUCED, SEED))
     sent = runs[schemes.KG].sent
@@ -74,6 +76,7 @@ def test_engines_get_the_tweets_that_the_feed_says() -> None:
             assert np.bincount(there, minlength=len(got)).tolist() == got.tolist()
 
 
+@pytest.mark.spark
 def test_what_engines_are_to_do_is_what_they_get() -> None:
     run = live_runs.split_run(Scale.REDUCED, SEED).run
     tables = updates.split_updates(Scale.REDUCED, SEED)
@@ -83,6 +86,7 @@ def test_what_engines_are_to_do_is_what_they_get() -> None:
         assert np.bincount(engines, minlength=updates.ENGINES).tolist() == run.events[batch].tolist()
 
 
+@pytest.mark.slow
 def test_the_top_articles_of_a_window_are_those_with_the_most_updates() -> None:
     assert registered("top_articles") is operators.TopArticles
     feed = pa.concat_tables(updates.updates(Scale.REDUCED, SEED))

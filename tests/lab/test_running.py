@@ -44,6 +44,7 @@ def test_an_experiment_starts_moves_and_is_found(tmp_path: Path, runner: Runner)
     assert read_record(tmp_path / "tiny-one.json") == end.record
 
 
+@pytest.mark.slow
 def test_those_that_run_alone_start_when_all_others_have_ended(tmp_path: Path) -> None:
     told: list[Happening] = []
     apart(orders_of(tmp_path, "tiny-alone", "tiny-one", "tiny-two"), told.append)

@@ -150,6 +150,7 @@ def test_the_largest_of_structs_is_refused() -> None:
         )
 
 
+@pytest.mark.slow
 def test_an_offset_that_would_need_thousands_of_registers_is_refused() -> None:
     def run(offset: int) -> Any:
         sql = f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(x, {offset}) AS l PATTERN (A+))"

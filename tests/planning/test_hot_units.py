@@ -50,6 +50,7 @@ def test_it_is_within_the_budget_and_never_less_level_than_the_planner_alone(
     assert plan.rstd == pytest.approx(problem.rstd(plan.owner))
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(hot_problems())
 def test_the_same_holds_for_the_optimising_planner(problem: Problem) -> None:

@@ -20,7 +20,7 @@ from trimtab.testing.crash import CrashLaw, Plan
 from trimtab.testing.crash_answers import differences, expected, make_input
 
 
-@pytest.mark.slow  # starts Spark four times
+@pytest.mark.spark  # four times
 def test_killing_drivers_and_workers_never_changes_the_answer(tmp_path: Path) -> None:
     make_input(tmp_path / "input", seed=3, files=12, rows=60)
     law = CrashLaw(tmp_path, random.Random(3), expected(tmp_path / "input"), tell=print)
@@ -47,7 +47,6 @@ def test_a_row_that_is_lost_or_doubled_is_told(tmp_path: Path) -> None:
         assert differences(right, {**right, name: doubled}) == [f"{name}: 0 missing, 1 too many: +{row}"]
 
 
-@pytest.mark.slow  # starts Spark
 def test_a_batch_that_is_tried_again_knows_the_newest_time_of_all_its_rows(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -114,7 +114,6 @@ def test_without_an_executor_it_is_the_driver() -> None:
     assert this_executor() == DRIVER
 
 
-@pytest.mark.slow  # starts a cluster
 def test_on_a_cluster_engines_stay_where_they_are_and_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
     """In a process of its own: there is one Spark context to a process."""
     script = Path(__file__).with_name("cluster_job.py")

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import report, state_store
 
 
+@pytest.mark.slow
 def test_the_store_and_its_peers_agree() -> None:
     pytest.importorskip("rocksdict", reason="only benchmarks need it")
     result = state_store.run(state_store.TINY)

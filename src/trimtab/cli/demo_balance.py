@@ -23,9 +23,10 @@ from trimtab.errors import InputError
 from trimtab.evaluate import evaluate
 from trimtab.runtime.balance import Balance
 
-COMPUTING = Race("computing", engines=2, rows=150_000, files=5, layers=16, balance=Balance(measure="events"))
-"""Its events cost the same, so their number says more than the time that a busy machine took for a batch of them."""
-WAITING = Race("waiting", engines=4, rows=60_000, files=10, wait_us=1_000)
+POLICY = Balance(measure="events")
+"""Events cost the same here, so their number says more than the time that a busy machine took for a batch of them."""
+COMPUTING = Race("computing", engines=2, rows=150_000, files=5, layers=16, balance=POLICY)
+WAITING = Race("waiting", engines=4, rows=60_000, files=10, wait_us=1_000, balance=POLICY)
 PICTURE = "balance.png"
 
 
