@@ -1,14 +1,13 @@
 """In which order `pytest -n 2 --dist loadfile --no-loadscope-reorder` hands files to processes.
 
-What takes long or is wanted by others comes first, so that the processes end at about the same time and none compiles
-a kernel that another one is just compiling.
+What takes long comes first, so that the processes end at about the same time. Kernels are compiled before that, by
+`trimtab warm`, and what is generated for a query is shared through the cache.
 """
 
 from __future__ import annotations
 
 FIRST = (
-    "tests/engine/windows/test_grouped.py",  # jobs on Spark need its kernels; each of their workers would compile them
-    "tests/lab/test_experiments.py",  # compiles the kernels of planning and routing
+    "tests/lab/test_experiments.py",
     "tests/lab/test_live.py",
     "tests/runtime/",
     "tests/cli/test_demo_on_spark.py",

@@ -19,6 +19,8 @@ from tests.runtime.cold_job import COUNTS, FALLS
 from trimtab import evaluate
 from trimtab.testing.laws import bag
 
+pytestmark = pytest.mark.spark
+
 BATCHES, ROWS = 8, 6_000
 WATCH = '''"""Python runs this when it starts: writes down which process compiles."""
 import importlib.abc, importlib.machinery, os, sys
@@ -117,7 +119,6 @@ def test_the_answer_is_that_of_one_pass(
     assert bag(found.cast(expected.schema)) == bag(expected)
 
 
-@pytest.mark.slow
 def test_the_first_minute_is_nearly_as_fast_cold_as_warm(tmp_path: pathlib.Path) -> None:
     """The bars of `python -m benchmarks.spark.run --only start`, which measures each query on its own and more often.
 
