@@ -161,7 +161,17 @@ def test_importing_kernels_does_not_import_numba() -> None:
 
 @pytest.mark.parametrize(
     "argument",
-    [3, 2.5, True, "text", np.int32(4), (np.arange(3), 1), np.zeros((2, 3), np.float32), np.arange(6)[::2]],
+    [
+        3,
+        2.5,
+        True,
+        "text",
+        np.int32(4),
+        (np.arange(3), 1),
+        np.zeros((2, 3), np.float32),
+        np.arange(6)[::2],
+        np.zeros(2, [("a", np.int64), ("b", np.float64)]),
+    ],
 )
 def test_arguments_are_described_so_that_an_example_has_their_type(argument: object) -> None:
     numba = pytest.importorskip("numba")

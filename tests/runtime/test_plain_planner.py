@@ -73,11 +73,15 @@ class Later:
 def test_the_balancer_swaps_when_the_compiler_is_done_and_never_if_it_failed(
     went_well: bool, then: str, tmp_path: pathlib.Path
 ) -> None:
+    Coordinator(policy()).warm()  # so that there is something to load
     compiler, folder = Later(), Folder(str(tmp_path))
     balancer = Balancer(Coordinator(policy()), folder, compiler)  # type: ignore[arg-type]
     balancer.saw(UNEVEN)
     assert compiler.done is not None
     compiler.done({}, went_well)
+    for _ in range(600 if went_well else 1):
+        if balancer._is_compiled.wait(0.1):
+            break
     balancer.saw(replace(UNEVEN, batch=1))
     balancer.stop()
     assert [entry.decision.planner for entry in decision_log.read(folder)] == ["heaviest_first", then]

@@ -69,7 +69,7 @@ def _writable(folder: Path) -> Path:
 
 def _build(parts: Sequence[str], folder: Path, began: float) -> dict[str, list[str] | None]:
     """The files of each part, None where it failed; each is built in a process whose cache is the installation."""
-    environment = {**os.environ, "TRIMTAB_CACHE_DIR": str(folder)}
+    environment = {**os.environ, "TRIMTAB_CACHE_DIR": str(folder), "TRIMTAB_INSTALLED_DIR": str(folder)}
     waiting, building = list(parts), dict[str, subprocess.Popen[str]]()
     built: dict[str, list[str] | None] = {}
     with Console().status("compiling") as status:

@@ -19,16 +19,16 @@ MOST = 1_000
 class ArrayType:
     """An array argument, as far as machine code depends on it."""
 
-    dtype: str
+    dtype: np.dtype[Any]
     dimensions: int
     is_writable: bool
     is_contiguous: bool
 
     def example(self) -> Any:
         """An array of this type."""
-        array = np.zeros((2,) * self.dimensions, np.dtype(self.dtype))
+        array = np.zeros((2,) * self.dimensions, self.dtype)
         if not self.is_contiguous:
-            array = np.zeros((4,) * self.dimensions, np.dtype(self.dtype))[(slice(None, None, 2),) * self.dimensions]
+            array = np.zeros((4,) * self.dimensions, self.dtype)[(slice(None, None, 2),) * self.dimensions]
         array.flags.writeable = self.is_writable
         return array
 
@@ -56,7 +56,7 @@ def type_of(argument: Any) -> Any:
     """What machine code depends on in an argument. Raises TypeError for what can't be described."""
     if isinstance(argument, np.ndarray):
         flags = argument.flags
-        return ArrayType(argument.dtype.str, argument.ndim, flags.writeable, flags.c_contiguous)
+        return ArrayType(argument.dtype, argument.ndim, flags.writeable, flags.c_contiguous)
     if isinstance(argument, tuple):
         return TupleType(type(argument), tuple(type_of(each) for each in argument))
     if argument is None or isinstance(argument, bool | int | float | str | np.generic):

@@ -38,7 +38,7 @@ STOP_S = 5.0
 class Balancer:
     """Asks the coordinator after each batch, in a thread of its own, and keeps the log.
 
-    `compiler`: has the coordinator's planner compiled; None: it is taken to be.
+    `compiler`: has the coordinator's planner compiled; None: it has been.
     """
 
     def __init__(self, coordinator: Coordinator, log: Folder, compiler: Compiler | None = None) -> None:
@@ -92,16 +92,27 @@ class Balancer:
 
     def _compiled(self, _made: object, is_all: bool) -> None:
         if is_all:
+            self._work.put(self._load_planner)
+
+    def _load_planner(self) -> None:
+        """Load what was compiled, here, where no batch waits for it; from then on the planner is used."""
+        try:
+            with if_missing(Missing.REFUSE):
+                self._coordinator.warm()
+        except Exception:
+            _log.warning("the planner was compiled and can't be loaded; a plain one goes on deciding", exc_info=True)
+        else:
             self._is_compiled.set()
 
     def _run(self) -> None:
-        with if_missing(Missing.PLAIN):
-            while (work := self._work.get()) is not None:
-                work()
+        while (work := self._work.get()) is not None:
+            work()
 
     def _decide(self, seen: Observation, told: Future[Decision], is_first: bool) -> None:
         try:
-            decision = self._coordinator.step(seen)
+            # An optimising planner is of no use as plain Python: it would take minutes.
+            with if_missing(Missing.REFUSE if seen.is_planner_compiled else Missing.PLAIN):
+                decision = self._coordinator.step(seen)
         except Exception as error:  # it belongs to whoever waits
             told.set_exception(error)
             return
