@@ -3,7 +3,7 @@
 Hypothesis has one profile, whose number of examples an environment variable scales:
 `TRIMTAB_EXAMPLES=2000 pytest tests/engine/test_laws.py` looks harder than a normal run does, and
 `python -m trimtab.testing.laws --seeds 0 20000` harder still. Among the tests that take seconds (`-m "not slow"`, as in
-`make quick`) a law has a fifth of its examples.
+`make quick`) a law has an eighth of its examples.
 
 A test that asks for a Spark session or a cluster has the mark `spark` by that; one that starts Spark in another way
 carries it in its file. Without those (`-m "not spark"`) there is no Java: a test that lacks the mark fails.
@@ -37,7 +37,7 @@ settings.register_profile(
 settings.load_profile("trimtab")
 
 SPARK_FIXTURES = {"spark", "cluster"}
-FEWER = 5
+FEWER = 8
 
 
 def pytest_configure(config: pytest.Config) -> None:

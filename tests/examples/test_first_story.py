@@ -66,6 +66,7 @@ def stories(description: FirstStory, said: Sequence[Tweet], cuts: Sequence[int] 
     return found
 
 
+@pytest.mark.slow  # compiles the kernel
 @given(tweets, st.integers(1, 6), st.sampled_from([0.0, 0.2, 0.5, 1.0]), st.booleans())
 def test_the_kernel_agrees_with_its_plain_twin(said: list[Tweet], history: int, tau: float, exhaustive: bool) -> None:
     description = FirstStory(history=history, tau=tau, exhaustive=exhaustive)

@@ -14,6 +14,8 @@ from trimtab.lab.experiment import Scale, Settings
 from trimtab.lab.files import read_record
 from trimtab.lab.running import Failed, Found, Happening, Moved, Order, Started, run_apart, run_here
 
+pytestmark = pytest.mark.slow  # starts processes
+
 Runner = Callable[[list[Order], Callable[[Happening], None]], None]
 
 

@@ -11,6 +11,8 @@ from trimtab.machine_code import shelf
 from trimtab.machine_code.compiler import Compiler
 from trimtab.machine_code.shelf import Entry, Folder
 
+pytestmark = pytest.mark.slow  # starts processes
+
 PATIENCE_S = 120
 
 

@@ -19,6 +19,8 @@ from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab.planning.synthetic import drift, synthetic_cluster
 
+pytestmark = pytest.mark.slow  # the optimising planner, and more
+
 
 def chatty_cluster(one_to_one: float, max_moves: int | None = 10, seed: int = 1) -> Problem:
     return synthetic_cluster(10, 100, varies=10.0, seed=seed, operators=5, max_moves=max_moves, one_to_one=one_to_one)
@@ -40,6 +42,7 @@ def test_every_plan_keeps_the_rules(problem: Problem, pairs: int | None) -> None
     assert problem.faults(albic(problem, pairs_per_period=pairs, effort=200).owner) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_to_one", [0.0, 50.0, 100.0])
 def test_it_ends_above_colas_collocation_and_below_its_load_distance_with_a_tenth_of_its_moves(
     one_to_one: float,

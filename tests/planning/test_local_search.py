@@ -49,6 +49,7 @@ def check(problem: Problem, parts: Pieces, board: Board) -> None:
     assert now["outside_points"] == pytest.approx(over.sum(), abs=1e-7)
 
 
+@pytest.mark.slow  # compiles each way on its own
 @settings(max_examples=40)
 @given(problem=problems(most_nodes=5, most_units=12), seed=st.integers(0, 99), data=st.data())
 def test_every_way_to_change_keeps_the_board_right_and_the_rules(

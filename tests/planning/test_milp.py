@@ -22,6 +22,8 @@ from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Int64Array, Problem
 from trimtab.planning.synthetic import shrinking_cluster, synthetic_cluster
 
+pytestmark = pytest.mark.slow  # the optimising planner
+
 PATIENT = 60.0
 """Tests end by effort, never by time."""
 

@@ -22,6 +22,8 @@ from trimtab.testing.choices import SeededChoices
 from trimtab.testing.laws import bag
 from trimtab.testing.stream_cases import FIXED_QUERIES, random_stream
 
+pytestmark = pytest.mark.slow  # whole jobs
+
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.int64()})
 DAWN = datetime.datetime(2026, 1, 1)
 SECOND_US = 1_000_000

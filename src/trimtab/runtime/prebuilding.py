@@ -17,6 +17,7 @@ from trimtab.engine.warming import warm
 from trimtab.evaluate import evaluate
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
+from trimtab.planning import PLANNERS, synthetic_cluster
 from trimtab.routing import ROUTERS
 from trimtab.runtime.balance import DEFAULT, POLICIES, Balance
 from trimtab.runtime.coordinator import Coordinator
@@ -109,10 +110,14 @@ def optimising_planner() -> None:
 
 
 def other_planners() -> None:
-    """The other policies of a job's balance."""
+    """The other policies of a job's balance, and the other planners of the library."""
     for policy in POLICIES:
         if policy not in (DEFAULT.planner, "albic"):  # which is the default on a stream
             Coordinator(Balance(planner=policy)).warm()
+    problem = synthetic_cluster(6, 60, varies=20.0, seed=1, operators=3, one_to_one=50.0, max_moves=8)
+    for name, planner in PLANNERS.items():
+        if name != DEFAULT.planner:
+            planner(problem)
 
 
 def routers() -> None:
