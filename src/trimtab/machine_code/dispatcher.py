@@ -15,6 +15,7 @@ from typing import Any
 from numba.core import compiler, types
 from numba.core.caching import NullCache
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
 
 from trimtab.machine_code import shelf
 from trimtab.machine_code.kernel import Kernel
@@ -58,6 +59,11 @@ class Dispatcher(CPUDispatcher):
         finally:
             _compiling.depth -= 1
 
+    def _compilation_chain_init_hook(self) -> None:
+        """Numba looks for extensions of its compiler here, which takes a tenth of a second."""
+        if when_missing() is Missing.COMPILE:
+            super()._compilation_chain_init_hook()
+
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
         try:
             return super()._compile_for_args(*args, **kws)
@@ -85,10 +91,13 @@ class _Shelved(NullCache):
         self._dispatcher = dispatcher
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Machine code for a signature; None: compile it. Raises NotCompiledError where that is not allowed."""
-        target_context.refresh()
+        """Machine code for a signature; None: compile it. Raises NotCompiledError where that is not allowed.
+
+        What Numba would set up here besides, a third of a second's work, is of use to its compiler alone.
+        """
         code = shelf.read(self._dispatcher.entry(_arguments(sig)))
         if code is not None:
+            rtsys.initialize(target_context)  # which arrays that kernels make are counted by
             return compiler.CompileResult._rebuild(target_context, *pickle.loads(code))
         if when_missing() is not Missing.COMPILE:
             raise NotCompiledError(self._dispatcher.kernel.name)
