@@ -41,9 +41,11 @@ CHOSEN = [id_ for id_ in LIVE if id_ in IN_THE_SUITE or os.environ.get("TRIMTAB_
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _closed_session() -> Iterator[None]:
-    """Other tests in this process want a session of their own, and the memory of the cluster's processes."""
-    yield
+def _small_session() -> Iterator[None]:
+    """No more workers than cores: these take a second each to start. Other tests want their own session, and memory."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(spark, "MASTER", "local[2]")
+        yield
     spark.close_session()
     machines.close_drivers()
 

@@ -44,7 +44,7 @@ class Size:
 
 
 FULL = Size(batches=37, updates=4_000, wait_us=400, period=3)
-REDUCED = Size(batches=6, updates=1_000, wait_us=20, period=1)
+REDUCED = Size(batches=5, updates=1_000, wait_us=20, period=1)
 
 
 def size_of(scale: Scale) -> Size:
