@@ -57,20 +57,23 @@ clean:  ## Remove .venv, caches and everything built
 .venv/spark-classes.jsa: .venv/.ready  # see tests/java.py
 	@$(BIN)/python -m tests.java
 
-.venv/.ready: .venv/.demo-ready
-	@echo "Installing what checks, tests and benchmarks need besides; this takes a minute."
+.venv/.ready: pyproject.toml constraints.txt | .venv/bin/python  # all that .demo-ready has, and more
+	@echo "Installing trimtab, Spark and what checks, tests and benchmarks need: 1.9 GB, in about a minute."
 	$(PIP) -e '.[dev,spark,plot,bench]'
-	@echo "Compiling what doesn't depend on a query: half a minute on two cores."
+	@echo "Compiling what doesn't depend on a query: some 40 seconds on two cores."
 	$(BIN)/trimtab warm
-	@touch $@
+	@touch .venv/.demo-ready $@
 
-.venv/.demo-ready: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "trimtab needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
-	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Making .venv, then installing trimtab, Spark and matplotlib there: 1.4 GB, in about a minute."
-	$(PYTHON) -m venv .venv
+.venv/.demo-ready: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing trimtab, Spark and matplotlib: 1.4 GB, in about a minute."
 	$(PIP) -e '.[spark,plot]'
 	@echo "Compiling the kernels of windows: some seconds."
 	$(BIN)/trimtab warm engines
 	@touch $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "trimtab needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
+	  echo "Name another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making a virtual environment in .venv."
+	$(PYTHON) -m venv .venv
