@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.runtime.bench import COLUMNS, COUNTS, RISES, SCHEMA, Bench, events, finished
 from trimtab.errors import JobError, StateError
+from trimtab.state import manifest as manifests
+from trimtab.state.files import Folder
 from trimtab.state.sweep import KEEP
 from trimtab.testing.spark_laws import FileStream
 
@@ -83,6 +86,42 @@ def test_a_changed_query_is_refused_by_name_and_can_be_reset(bench: Bench) -> No
     finished(job, close=True)
     assert plain(bench.rows("rises")) == [(1, 0, -1)], "the row before the reset is forgotten"
     assert len(bench.rows("columns")) == 3
+
+
+def test_state_from_before_queries_were_signed_is_refused_and_can_be_reset(bench: Bench) -> None:
+    bench.run(events((1, 0, 1)), rises=RISES)
+    folder = Folder(str(bench.home / "manifests"))
+    newest = manifests.newest(folder)
+    assert newest is not None
+    unsigned = dataclasses.replace(newest.queries["rises"], fingerprint="ab" * 32)
+    earlier = dataclasses.replace(newest, queries={"rises": unsigned})
+    folder.write(manifests.manifest_name(newest.batch), earlier.to_bytes())
+    with pytest.raises(JobError, match="before queries were signed") as raised:
+        bench.run(rises=RISES)
+    assert raised.value.code == "job.unsigned-query"
+    job = bench.job()
+    job.query("rises", RISES, reset=True).write(bench.keep("rises"))
+    finished(job)
+
+
+def test_a_stream_that_was_forgotten_begins_another_incarnation(bench: Bench) -> None:
+    other = FileStream(bench.folder / "u", bench.spark, SCHEMA)
+    other.add(events((1, 0, 1)))
+
+    def run(*streams: str) -> None:
+        job = bench.job(engines=1)
+        job.stream("u", other.frame(), event_time="ts")
+        for name in streams:
+            sql = COLUMNS.replace("FROM t", f"FROM {name}")
+            job.query(f"q{name}", sql).write("parquet", path=str(bench.folder / "out"))
+        finished(job)
+
+    bench.stream.add(events((1, 0, 1)))
+    run("t")
+    run("u")  # the stream t is read no more, and is forgotten
+    run("t", "u")
+    files = [path.name for path in (bench.folder / "out").glob("qt-*-000000000-000.parquet")]
+    assert len(files) == 2, "the first batch of each incarnation is another batch"
 
 
 def test_a_query_may_change_what_it_makes_of_its_matches(bench: Bench) -> None:
@@ -214,7 +253,7 @@ def test_folders_that_do_not_belong_together_are_refused(bench: Bench) -> None:
         bench.run(events((1, 9, 9)), rises=RISES)
     assert raised.value.code == "state.missing-version"
     shutil.rmtree(bench.checkpoint / "spark")
-    with pytest.raises(StateError, match=r"ends with batch 0, which .*offsets lacks") as raised:
+    with pytest.raises(StateError, match=r"ends with Spark's batch 0, which .*offsets lacks") as raised:
         bench.run(rises=RISES)
     assert raised.value.code == "state.missing-version"
 

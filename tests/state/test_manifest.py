@@ -70,6 +70,14 @@ def test_what_is_written_is_read(
     assert Manifest.from_bytes(manifest.to_bytes()) == manifest
 
 
+def test_manifests_of_earlier_formats_are_read() -> None:
+    body = json.loads(example().to_bytes())["body"]
+    earlier = {name: value for name, value in body.items() if name not in ("spark_batch", "incarnation", "spread")}
+    for closed, last_of_spark in ((False, 42), (True, 41)):
+        read = Manifest.from_bytes(seal(1, earlier | {"closed": closed}))
+        assert read == example(spark_batch=last_of_spark, closed=closed)
+
+
 @given(st.data())
 def test_no_changed_byte_goes_unnoticed(data: st.DataObject) -> None:
     content = bytearray(example().to_bytes())

@@ -16,7 +16,7 @@ from trimtab.cli.job_sections import JobFile, SinkSection
 from trimtab.cli.reachable import check_kafka, check_socket
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
-from trimtab.runtime.resuming import changed_query, fingerprint, last_versions, open_streams, states
+from trimtab.runtime.resuming import changed_query, fingerprint, is_signed, last_versions, open_streams, states
 from trimtab.runtime.splitting import check_split
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
@@ -102,6 +102,8 @@ def _check_changes(
     kept = {each.name for each in file.queries if not each.reset}
     for stream, name, state in states(versions, kept):
         query = queries[name]
+        if not is_signed(state):
+            raise changed_query(name, state)
         try:
             before = compile_known(state.sql, streams)
         except QueryError:

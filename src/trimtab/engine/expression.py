@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from trimtab.engine.signature import signed
+
 
 class Side(enum.Enum):
     """From which end of the match a place is counted."""
@@ -24,6 +26,7 @@ class Side(enum.Enum):
     LAST = "LAST"
 
 
+@signed("place")
 @dataclass(frozen=True, slots=True)
 class Place:
     """A row: the `offset`-th from one side among the rows mapped to `labels`, then `shift` rows on in the partition.
@@ -43,6 +46,7 @@ HERE = Place()
 """The current row: the one being tried for a label, shown, or aggregated."""
 
 
+@signed("constant")
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal; `value` is a plain Python value (None for null) of the Arrow type."""
@@ -55,6 +59,7 @@ Source = str | Const
 """Where a row's value comes from: a column of the input (by name), or the same value for all rows."""
 
 
+@signed("row-value")
 @dataclass(frozen=True, slots=True)
 class RowValue:
     """A row-local value, read at a place.
@@ -70,6 +75,7 @@ class RowValue:
     type: pa.DataType
 
 
+@signed("match-number")
 @dataclass(frozen=True, slots=True)
 class MatchNumber:
     """The number of the match in its partition, from 1; matches under way count as the next one."""
@@ -77,6 +83,7 @@ class MatchNumber:
     type: pa.DataType = pa.int64()
 
 
+@signed("aggregate")
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """An aggregate over the rows of the match mapped to `labels` (None: all rows), up to now or FINAL.
@@ -92,6 +99,7 @@ class Aggregate:
     final: bool = False
 
 
+@signed("call")
 @dataclass(frozen=True, slots=True)
 class Call:
     """A function from `FUNCTIONS` of other expressions."""
@@ -101,6 +109,7 @@ class Call:
     type: pa.DataType
 
 
+@signed("sql")
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """Any other scalar function: SQL with `$1`, `$2` ... for the args, answered by an evaluator given at run time.

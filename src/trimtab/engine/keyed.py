@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
+from trimtab.engine.signature import signature_of
 from trimtab.errors import OperatorError
 
 Snapshot = Mapping[str, Any]
@@ -66,12 +67,13 @@ class KeyedOperator(ABC):
     """The description of an operator: subclass it as a frozen dataclass whose fields are the arguments in SQL.
 
     `output`: the columns that it gives, beside the key. `state`: what a snapshot holds. `columns`: the columns of the
-    input that the logic looks at; None: all of them.
+    input that the logic looks at; None: all of them. `version`: raise it when snapshots of before mean something else.
     """
 
     output: ClassVar[pa.Schema]
     state: ClassVar[pa.Schema]
     columns: ClassVar[tuple[str, ...] | None] = None
+    version: ClassVar[int] = 1
 
     @abstractmethod
     def open(self, snapshot: Snapshot | None) -> Logic:
@@ -80,6 +82,20 @@ class KeyedOperator(ABC):
     def merge(self, left: Snapshot, right: Snapshot) -> Snapshot:
         """Two snapshots of one key, whose rows were dealt out to two engines, as one. Optional."""
         raise NotImplementedError
+
+    def signature(self) -> dict[str, Any]:
+        """What a checkpoint knows the operator by, beside its name in queries.
+
+        Raises OperatorError `operator.description` where an argument is no plain value.
+        """
+        try:
+            given = {field.name: signature_of(getattr(self, field.name)) for field in arguments(type(self))}
+        except TypeError as error:
+            problem = f"a checkpoint can't hold one of its arguments: {error}"
+            hint = "arguments are numbers, texts, times, truth values, and tuples of these"
+            raise OperatorError("operator.description", type(self).__name__, problem, hint) from error
+        schemas = {"output": signature_of(self.output), "state": signature_of(self.state)}
+        return {"is": "operator", "version": self.version, "arguments": given, **schemas}
 
     @property
     def merges(self) -> bool:

@@ -18,6 +18,7 @@ from trimtab.engine.keyed_memory import NEVER, Memory, state_type, times_us
 from trimtab.engine.keyed_visit import Visit, snapshots_as_arrow
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.query import OrderKey
+from trimtab.engine.signature import signed
 from trimtab.engine.windows.columns import (
     Int64Array,
     counting_order,
@@ -33,6 +34,7 @@ from trimtab.engine.windows.times import is_time
 from trimtab.errors import OperatorError
 
 
+@signed("keyed/1")
 @dataclass(frozen=True, slots=True)
 class KeyedQuery:
     """One operator over rows with its columns computed; the output is the partition columns, its own, and `TIME_US`.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from trimtab.engine.signature import signed
+
 
 class Anchor(enum.Enum):
     """A zero-width condition on a place between two rows."""
@@ -19,6 +21,7 @@ class Anchor(enum.Enum):
     TIMEOUT = "TIMEOUT"
 
 
+@signed("label")
 @dataclass(frozen=True, slots=True)
 class Label:
     """One row that satisfies the condition of a label."""
@@ -26,6 +29,7 @@ class Label:
     index: int
 
 
+@signed("anchor")
 @dataclass(frozen=True, slots=True)
 class At:
     """Nothing, at a place where the anchor holds."""
@@ -33,6 +37,7 @@ class At:
     anchor: Anchor
 
 
+@signed("sequence")
 @dataclass(frozen=True, slots=True)
 class Concat:
     """The items one after another; no items is the empty pattern `()`."""
@@ -40,6 +45,7 @@ class Concat:
     items: tuple[Pattern, ...]
 
 
+@signed("alternatives")
 @dataclass(frozen=True, slots=True)
 class Alternate:
     """One of the items, an earlier one preferred."""
@@ -47,6 +53,7 @@ class Alternate:
     items: tuple[Pattern, ...]
 
 
+@signed("repeated")
 @dataclass(frozen=True, slots=True)
 class Quantify:
     """The item at least `low` and at most `high` times (None: no end); more is preferred if `greedy`."""
@@ -57,6 +64,7 @@ class Quantify:
     greedy: bool
 
 
+@signed("permutation")
 @dataclass(frozen=True, slots=True)
 class Permute:
     """The items in any order; orders are preferred lexicographically as the items are written."""
@@ -64,6 +72,7 @@ class Permute:
     items: tuple[Pattern, ...]
 
 
+@signed("excluded")
 @dataclass(frozen=True, slots=True)
 class Exclude:
     """The item, whose rows are matched and counted but left out of ALL ROWS PER MATCH."""

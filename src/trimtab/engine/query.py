@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from trimtab.engine.expression import Aggregate, Expr, MatchNumber, RowValue, Side
 from trimtab.engine.pattern import Pattern
+from trimtab.engine.signature import signed
 
 
 class Rows(enum.Enum):
@@ -21,16 +22,19 @@ class Rows(enum.Enum):
     ALL_WITH_UNMATCHED = "ALL ROWS PER MATCH WITH UNMATCHED ROWS"
 
 
+@signed("skip-past-last")
 @dataclass(frozen=True, slots=True)
 class SkipPastLast:
     """AFTER MATCH SKIP PAST LAST ROW: the next match starts behind this one."""
 
 
+@signed("skip-to-next")
 @dataclass(frozen=True, slots=True)
 class SkipToNext:
     """AFTER MATCH SKIP TO NEXT ROW: the next match may start on the second row of this one."""
 
 
+@signed("skip-to", without=("name",))
 @dataclass(frozen=True, slots=True)
 class SkipTo:
     """AFTER MATCH SKIP TO FIRST/LAST v: the next match starts on that row, which must not be the first."""
@@ -43,6 +47,7 @@ class SkipTo:
 Skip = SkipPastLast | SkipToNext | SkipTo
 
 
+@signed("order")
 @dataclass(frozen=True, slots=True)
 class OrderKey:
     """A column to order by."""
@@ -56,6 +61,7 @@ Slot = RowValue | Aggregate | MatchNumber
 """A value per output row that the engine computes; measures are scalar expressions over slots, finished outside."""
 
 
+@signed("match/1")
 @dataclass(frozen=True, slots=True)
 class MatchQuery:
     """One MATCH_RECOGNIZE over a table whose row-local columns are already computed.

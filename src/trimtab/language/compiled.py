@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.engine.query import MatchQuery
+from trimtab.engine.signature import signature_of
 from trimtab.language.local import Finish, Intake
 
 
@@ -27,3 +28,9 @@ class Query:
     intake: Intake
     operator: MatchQuery | Any | None
     finish: Finish
+
+    @property
+    def signature(self) -> dict[str, Any]:
+        """All that the state of the query depends on, as plain values; the finish isn't a part of it."""
+        parts = {"intake": self.intake, "operator": self.operator}
+        return {"source": self.source} | {name: signature_of(part) for name, part in parts.items()}

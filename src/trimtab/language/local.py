@@ -15,12 +15,14 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 
 from trimtab.engine.operator import ARRIVAL
+from trimtab.engine.signature import signed
 from trimtab.errors import InputError
 
 Columns = tuple[tuple[str, str], ...]
 """Pairs of an output name and the Spark SQL text that computes it."""
 
 
+@signed("intake")
 @dataclass(frozen=True, slots=True)
 class Intake:
     """What is computed of every row before the operator sees it, and which rows it sees.

@@ -7,7 +7,6 @@ as of a batch that never comes, so that sweeping leaves them alone until a manif
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from trimtab.runtime import lost_workers
 from trimtab.state.bundle import Bundle
+from trimtab.state.checkpoint import segment_name
 from trimtab.state.compaction import Merge, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
 from trimtab.state.manifest import Manifest, QueryState, Run, SegmentFile
@@ -35,6 +35,7 @@ class Work:
     merge: Merge
     folder: Folder
     segments: Mapping[str, SegmentFile]
+    incarnation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def run_merge(work: Work) -> Merged:
     pieces = carry_out(merge, opened)
     if not pieces:
         return Merged(merge, (), None)
-    name = f"{NEVER:012d}-m-{uuid.uuid4().hex}.segment"
+    name = segment_name(NEVER, "m", work.incarnation)
     parts = {f"{merge.query}#{number}": bundle for number, (_, _, bundle) in enumerate(pieces)}
     file, sizes = write_segment(work.folder, name, parts)
     runs = tuple(
@@ -79,8 +80,8 @@ def run_merge(work: Work) -> Merged:
 class Compactor:
     """Keeps one plan of merges under way at a time."""
 
-    def __init__(self, spark: SparkSession, folder: Folder) -> None:
-        self._spark, self._folder = spark, folder
+    def __init__(self, spark: SparkSession, folder: Folder, incarnation: str) -> None:
+        self._spark, self._folder, self._incarnation = spark, folder, incarnation
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="trimtab-compactor")
         self._under_way: Future[list[Merged]] | None = None
 
@@ -94,8 +95,11 @@ class Compactor:
             for merge in plan_merges(name, query.runs, manifest.key_groups)
         ]
         if merges:
-            work = [Work(m, self._folder, {r.segment: manifest.segments[r.segment] for r in m.runs}) for m in merges]
-            self._under_way = self._threads.submit(self._run, work)
+            self._under_way = self._threads.submit(self._run, [self._work(merge, manifest) for merge in merges])
+
+    def _work(self, merge: Merge, manifest: Manifest) -> Work:
+        files = {run.segment: manifest.segments[run.segment] for run in merge.runs}
+        return Work(merge, self._folder, files, self._incarnation)
 
     def finished(self, manifest: Manifest | None) -> list[Merged]:
         """Merges that are done, to be taken up by the next commit; waits if too much waits to be merged.

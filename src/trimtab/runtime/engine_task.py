@@ -45,6 +45,7 @@ from trimtab.runtime.orders import (
 )
 from trimtab.runtime.whereabouts import this_executor
 from trimtab.state.bundle import GROUP_SHIFT, Bundle, to_bundle
+from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.runs import Reader
 from trimtab.state.segment import PartSize, segment_of, write_segment
@@ -426,7 +427,7 @@ class Engine:
         return open_reader(self.orders, self.plan.key_groups, query)
 
     def _write(self) -> tuple[SegmentFile, dict[str, PartSize]]:
-        name = f"{self.orders.batch:012d}-e{self.number}-{uuid.uuid4().hex}.segment"
+        name = segment_name(self.orders.batch, f"e{self.number}", self.orders.incarnation)
         return write_segment(self.orders.folder, name, self.parts)
 
     def _report(self, segment: SegmentFile | None, sizes: dict[str, PartSize]) -> EngineReport:

@@ -63,6 +63,7 @@ class Orders:
     outbox: Folder
     closing: bool = False
     machine_code: Offer = field(default_factory=Offer)
+    incarnation: str = ""  # of the stream
     spread: bytes = b""  # int64: the slots of split queries whose rows go to several engines, in order
 
     def spread_slots(self) -> Int64Array:

@@ -8,7 +8,6 @@ engine that owns the key's group finds it as soon as the key isn't spread any mo
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from functools import reduce
 
@@ -23,6 +22,7 @@ from trimtab.runtime.engine_task import ReadyQuery, open_reader, operands, packe
 from trimtab.runtime.intake_plan import Reading
 from trimtab.runtime.orders import EnginePlan, EngineReport, GroupLoads, Orders, Output, PackedState
 from trimtab.state.bundle import Bundle, to_bundle
+from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
 
 Int64Array = npt.NDArray[np.int64]
@@ -97,7 +97,7 @@ class Merger:
         return max((each for each in (orders.watermark_us, own) if each is not None), default=None)
 
     def _report(self, orders: Orders, outputs: dict[str, Output], parts: dict[str, Bundle]) -> EngineReport:
-        name = f"{orders.batch:012d}-d-{uuid.uuid4().hex}.segment"
+        name = segment_name(orders.batch, "d", orders.incarnation)
         segment, sizes = write_segment(orders.folder, name, parts) if parts else (None, {})
         return EngineReport(
             engine=DRIVER,

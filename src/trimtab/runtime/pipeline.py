@@ -94,7 +94,8 @@ class Pipeline:
         self._on_progress = on_progress
         self._folders = checkpoint.stream(spec.name)
         self._folders.make()
-        home = checkpoint.folder.child("streams").child(safe_name(spec.name))
+        self._incarnation = self._folders.incarnation()
+        home = self._folders.home
         self._placements, self._outbox = home.child("placements"), home.child("outbox")
         self._placements.make()
         self._outbox.make()
@@ -113,7 +114,7 @@ class Pipeline:
         self._settle_queries()
         self._kept = self._kept_placement()
         self._latest = self._kept or self.placement  # of the batch under way, or the last one
-        self._compactor = Compactor(spark, self._folders.segments)
+        self._compactor = Compactor(spark, self._folders.segments, self._incarnation)
         self.homes = Homes(spark, spec.name)
         self._send = spark.sparkContext.broadcast
         self._balancer: Balancer | None = None
@@ -170,12 +171,22 @@ class Pipeline:
         """The batch that was begun but not committed when the job last ended, if there is one: it comes again."""
         logs = self._checkpoint.folder.child("spark").child(safe_name(self.spec.name)).child("offsets")
         known = self.manifest
-        if known is not None and not known.closed and not logs.exists(str(known.batch)):
+        last = self._spark_batch
+        if last is not None and known is not None and not known.closed and not logs.exists(str(last)):
             # Spark would begin anew, and its first batches would be taken for those that are committed already.
             raise _out_of_step(
-                f"the state of stream {self.spec.name} ends with batch {known.batch}, which {logs.shown} lacks"
+                f"the state of stream {self.spec.name} ends with Spark's batch {last}, which {logs.shown} lacks"
             )
-        return self._first if logs.exists(str(self._first)) else None
+        return self._first if logs.exists(str(self._next_of_spark)) else None
+
+    @property
+    def _spark_batch(self) -> int | None:
+        """The last batch of Spark's that is committed."""
+        return None if self.manifest is None else self.manifest.spark_batch
+
+    @property
+    def _next_of_spark(self) -> int:
+        return 0 if self._spark_batch is None else self._spark_batch + 1
 
     def _verify(self) -> None:
         """Check every live file against its checksum, before anything is built on it."""
@@ -239,21 +250,21 @@ class Pipeline:
 
     # A batch -----------------------------------------------------------------------------------
 
-    def take_batch(self, frame: DataFrame, batch: int) -> None:
+    def take_batch(self, frame: DataFrame, spark_batch: int) -> None:
         """Everything that happens to a micro-batch; raises if it can't be done, and then nothing of it counts."""
         with self._turn:
             if self.stopping:
                 raise StoppingError
             self._batch_thread = threading.get_ident()
-            if self.manifest is not None and batch <= self.manifest.batch:
+            if spark_batch < self._next_of_spark:
                 return  # committed already; Spark had not got to writing that down
             try:
                 if self._is_first:  # the session is Spark's own copy for this stream, and stays the same
                     set_for_jobs(frame.sparkSession._jsparkSession)
                     self._is_first = False
-                self._check_sequence(batch)
+                self._check_sequence(spark_batch)
                 with if_missing(Missing.PLAIN):
-                    self._run(frame, batch, closing=False)
+                    self._run(frame, spark_batch)
             except BaseException as error:
                 self.error = error
                 raise
@@ -263,8 +274,7 @@ class Pipeline:
     def close(self, spark: SparkSession, schema: Any) -> None:
         """The input ends: one more batch, without rows, in which everything open is decided."""
         with self._turn, if_missing(Missing.PLAIN):
-            batch = 0 if self.manifest is None else self.manifest.batch + 1
-            self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), batch, closing=True)
+            self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), None)
 
     @property
     def is_in_my_batch(self) -> bool:
@@ -283,15 +293,19 @@ class Pipeline:
         if self._balancer is not None:
             self._balancer.stop()
 
-    def _check_sequence(self, batch: int) -> None:
-        expected = 0 if self.manifest is None else self.manifest.batch + 1
-        if batch != expected:
+    def _check_sequence(self, spark_batch: int) -> None:
+        expected = self._next_of_spark
+        if spark_batch != expected:
+            stream = self.spec.name
             raise _out_of_step(
-                f"Spark goes on with batch {batch} of stream {self.spec.name}, but the state ends before {expected}"
+                f"Spark goes on with batch {spark_batch} of stream {stream}, but the state ends before {expected}"
             )
 
-    def _run(self, frame: DataFrame, batch: int, *, closing: bool) -> None:
+    def _run(self, frame: DataFrame, spark_batch: int | None) -> None:
+        """Run a batch of Spark's, or (None) the one with which the input ends."""
         began = time.perf_counter()
+        batch = 0 if self.manifest is None else self.manifest.batch + 1
+        closing = spark_batch is None
         before = self.placement
         placement = self._placement_for(batch)
         decision = None if self._balancer is None else self._balancer.latest
@@ -316,6 +330,7 @@ class Pipeline:
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
         manifest = self._next_manifest(batch, placement, told, seen, matches, merged, closing)
+        manifest = replace(manifest, spark_batch=self._spark_batch if closing else spark_batch)
         self._lock.check()
         manifests.write(self._folders.manifests, manifest)
         earlier, self.manifest, self.placement = self.manifest, manifest, placement
@@ -355,6 +370,7 @@ class Pipeline:
             folder=self._folders.segments,
             outbox=self._outbox,
             closing=closing,
+            incarnation=self._incarnation,
             machine_code=self._machine_code.offer(),
             spread=placement.spread_slots().tobytes() if self._splits else b"",
         )
@@ -399,7 +415,7 @@ class Pipeline:
                 continue
             table, files = combine(outputs)
             shown = name if name in self.spec.plan.queries else f"{self.spec.name}{name.replace('__', '-')}"
-            delivery = Delivery(shown, self._checkpoint.job, batch, table, files, self._outbox, spark)
+            delivery = Delivery(shown, self._incarnation, batch, table, files, self._outbox, spark)
             for sink in sinks:
                 sink.take(replace(delivery, is_last=sink is sinks[-1]), may_repeat=may_repeat)
         return counts
@@ -445,6 +461,7 @@ class Pipeline:
         return Manifest(
             job=self._checkpoint.job,
             stream=self.spec.name,
+            incarnation=self._incarnation,
             batch=batch,
             key_groups=self.spec.plan.key_groups,
             engines=placement.engines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
+import json
 from collections.abc import Collection, Iterator, Mapping
 
 from trimtab.errors import JobError
@@ -11,8 +11,8 @@ from trimtab.language.compiled import Query
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.manifest import Manifest, QueryState, newest
 
-STATE_VERSION = 1
-"""Raised when operators keep their state in another shape: a checkpoint of another version is a changed query."""
+SIGNED = "signed-1:"
+"""What fingerprints begin with; a later way of making them gets another number, and knows those of before, too."""
 
 
 def last_versions(checkpoint: Checkpoint) -> dict[str, Manifest]:
@@ -38,13 +38,24 @@ def states(versions: Mapping[str, Manifest], queries: Collection[str]) -> Iterat
 
 
 def fingerprint(query: Query) -> str:
-    """What the state of a query depends on, in short: another answer means the state can't be gone on with."""
-    text = repr((STATE_VERSION, query.source, query.intake, query.operator))
-    return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()
+    """The signature of a query in short: if it is another one, its state is of no use to the query."""
+    text = json.dumps(query.signature, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return SIGNED + hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_signed(state: QueryState) -> bool:
+    """Whether the state says which query it belongs to, in a way that later builds understand."""
+    return state.fingerprint.startswith(SIGNED)
 
 
 def changed_query(name: str, state: QueryState) -> JobError:
-    """The error for a query that isn't the one whose state the checkpoint has."""
+    """The error for a query that isn't the one whose state the checkpoint has, or can't be told to be."""
+    if not is_signed(state):
+        return JobError(
+            "job.unsigned-query",
+            f"the state of query {name} was written before queries were signed: nobody can say whether it fits",
+            f"start with a fresh checkpoint, or forget the state: query({name!r}, sql, reset=True)",
+        )
     before = "\n".join(f"    {line}" for line in state.sql.strip().splitlines())
     return JobError(
         "job.changed-query",

@@ -31,7 +31,7 @@ class Delivery:
     """What a query has to hand over of one batch: rows at hand, and files that engines left in the outbox."""
 
     name: str
-    job: str
+    incarnation: str  # of the stream: batches of another one have other numbers, and are other batches
     batch: int
     table: pa.Table | None
     files: tuple[str, ...]
@@ -83,7 +83,7 @@ def combine(outputs: Sequence[Output]) -> tuple[pa.Table | None, tuple[str, ...]
 class ParquetSink:
     """A folder of parquet files, each batch's rows exactly once, readable by anything at any time.
 
-    Files appear by renaming, complete. Their names hold the query, the checkpoint's id and the batch: a batch that is
+    Files appear by renaming, complete. Their names hold the query, the stream's incarnation and the batch: one that is
     repeated after a crash takes the place of its first try.
     """
 
@@ -98,7 +98,7 @@ class ParquetSink:
 
     def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
         """Write the batch's files."""
-        stem = f"{safe_name(delivery.name)}-{delivery.job[:12]}-{delivery.batch:09d}"
+        stem = f"{safe_name(delivery.name)}-{delivery.incarnation[:12]}-{delivery.batch:09d}"
         written: list[str] = []
         folder = Folder(self.path)
         if delivery.table is not None:
@@ -186,7 +186,7 @@ class MemorySink:
 
 @dataclass(slots=True)
 class DeltaSink:
-    """A Delta Lake table, exactly once: Delta drops a batch whose number it has seen from this job already."""
+    """A Delta Lake table, exactly once: Delta drops a batch whose number it has seen from this stream already."""
 
     spark: SparkSession
     options: dict[str, Any]
@@ -217,7 +217,7 @@ class DeltaSink:
 
 def delta_options(delivery: Delivery) -> dict[str, str]:
     """How Delta Lake is told which batch this is."""
-    return {"txnAppId": f"trimtab-{delivery.job}-{delivery.name}", "txnVersion": str(delivery.batch)}
+    return {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
 
 
 @dataclass(slots=True)

@@ -3,8 +3,12 @@
 job.json                                     id, number of key groups, format
 lock                                         who writes here (lock.py)
 spark/<stream>/                              Spark's own offset and commit logs
+streams/<stream>/stream.json                 the stream's incarnation
 streams/<stream>/manifests/000000000042.json
-streams/<stream>/segments/000000000042-e3-<uuid>.segment
+streams/<stream>/segments/000000000042-e3-<incarnation>-<uuid>.segment
+
+A stream's incarnation lasts from its first start until its state is forgotten. Each counts its batches from zero, so
+sinks know a batch by its number and the incarnation.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from trimtab.state.files import Folder
 from trimtab.state.lock import LOCK
 from trimtab.state.manifest import corrupt, seal, unseal
 
-JOB = "job.json"
+JOB, STREAM = "job.json", "stream.json"
 FORMAT = 1
 MAX_KEY_GROUPS = 32_768  # a slot has fifteen bits for its group
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -32,13 +36,27 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 class StreamFolders:
     """Where the versions of one stream's state are."""
 
+    home: Folder
     manifests: Folder
     segments: Folder
 
     def make(self) -> None:
-        """Make both folders; only when a job starts, since a folder that vanishes later is a fault."""
+        """Make the folders; only when a job starts, since a folder that vanishes later is a fault."""
+        self.home.make()
         self.manifests.make()
         self.segments.make()
+
+    def incarnation(self) -> str:
+        """The incarnation that is under way, or begins here: known for good before the first batch."""
+        if not self.home.exists(STREAM):
+            body = {"incarnation": uuid.uuid4().hex, "began_at_s": time.time()}
+            self.home.write(STREAM, seal(FORMAT, body), replace=False)
+        path = self.home.shown_path(STREAM)
+        body = unseal(self.home.read(STREAM), path, FORMAT)
+        try:
+            return str(body["incarnation"])
+        except (KeyError, TypeError) as error:
+            raise corrupt(path, "it names no incarnation") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +129,7 @@ class Checkpoint:
     def stream(self, name: str) -> StreamFolders:
         """The folders of a stream; `make` them when the job starts."""
         folder = self.folder.child("streams").child(safe_name(name))
-        return StreamFolders(folder.child("manifests"), folder.child("segments"))
+        return StreamFolders(folder, folder.child("manifests"), folder.child("segments"))
 
     def streams(self) -> list[str]:
         """The names of the streams that have state here."""
@@ -137,6 +155,11 @@ def safe_name(name: str) -> str:
     ('ticks', 'a~2Fb~2Ec')
     """
     return _UNSAFE.sub(lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()), name)
+
+
+def segment_name(batch: int, maker: str, incarnation: str) -> str:
+    """A new name for a segment file: of which batch, who made it, in which incarnation of the stream."""
+    return f"{batch:012d}-{maker}-{incarnation[:8]}-{uuid.uuid4().hex}.segment"
 
 
 def _read(folder: Folder) -> Checkpoint:

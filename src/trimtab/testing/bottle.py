@@ -83,7 +83,7 @@ class Bottle:
         split: Collection[str] = (),
     ) -> None:
         home = Folder(folder)
-        self._folders = StreamFolders(home.child("manifests"), home.child("segments"))
+        self._folders = StreamFolders(home, home.child("manifests"), home.child("segments"))
         self._folders.make()
         self._outbox = home.child("outbox")
         self._outbox.make()
@@ -166,7 +166,7 @@ class Bottle:
         assert self.manifest is not None
         known, folder = self.manifest.segments, self._folders.segments
         for merge in merges:
-            work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs})
+            work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "")
             self._merged.append(pickle.loads(pickle.dumps(run_merge(work))))
 
     def restart(self) -> None:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trimtab.engine.signature import signed
 from trimtab.engine.windows.columns import Int64Array, stable_order
 from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.machine_code.kernel import kernel
 
 
+@signed("clock-window")
 @dataclass(frozen=True, slots=True)
 class ClockWindow:
     """`window(ts, size, slide, offset)`: half-open windows that start every `slide` from the epoch.
@@ -53,6 +55,7 @@ def _latest(times: Int64Array, slide: int, offset: int) -> Int64Array:
     return out
 
 
+@signed("session-window")
 @dataclass(frozen=True, slots=True)
 class SessionWindow:
     """`session_window(ts, gap)`: rows closer to each other than `gap` share a window.

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
+from trimtab.engine.signature import signed
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
 from trimtab.engine.windows.aggregates import APPROXIMATE_ORDER, accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
@@ -25,6 +26,7 @@ from trimtab.engine.windows.times import floor_us, tick_type, ticks, ticks_per_u
 START, LAST = "start", "last"
 
 
+@signed("group-call")
 @dataclass(frozen=True, slots=True)
 class GroupCall:
     """An aggregate: a function of columns, and the name of its output column."""
@@ -35,6 +37,7 @@ class GroupCall:
     parameters: tuple[float, ...] = ()
 
 
+@signed("group/1")
 @dataclass(frozen=True, slots=True)
 class GroupQuery:
     """`SELECT keys, window, calls GROUP BY keys, window`.

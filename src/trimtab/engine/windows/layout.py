@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trimtab.engine.signature import signed
 from trimtab.engine.windows.columns import FloatArray, Int64Array, counting_order
 from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.machine_code.kernel import kernel
@@ -62,6 +63,7 @@ class Unit(enum.Enum):
     RANGE = "RANGE"
 
 
+@signed("frame")
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The rows before the current one that count; `preceding` None: all of them.

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from trimtab.engine.operator import Moment, State
 from trimtab.engine.query import OrderKey
+from trimtab.engine.signature import signed
 from trimtab.engine.windows.columns import FloatArray, Int64Array, plain
 from trimtab.engine.windows.keys import encode_keys
 from trimtab.engine.windows.layout import Frame, Layout, bounds, lay_out
@@ -25,6 +26,7 @@ from trimtab.engine.windows.over_plan import Plan
 from trimtab.engine.windows.running import Frames
 
 
+@signed("over/1")
 @dataclass(frozen=True, slots=True)
 class OverQuery:
     """Calls over the same partition and order; the output is the `keep` columns, one per call, and `TIME_US`.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from trimtab.engine.signature import signed
 from trimtab.engine.windows.aggregates import CHOICES, TOTALS, accumulator
 from trimtab.engine.windows.choices import Choice
 from trimtab.engine.windows.columns import plain_type
@@ -25,6 +26,7 @@ NUMBERS = ("row_number", "rank", "dense_rank")
 FUNCTIONS = ("count", *TOTALS, *CHOICES, *NUMBERS, "lag")
 
 
+@signed("over-call")
 @dataclass(frozen=True, slots=True)
 class OverCall:
     """A function of columns over a frame, and the name of its output column.

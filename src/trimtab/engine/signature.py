@@ -1,0 +1,100 @@
+"""Signatures: what a checkpoint knows an operator by, as plain values that JSON can hold.
+
+A signature doesn't follow the names in the code: every class that is a part of an operator says what it is called
+there, and keeps that when it or a field of it is renamed. A name with a version (`match/1`) belongs to an operator; the
+version is raised when the operator keeps its state in another shape. A field that is added later needs a default, and
+is left out of the signature as long as it has that value, so that the operators of before have the signature of before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+Part = TypeVar("Part")
+
+_TEXTS = (
+    (pa.DataType, "type"),
+    (float, "float"),
+    (decimal.Decimal, "decimal"),
+    (datetime.datetime, "datetime"),  # before the date, which it is as well
+    (datetime.date, "date"),
+    (datetime.time, "time"),
+    (datetime.timedelta, "timedelta"),
+    (bytes, "bytes"),
+)
+"""What is written as text, and as what."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Signed:
+    """How instances of a class are written: its name, and the fields with their names."""
+
+    name: str
+    fields: tuple[tuple[str, str, Any], ...]  # in the code, in the signature, the value that is left out
+
+
+_signed: dict[type, _Signed] = {}
+
+
+def signed(
+    name: str, *, without: tuple[str, ...] = (), renamed: Mapping[str, str] | None = None
+) -> Callable[[type[Part]], type[Part]]:
+    """Make a dataclass a part of signatures, under this name.
+
+    `without`: fields that no state depends on. `renamed`: what fields are called in signatures, if not as in the code.
+    """
+
+    def sign(part: type[Part]) -> type[Part]:
+        fields = tuple(
+            (field.name, (renamed or {}).get(field.name, field.name), field.default)
+            for field in dataclasses.fields(part)  # type: ignore[arg-type]
+            if field.name not in without
+        )
+        _signed[part] = _Signed(name, fields)
+        return part
+
+    return sign
+
+
+def signature_of(value: Any) -> Any:
+    """The signature of an operator or of a part of one.
+
+    Raises TypeError for what has none: a new part of an operator has to be `signed`.
+
+    >>> from trimtab.engine.query import OrderKey
+    >>> signature_of((OrderKey("ts"), OrderKey("n", descending=True)))
+    [{'is': 'order', 'column': 'ts'}, {'is': 'order', 'column': 'n', 'descending': True}]
+    """
+    if isinstance(value, enum.Enum):
+        return value.value
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, tuple | list):
+        return [signature_of(each) for each in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, pa.Schema):
+        return [[field.name, signature_of(field.type)] for field in value]
+    for kind, name in _TEXTS:
+        if isinstance(value, kind):
+            return {"is": name, "text": str(value)}
+    known = _signed.get(type(value))
+    if known is not None:
+        return {"is": known.name} | _fields(value, known)
+    if hasattr(value, "signature"):
+        return value.signature()
+    raise TypeError(f"{type(value).__name__} has no signature: mark the class with @signed")
+
+
+def _fields(value: Any, known: _Signed) -> dict[str, Any]:
+    found = ((name, getattr(value, field), default) for field, name, default in known.fields)
+    said = [(name, each) for name, each, default in found if default is dataclasses.MISSING or each != default]
+    return {name: signature_of(each) for name, each in said}

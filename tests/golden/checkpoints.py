@@ -1,0 +1,100 @@
+"""A checkpoint as an earlier build left it in the middle of a stream, with what its queries had given by then.
+
+`python -m tests.golden.checkpoints NAME` writes one of this build. Each format of the state gets one, once: every later
+build has to go on from it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import trimtab
+from tests.golden.queries import QUERIES, SCHEMA
+from trimtab.testing.spark_laws import SETTINGS, FileStream, stored
+
+FOLDER = Path(__file__).parent
+SUFFIX = ".tar.gz"
+BATCHES, BEFORE, ROWS = 6, 3, 12
+"""All batches of the stream, those that the earlier build had, and the rows of each."""
+NOWHERE = "/golden"
+"""Where the archive says that the stream's files are, which Spark has in its logs."""
+_DAWN = datetime.datetime(2026, 1, 1)
+
+
+def tables() -> list[pa.Table]:
+    """The rows of the stream, a table a batch."""
+    numbers = range(BATCHES * ROWS)
+    rows = pa.table(
+        {
+            "ts": [_DAWN + datetime.timedelta(milliseconds=700 * n) for n in numbers],
+            "k": [n * n % 5 for n in numbers],
+            "x": [None if n % 11 == 7 else n * 7 % 5 for n in numbers],
+            "y": [n * 37 % 11 / 2 for n in numbers],
+            "s": [(None, "a", "ab", "b")[n % 4] for n in numbers],
+        },
+        schema=SCHEMA,
+    )
+    return [stored(rows.slice(first, ROWS)) for first in range(0, rows.num_rows, ROWS)]
+
+
+def run(spark: Any, home: Path, batches: int, *, close: bool) -> Any:
+    """Run a job with all queries up to a batch, going on from what is in `home`."""
+    stream = FileStream(home / "t", spark, SCHEMA)
+    for table in tables()[:batches]:
+        stream.add(table)
+    checkpoint = str(home / "checkpoint")
+    job = trimtab.Job(spark, checkpoint=checkpoint, engines=2, key_groups=8, warm=False, balance=None)
+    job.stream("t", stream.frame(), event_time="ts")
+    for name, sql in QUERIES.items():
+        job.query(name, sql).write("parquet", path=str(home / "answers" / name))
+    running = job.start(available_now=True, close=close)
+    running.await_termination()
+    return running
+
+
+def write(name: str) -> None:
+    """Run the first batches, and keep checkpoint and answers."""
+    from trimtab.runtime.session import start_session
+
+    spark = start_session("golden", "local[2]", SETTINGS)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        run(spark, home, BEFORE, close=False)
+        spark.stop()
+        (home / "checkpoint" / "lock").unlink(missing_ok=True)  # it names the machine
+        for path in _spark_logs(home):
+            if path.suffix == ".crc":
+                path.unlink()
+            else:
+                path.write_text(path.read_text().replace(folder, NOWHERE))
+        with tarfile.open(FOLDER / f"{name}{SUFFIX}", "w:gz") as archive:
+            for part in ("checkpoint", "answers"):
+                archive.add(home / part, part, filter=_nobodys)
+
+
+def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, "", ""
+    return entry
+
+
+def unpack(name: str, home: Path) -> None:
+    """Put a kept checkpoint and its answers into a folder."""
+    with tarfile.open(FOLDER / f"{name}{SUFFIX}") as archive:
+        archive.extractall(home, filter="data")
+    for path in _spark_logs(home):
+        path.write_text(path.read_text().replace(NOWHERE, str(home)))
+
+
+def _spark_logs(home: Path) -> list[Path]:
+    return [path for path in (home / "checkpoint" / "spark").rglob("*") if path.is_file()]
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])

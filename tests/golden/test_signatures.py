@@ -1,0 +1,85 @@
+"""A query has the signature that it had in earlier builds: that is how its state is found again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, get_args
+
+import pytest
+
+from tests.golden.queries import QUERIES, SIGNATURES, Steps, compiled
+from trimtab.engine import signature
+from trimtab.engine.expression import Expr
+from trimtab.engine.pattern import Pattern
+from trimtab.engine.query import OrderKey, Skip
+from trimtab.engine.signature import signature_of, signed
+from trimtab.errors import OperatorError
+from trimtab.runtime.resuming import fingerprint
+
+RISES = "signed-1:e75c0a18620f7770a823b249ef9ccc0ac801d079ad60aedb0df2df70cd60ce2e"
+KEPT: dict[str, Any] = json.loads(SIGNATURES.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_has_the_signature_of_earlier_builds(name: str) -> None:
+    assert compiled(QUERIES[name]).signature == KEPT[name]
+
+
+def test_the_fingerprint_of_a_signature_is_that_of_earlier_builds() -> None:
+    assert fingerprint(compiled(QUERIES["rises"])) == RISES
+
+
+def test_queries_that_differ_have_other_signatures() -> None:
+    signatures = [json.dumps(each, sort_keys=True) for each in KEPT.values()]
+    assert len(set(signatures)) == len(signatures)
+    for name, old, new in (
+        ("rises", "B.x > A.x", "B.x >= A.x"),
+        ("rises", "(A B)", "(A B B)"),
+        ("rises", "PARTITION BY k", "PARTITION BY s"),
+        ("counts", "SUM(x)", "SUM(y)"),
+        ("counts", "10 seconds", "9 seconds"),
+        ("rolling", "2 PRECEDING", "3 PRECEDING"),
+        ("steps", "every => 2", "every => 3"),
+        ("plain", "x > 0", "x > 1"),
+    ):
+        assert fingerprint(compiled(QUERIES[name].replace(old, new))) != fingerprint(compiled(QUERIES[name]))
+
+
+def test_what_is_made_of_matches_is_no_part_of_it() -> None:
+    again = QUERIES["rises"].replace("SELECT *", "SELECT k AS key, a + b AS total")
+    assert fingerprint(compiled(again)) == fingerprint(compiled(QUERIES["rises"]))
+
+
+def test_names_in_the_code_are_no_part_of_it() -> None:
+    @signed("order", renamed={"name": "column"}, without=("note",))
+    @dataclasses.dataclass(frozen=True)
+    class Renamed:
+        name: str
+        note: str = "for messages"
+        descending: bool = False
+        added_later: int = 0
+
+    assert signature_of(Renamed("ts", "another")) == signature_of(OrderKey("ts"))
+    assert signature_of(Renamed("ts", descending=True)) == signature_of(OrderKey("ts", descending=True))
+    assert signature_of(Renamed("ts", added_later=1)) != signature_of(OrderKey("ts"))
+
+
+@pytest.mark.parametrize("part", [*get_args(Expr), *get_args(Pattern), *get_args(Skip)])
+def test_every_part_of_a_pattern_is_signed(part: type) -> None:
+    assert part in signature._signed
+
+
+def test_arguments_of_an_operator_are_plain_values() -> None:
+    assert Steps(3).signature()["arguments"] == {"every": 3}
+    with pytest.raises(OperatorError, match="a checkpoint can't hold one of its arguments"):
+        Steps(object()).signature()  # type: ignore[arg-type]
+
+
+def test_a_part_that_nobody_signed_is_refused() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class New:
+        value: int
+
+    with pytest.raises(TypeError, match="New has no signature"):
+        signature_of((New(1),))
