@@ -59,7 +59,7 @@ clean:  ## Remove .venv, caches and everything built
 
 .venv/.ready: pyproject.toml constraints.txt | .venv/bin/python  # all that .demo-ready has, and more
 	@echo "Installing trimtab, Spark and what checks, tests and benchmarks need: 1.9 GB, in about a minute."
-	$(PIP) -e '.[dev,spark,plot,bench]'
+	$(PIP) --no-compile -e '.[dev,spark,plot,bench]'  # Python compiles what is imported
 	@echo "Compiling what doesn't depend on a query: some 40 seconds on two cores."
 	$(BIN)/trimtab warm
 	@touch .venv/.demo-ready $@

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from trimtab.engine.columnar import MAX_THREADS
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
+from trimtab.engine.watermark import is_late, raised
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
@@ -96,22 +97,16 @@ def _batches(query: Query, operator: Operator, rows: pa.Table, edges: list[int],
         _check_order(query, rows, edges)
     state: State = {}
     outputs: list[pa.Table] = []
-    newest: int | None = None  # the largest event time of all batches so far
+    watermark: int | None = None
     for start, end in itertools.pairwise(edges):
         inside = np.flatnonzero((arrival >= start) & (arrival < end)) if len(edges) > 2 else None
         batch = rows if inside is None else rows.take(pa.array(inside))
         closing = end == edges[-1]
-        watermark = None
         if times is not None:
-            own = times[start:end]
-            if newest is not None and batch.num_rows:
-                # Late is what is older than the watermark was when the batch began.
-                on_time = times[batch.column(ARRIVAL).to_numpy()] >= newest - delay_us
-                batch = batch.filter(pa.array(on_time))
-            if len(own):
-                newest = int(own.max()) if newest is None else max(newest, int(own.max()))
-            # A batch's own rows may let matches out earlier, but never make rows of that batch late.
-            watermark = None if newest is None else newest - delay_us
+            if watermark is not None and batch.num_rows:
+                batch = batch.filter(pa.array(~is_late(times[batch.column(ARRIVAL).to_numpy()], watermark)))
+            newest = int(times[start:end].max()) if end > start else None
+            watermark = raised(watermark, newest, delay_us)
         try:
             output, state = operator.advance(batch, state, Moment(watermark, closing))
         except (OverflowError, pa.ArrowInvalid) as error:

@@ -33,14 +33,14 @@ def test_a_job_goes_on_from_a_checkpoint_of_an_earlier_build(name: str, spark: A
         found = pa.concat_tables([pq.read_table(path) for path in (tmp_path / "answers" / query).glob("*.parquet")])
         assert expected.num_rows > 0, query
         assert bag(found.select(expected.column_names).cast(expected.schema)) == bag(expected), query
+    assert_numbered(tmp_path)
 
 
-def test_batches_have_numbers_of_their_own_and_the_streams_incarnation(spark: Any, tmp_path: Path) -> None:
-    checkpoints.unpack(KEPT[-1], tmp_path)
-    checkpoints.run(spark, tmp_path, checkpoints.BATCHES, close=True)
-    stream = tmp_path / "checkpoint" / "streams" / "t"
+def assert_numbered(home: Path) -> None:
+    """Batches have numbers of their own, and carry the incarnation of the stream."""
+    stream = home / "checkpoint" / "streams" / "t"
     manifest = json.loads(max((stream / "manifests").glob("*.json")).read_text())["body"]
     incarnation = json.loads((stream / "stream.json").read_text())["body"]["incarnation"]
     assert manifest["incarnation"] == incarnation
     assert (manifest["batch"], manifest["spark_batch"]) == (checkpoints.BATCHES, checkpoints.BATCHES - 1)
-    assert all(incarnation[:12] in path.name for path in (tmp_path / "answers").rglob("*.parquet"))
+    assert all(incarnation[:12] in path.name for path in (home / "answers").rglob("*.parquet"))

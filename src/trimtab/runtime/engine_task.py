@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from trimtab.engine.binding import times_us
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
+from trimtab.engine.watermark import is_late, raised
 from trimtab.errors import InputError, OperatorError, TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.language.local import Finish
@@ -256,7 +257,7 @@ class Engine:
         routes = self.plan.intake.routes
         # To a query that takes rows one by one, no row is late.
         if watermark is not None and routes[route].is_keyed and len(on_time) and int(on_time.min()) < watermark:
-            late = times < watermark if good is None else (times < watermark) & good
+            late = is_late(times, watermark) if good is None else is_late(times, watermark) & good
             if route == next(number for number, each in enumerate(routes) if each.is_keyed):
                 self._set_aside(LATE, table, late, "")
             good = ~late if good is None else good & ~late
@@ -381,9 +382,7 @@ class Engine:
     @cached_property
     def _watermark_us(self) -> int | None:
         """No row older than this comes any more: by all committed batches, or by what this engine has seen itself."""
-        own = None if self.newest_us is None else self.newest_us - self.plan.delay_us
-        known = [each for each in (self.orders.watermark_us, own) if each is not None]
-        return max(known, default=None)
+        return raised(self.orders.watermark_us, self.newest_us, self.plan.delay_us)
 
     def _wanted(self, reading: Reading, rows: Rows) -> Rows:
         """The rows that the query's WHERE lets through; those whose columns can't be computed set aside."""

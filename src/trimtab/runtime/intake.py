@@ -28,6 +28,7 @@ from pyspark.util import PythonEvalType
 
 from trimtab.runtime.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
 from trimtab.runtime.placement import SHARES, Placement
+from trimtab.state.bundle import GROUP_SHIFT
 
 REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
 Task = Callable[[Any], Any]
@@ -159,10 +160,10 @@ class Intake:
             return _hash([(found[name], types[name]) for name in columns])
 
         def slot(route: Route) -> Column:
-            # The key group and 48 bits of the key's hash in one number, so that sorting by it is group by group.
+            # The key group in front and as much of the key's hash as fits, so that sorting by it is group by group.
             key = hashed(route.keys if route.is_keyed else names)
             group = F.pmod(key, F.lit(self._key_groups))
-            return F.shiftleft(group, 48).bitwiseOR(F.shiftrightunsigned(key, 16))
+            return F.shiftleft(group, GROUP_SHIFT).bitwiseOR(F.shiftrightunsigned(key, 64 - GROUP_SHIFT))
 
         hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in plan.readings}
         sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
@@ -182,7 +183,7 @@ class Intake:
         """
         known, column = self._table
         if known != placement:
-            place = f"shiftright({SLOT}, 48) + 1"
+            place = f"shiftright({SLOT}, {GROUP_SHIFT}) + 1"
             owners = list(placement.owner)
             if self.plan.split_readings:
                 place = self._or_share(place, placement)

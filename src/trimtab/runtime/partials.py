@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from trimtab.engine.keyed_query import KeyedQuery
 from trimtab.engine.operator import Moment, Operator, State
+from trimtab.engine.watermark import raised
 from trimtab.engine.windows.grouped import GroupQuery
 from trimtab.runtime.engine_task import ReadyQuery, open_reader, operands, packed, ready_query
 from trimtab.runtime.intake_plan import Reading
@@ -57,7 +58,7 @@ class Merger:
         slots = orders.spread_slots()
         if not len(slots):
             return []
-        watermark = self._watermark_us(orders, newest_us)
+        watermark = raised(orders.watermark_us, newest_us, self._plan.delay_us)
         outputs: dict[str, Output] = {}
         parts: dict[str, Bundle] = {}
         left: dict[str, Bundle] = {}
@@ -90,11 +91,6 @@ class Merger:
         if len(slots):
             found.append(open_reader(orders, self._plan.key_groups, query).load(slots))
         return found
-
-    def _watermark_us(self, orders: Orders, newest_us: int | None) -> int | None:
-        """No row older than this comes any more: what the next batch will be told."""
-        own = None if newest_us is None else newest_us - self._plan.delay_us
-        return max((each for each in (orders.watermark_us, own) if each is not None), default=None)
 
     def _report(self, orders: Orders, outputs: dict[str, Output], parts: dict[str, Bundle]) -> EngineReport:
         name = segment_name(orders.batch, "d", orders.incarnation)

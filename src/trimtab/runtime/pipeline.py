@@ -26,6 +26,7 @@ import numpy as np
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
+from trimtab.engine.watermark import raised
 from trimtab.errors import JobError, StateError
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.policy import Missing, if_missing
@@ -454,10 +455,7 @@ class Pipeline:
         segments |= {report.segment.name: report.segment for report in reports if report.segment is not None}
         segments |= {file.name: file for file in files}
         named = {run.segment for query in queries.values() for run in query.runs}
-        watermark = None if known is None else known.watermark_us
-        if seen.newest_us is not None:
-            own = seen.newest_us - self.spec.plan.delay_us
-            watermark = own if watermark is None else max(watermark, own)
+        before_us = None if known is None else known.watermark_us
         return Manifest(
             job=self._checkpoint.job,
             stream=self.spec.name,
@@ -466,8 +464,8 @@ class Pipeline:
             key_groups=self.spec.plan.key_groups,
             engines=placement.engines,
             placement=placement.owner,
-            watermark_us=watermark,
-            previous_watermark_us=None if known is None else known.watermark_us,
+            watermark_us=raised(before_us, seen.newest_us, self.spec.plan.delay_us),
+            previous_watermark_us=before_us,
             queries=queries,
             segments={name: file for name, file in segments.items() if name in named},
             events=(known.events if known else 0) + seen.events,

@@ -30,6 +30,7 @@ import xxhash
 
 from trimtab.engine.binding import times_us
 from trimtab.engine.columnar import MAX_THREADS
+from trimtab.engine.watermark import raised
 from trimtab.language.compile import compile_query
 from trimtab.language.local import Intake
 from trimtab.runtime.compactor import Merged, Work, run_merge, take_up
@@ -40,6 +41,7 @@ from trimtab.runtime.partials import Merger
 from trimtab.runtime.placement import SHARES, Placement, Spread
 from trimtab.runtime.sinks import combine
 from trimtab.state import manifest as manifests
+from trimtab.state.bundle import GROUP_SHIFT
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, plan_merges
 from trimtab.state.files import Folder
@@ -48,7 +50,7 @@ from trimtab.state.sweep import sweep
 
 Int64Array = npt.NDArray[np.int64]
 
-SLOT_BITS = 48
+SLOT_BITS = GROUP_SHIFT
 JOB, STREAM = "bottle", "t"
 
 
@@ -312,7 +314,6 @@ class Bottle:
             segments |= {file.name: file for file in files}
         self._merged = []
         before_us = None if known is None else known.watermark_us
-        seen = [] if newest_us is None else [newest_us - self.plan.delay_us]
         named = {run.segment for query in queries.values() for run in query.runs}
         manifest = Manifest(
             job=JOB,
@@ -321,7 +322,7 @@ class Bottle:
             key_groups=self._key_groups,
             engines=placement.engines,
             placement=placement.owner,
-            watermark_us=max([*seen, *([] if before_us is None else [before_us])], default=None),
+            watermark_us=raised(before_us, newest_us, self.plan.delay_us),
             previous_watermark_us=before_us,
             queries=queries,
             segments={name: file for name, file in segments.items() if name in named},
