@@ -18,7 +18,8 @@ help:  ## Print this list
 
 test: .venv/.ready  ## Run everything: the static checks, then all tests and doctests
 	@$(MAKE) --no-print-directory --jobs=2 check .venv/spark-classes.jsa
-	$(PYTEST)
+	$(PYTEST) -m "not alone"
+	$(BIN)/pytest -m alone tests/runtime/test_cold_start.py
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .

@@ -74,15 +74,10 @@ class Courses:
     def add_round(self, folder: Path, queries: Sequence[str]) -> None:
         """Measure each once more; the ticks are in the folder."""
         self.floors.append(measured("floor", folder, None))
-        self.add_cold(folder, queries, and_warm=True)
-
-    def add_cold(self, folder: Path, queries: Sequence[str], *, and_warm: bool = False) -> None:
-        """Measure cold starts once more, and warm ones if wanted."""
         for query in queries:
             with tempfile.TemporaryDirectory(dir=folder) as caches:
                 self.cold.setdefault(query, []).append(measured(query, folder, Path(caches)))
-                if and_warm:
-                    self.warm.setdefault(query, []).append(measured(query, folder, Path(caches)))
+                self.warm.setdefault(query, []).append(measured(query, folder, Path(caches)))
 
     def bars(self) -> list[Bar]:
         """What the first minute was meant to be like."""

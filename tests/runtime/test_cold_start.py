@@ -22,7 +22,7 @@ from trimtab.testing.laws import bag
 pytestmark = pytest.mark.spark
 
 BATCHES, ROWS = 8, 6_000
-MORE_COLD_STARTS = 4
+MORE_ROUNDS = 2
 WATCH = '''"""Python runs this when it starts: writes down which process compiles."""
 import importlib.abc, importlib.machinery, os, sys
 
@@ -120,11 +120,12 @@ def test_the_answer_is_that_of_one_pass(
     assert bag(found.cast(expected.schema)) == bag(expected)
 
 
+@pytest.mark.alone  # on a core less, cold and warm starts differ by what they compute and not by how long they take
 def test_the_first_minute_is_nearly_as_fast_cold_as_warm(tmp_path: pathlib.Path) -> None:
     """The bars of `python -m benchmarks.spark.run --only start`, which measures each query on its own, and more often.
 
     They are ratios of processes that run one after the other, and whatever else the machine does in one of them shows.
-    So the fastest of each counts, and a further cold start may show that a ratio was only noise.
+    So the fastest of each counts, and a further round may show that a ratio was only noise.
     """
     from benchmarks.spark.cold_start import QUICK, Courses
     from benchmarks.spark.ticks import write_ticks
@@ -132,9 +133,9 @@ def test_the_first_minute_is_nearly_as_fast_cold_as_warm(tmp_path: pathlib.Path)
     write_ticks(tmp_path / "ticks", QUICK.batches, QUICK.rows, QUICK.keys)
     courses = Courses()
     courses.add_round(tmp_path, QUICK.queries)
-    for _ in range(MORE_COLD_STARTS):
+    for _ in range(MORE_ROUNDS):
         if all(bar.holds for bar in courses.fastest().bars()):
             break
-        courses.add_cold(tmp_path, QUICK.queries)
+        courses.add_round(tmp_path, QUICK.queries)
     bars = courses.fastest().bars()
     assert [f"{bar.claim}: {bar.number}, {bar.side.value} {bar.limit}" for bar in bars if not bar.holds] == []
