@@ -330,8 +330,7 @@ class Pipeline:
         matches = self._deliver(told, batch, frame.sparkSession, may_repeat=may_repeat)
         delivered = time.perf_counter()
         merged = self._compactor.finished(self.manifest)
-        manifest = self._next_manifest(batch, placement, told, seen, matches, merged, closing)
-        manifest = replace(manifest, spark_batch=self._spark_batch if closing else spark_batch)
+        manifest = self._next_manifest(batch, spark_batch, placement, told, seen, matches, merged)
         self._lock.check()
         manifests.write(self._folders.manifests, manifest)
         earlier, self.manifest, self.placement = self.manifest, manifest, placement
@@ -433,14 +432,14 @@ class Pipeline:
     def _next_manifest(
         self,
         batch: int,
+        spark_batch: int | None,
         placement: Placement,
         reports: Sequence[EngineReport],
         seen: Seen,
         matches: Mapping[str, int],
         merged: Sequence[Merged],
-        closing: bool,
     ) -> Manifest:
-        known = self.manifest
+        known, closing = self.manifest, spark_batch is None
         kept = self._kept_queries(known)
         queries = {}
         for name, fingerprint in self.spec.fingerprints.items():
@@ -461,6 +460,7 @@ class Pipeline:
             stream=self.spec.name,
             incarnation=self._incarnation,
             batch=batch,
+            spark_batch=self._spark_batch if closing else spark_batch,
             key_groups=self.spec.plan.key_groups,
             engines=placement.engines,
             placement=placement.owner,
