@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
 # The lab and what it stands on compile kernels of their own, which `trimtab warm` doesn't build.
-LAB := $(foreach part,examples lab simulation,src/trimtab/$(part) tests/$(part)) tests/test_benchmarks.py docs/planning.md
+LAB := lab tests/test_benchmarks.py docs/planning.md
 QUICKLY := --doctest-ignore-import-errors $(addprefix --ignore=,$(LAB))
 unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile all modules again
 
@@ -19,7 +19,7 @@ help:  ## Print this list
 test: .venv/.ready  ## Run everything: the static checks, then all tests and doctests
 	@$(MAKE) --no-print-directory --jobs=2 check .venv/spark-classes.jsa
 	$(PYTEST) -m "not alone"
-	$(BIN)/pytest -m alone tests/runtime/test_cold_start.py
+	$(BIN)/pytest -m alone tests/spark/test_cold_start.py
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -51,23 +51,23 @@ format: .venv/.ready  ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff format .
 
 clean:  ## Remove .venv, caches and everything built
-	rm -rf .venv build dist demo lab src/*.egg-info
+	rm -rf .venv build dist demo lab-results src/*.egg-info lab/src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src lab tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 .venv/spark-classes.jsa: .venv/.ready  # see tests/java.py
 	@$(BIN)/python -m tests.java
 
-.venv/.ready: pyproject.toml constraints.txt | .venv/bin/python  # all that .demo-ready has, and more
+.venv/.ready: pyproject.toml lab/pyproject.toml constraints.txt | .venv/bin/python  # all that .demo-ready has, and more
 	@echo "Installing trimtab, Spark and what checks, tests and benchmarks need: 1.9 GB, in about a minute."
-	$(PIP) --no-compile -e '.[dev,spark,plot,bench]'  # Python compiles what is imported
+	$(PIP) --no-compile -e '.[dev,planning,spark,plot,bench]' -e lab  # Python compiles what is imported
 	@echo "Compiling what doesn't depend on a query: some 40 seconds on two cores."
 	$(BIN)/trimtab warm
 	@touch .venv/.demo-ready $@
 
-.venv/.demo-ready: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.demo-ready: pyproject.toml lab/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing trimtab, Spark and matplotlib: 1.4 GB, in about a minute."
-	$(PIP) -e '.[spark,plot]'
+	$(PIP) -e '.[planning,spark,plot]' -e lab
 	@echo "Compiling the kernels of windows: some seconds."
 	$(BIN)/trimtab warm engines
 	@touch $@

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from trimtab.engine import kernels
+from trimtab.engine.match.kernels import generated as kernels
 
 Task = Callable[[], object]
 
@@ -56,7 +56,7 @@ def seconds_of(task: Task) -> float:
 
 def use_one_core() -> str:
     """Keep this process on one core, with its libraries at one thread; says how that was done."""
-    from trimtab.language.duck import connection
+    from trimtab.rowwise.duck import connection
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

@@ -22,9 +22,10 @@ import trimtab
 from benchmarks import measure
 from benchmarks.results import Bar, Result, Side, Table, milliseconds, rate, ratio, seconds
 from benchmarks.workloads import ticks
-from trimtab.engine import kernels, reference
+from trimtab.engine.match import reference
+from trimtab.engine.match.kernels import generated as kernels
+from trimtab.engine.match.kernels.plan import PARAMETERS
 from trimtab.engine.operator import Moment
-from trimtab.engine.plan import PARAMETERS
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
 

@@ -13,9 +13,8 @@ import tempfile
 from typing import Any
 
 import trimtab
-import trimtab.examples.first_story  # registers the operator
-from trimtab.examples.tweet_feeds import SPARK_SCHEMA, write_feed
-from trimtab.examples.tweets import TweetStream
+from trimtab_lab.workloads.tweet_feeds import SPARK_SCHEMA, write_feed
+from trimtab_lab.workloads.tweets import TweetStream
 
 SQL = """
     SELECT fingerprint, id, similarity, compared
@@ -45,7 +44,7 @@ def run(spark: Any, folder: pathlib.Path, tweets: int = 100_000, batches: int = 
 
 def main() -> None:
     """Run it on a local Spark."""
-    from trimtab.runtime.session import start_session
+    from trimtab.spark.session import start_session
 
     spark = start_session("first stories", "local[2]", {"spark.ui.enabled": "false"})
     if len(sys.argv) > 1:

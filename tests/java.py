@@ -36,9 +36,9 @@ def write_archive() -> None:
     unfinished = ARCHIVE.with_suffix(f".{os.getpid()}")
     os.environ["JDK_JAVA_OPTIONS"] = " ".join(OPTIONS)
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={unfinished}"  # the driver's JVM alone
-    from tests.runtime.bench import RISES, Bench, events
+    from tests.spark.bench import RISES, Bench, events
     from trimtab.cli.spark_errors import stderr_to_file
-    from trimtab.runtime.session import start_session
+    from trimtab.spark.session import start_session
 
     with stderr_to_file() as log:
         spark = start_session("classes", "local[1]")

@@ -1,4 +1,4 @@
-"""Every case of `tests/cases/*.case`; how they are written is told in `trimtab.testing.cases`.
+"""Every case of `tests/cases/*.case`; how they are written is told in `tests.support.cases`.
 
 A case is run as a whole and, wherever its rows can be cut, a row per batch and cut at random.
 """
@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import Case, parse_file, parse_type, parse_value
 from trimtab import TrimtabError, evaluate
 from trimtab.errors import InputError
-from trimtab.testing.cases import Case, parse_file, parse_type, parse_value
 
 FOLDER = pathlib.Path(__file__).with_name("cases")
 CASES = [case for path in sorted(FOLDER.glob("*.case")) for case in parse_file(path)]

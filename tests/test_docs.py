@@ -20,7 +20,8 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def raised_codes() -> set[str]:
-    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "src" / "trimtab").rglob("*.py")]
+    sources = (ROOT / "src" / "trimtab", ROOT / "lab" / "src")
+    texts = [file.read_text(encoding="utf-8") for source in sources for file in source.rglob("*.py")]
     return {code for text in texts for pattern in (QUOTED, RAISED) for code in pattern.findall(text)}
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import trimtab
-from trimtab.testing.ticks import market_ticks
+from trimtab_lab.workloads.ticks import market_ticks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "jobs.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,17 +7,17 @@ What takes long comes first, so that the processes end at about the same time. K
 from __future__ import annotations
 
 FIRST = (
-    "tests/lab/test_experiments.py",
-    "tests/lab/test_live.py",
-    "tests/runtime/",
-    "tests/cli/test_demo_on_spark.py",
+    "lab/tests/test_experiments.py",
+    "lab/tests/test_live.py",
+    "tests/spark/",
+    "lab/tests/demo/test_demo_on_spark.py",
     "tests/test_jobs_page.py",
     "tests/engine/",
     "tests/planning/",
     "tests/test_benchmarks.py",
     "tests/language/",
     "tests/state/",
-    "tests/simulation/",
+    "lab/tests/simulation/",
 )
 """Beginnings of the names of files, in the order in which they are handed out; the others take seconds."""
 
@@ -25,7 +25,7 @@ FIRST = (
 def turn_of(file: str) -> int:
     """When a file is handed out: the lower, the earlier.
 
-    >>> sorted(["tests/test_docs.py", "tests/engine/test_laws.py", "tests/runtime/test_jobs.py"], key=turn_of)
-    ['tests/runtime/test_jobs.py', 'tests/engine/test_laws.py', 'tests/test_docs.py']
+    >>> sorted(["tests/test_docs.py", "tests/engine/test_laws.py", "tests/spark/test_jobs.py"], key=turn_of)
+    ['tests/spark/test_jobs.py', 'tests/engine/test_laws.py', 'tests/test_docs.py']
     """
     return next((turn for turn, start in enumerate(FIRST) if file.startswith(start)), len(FIRST))

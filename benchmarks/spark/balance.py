@@ -19,19 +19,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import trimtab
-import trimtab.examples.first_story
 from benchmarks.results import Bar, Cell, Number, Result, Side, Table
 from benchmarks.spark import ours
 from benchmarks.spark.figures import number, ratio
 from benchmarks.spark.ticks import write_every_key, write_uniform
-from trimtab.examples.tweet_feeds import EVEN, SKEWED, SPARK_SCHEMA, Phase, write_feed, zipf_feed
-from trimtab.examples.tweets import TweetStream
-from trimtab.runtime.balance import POLICIES, Balance
-from trimtab.runtime.coordinator import Coordinator
-from trimtab.runtime.observation import Observation
-from trimtab.runtime.placement import Placement
-from trimtab.runtime.progress import BatchProgress
-from trimtab.runtime.run import Run
+from trimtab.api.run import Run
+from trimtab.deciding.coordinator import Coordinator
+from trimtab.deciding.observation import Observation
+from trimtab.deciding.placement import Placement
+from trimtab.deciding.policy import POLICIES, Balance
+from trimtab.driver.progress import BatchProgress
+from trimtab_lab.workloads.tweet_feeds import EVEN, SKEWED, SPARK_SCHEMA, Phase, write_feed, zipf_feed
+from trimtab_lab.workloads.tweets import TweetStream
 
 STORIES = "SELECT * FROM first_story(TABLE(tweets) PARTITION BY fingerprint ORDER BY ts, exhaustive => true)"
 AVERAGES = "SELECT k, avg(v) AS mean, count(*) AS events FROM s GROUP BY k, window(ts, '1 second')"

@@ -24,13 +24,14 @@ from benchmarks.report import section
 from benchmarks.results import Bar, Cell, Number, Result, Side, Table
 from benchmarks.spark.figures import number, rate, trigger
 from benchmarks.spark.session import Batch, batches_of, local_session
-from trimtab.engine.keyed_query import KeyedQuery
+from trimtab.driver.progress import BatchProgress
+from trimtab.engine.keyed.query import KeyedQuery
+from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, Moment, State
-from trimtab.engine.query import OrderKey
-from trimtab.examples.fingerprints import KEYS
-from trimtab.examples.first_story import FirstStory
-from trimtab.examples.nearest_tweet import nearest_similarities
-from trimtab.examples.tweet_feeds import (
+from trimtab_lab.workloads.fingerprints import KEYS
+from trimtab_lab.workloads.first_story import FirstStory
+from trimtab_lab.workloads.nearest_tweet import nearest_similarities
+from trimtab_lab.workloads.tweet_feeds import (
     EVEN,
     SKEWED,
     SPARK_SCHEMA,
@@ -40,8 +41,7 @@ from trimtab.examples.tweet_feeds import (
     write_feed,
     zipf_feed,
 )
-from trimtab.examples.tweets import Tweets, TweetStream
-from trimtab.runtime.progress import BatchProgress
+from trimtab_lab.workloads.tweets import Tweets, TweetStream
 
 STORIES = "SELECT * FROM first_story(TABLE(tweets) PARTITION BY fingerprint ORDER BY ts)"
 AT_LEAST_PER_S = 20_000

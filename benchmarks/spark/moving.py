@@ -11,7 +11,7 @@ from benchmarks.results import Bar, Cell, Result, Side, Table
 from benchmarks.spark import offline_repartition, ours
 from benchmarks.spark.figures import number, ratio
 from benchmarks.spark.ticks import write_every_key, write_uniform
-from trimtab.runtime.run import Run
+from trimtab.api.run import Run
 
 
 @dataclass(frozen=True, slots=True)

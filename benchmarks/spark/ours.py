@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 import trimtab
 from benchmarks.spark.pattern import MATCH_COLUMNS, V_SHAPE, Match
 from benchmarks.spark.session import Batch, batches_of, ticks_of
-from trimtab.runtime.progress import BatchProgress
-from trimtab.runtime.run import Run
+from trimtab.api.run import Run
+from trimtab.driver.progress import BatchProgress
 
 Watch = Callable[[Run, int], None]
 """Called after every batch with the number of the batch, from the sink: what it changes holds for the next one."""

@@ -13,13 +13,13 @@
 
 from typing import TYPE_CHECKING
 
-from trimtab.engine.keyed import KeyedOperator, operator
+from trimtab.api.evaluate import evaluate
+from trimtab.deciding.policy import Balance, Scale
+from trimtab.engine.keyed.description import KeyedOperator, operator
 from trimtab.errors import OperatorError, TrimtabError
-from trimtab.evaluate import evaluate
-from trimtab.runtime.balance import Balance, Scale
 
 if TYPE_CHECKING:
-    from trimtab.runtime.job import Job
+    from trimtab.api.job import Job
 
 __all__ = ["Balance", "Job", "KeyedOperator", "OperatorError", "Scale", "TrimtabError", "evaluate", "operator"]
 __version__ = "0.2.0"
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> object:
     if name != "Job":
         raise AttributeError(f"module 'trimtab' has no attribute {name!r}")
     try:
-        from trimtab.runtime.job import Job
+        from trimtab.api.job import Job
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("pyspark", "pandas"):
             raise

@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 
 import trimtab.cli.run as run_command
-from trimtab.cli.demo_stream import MARK, DemoFolders
 from trimtab.cli.java import check_spark
 from trimtab.cli.job_build import Backend
 from trimtab.cli.job_file import columns_known, read_job_file
 from trimtab.cli.job_queries import compile_known
 from trimtab.cli.main import main
 from trimtab.cli.reachable import addresses, silent
+from trimtab.driver.resuming import fingerprint
 from trimtab.errors import JobError, StateError
-from trimtab.runtime.resuming import fingerprint
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest, QueryState, write
+from trimtab_lab.demo.stream import MARK, DemoFolders
 
 SQL = "SELECT symbol, COUNT(*) AS n FROM ticks GROUP BY symbol, window(ts, '1 minute')"
 JOB = f"""\

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.query_cases import SCHEMA as QUERY_SCHEMA
+from tests.support.query_cases import random_case
 from trimtab.cli.main import main
 from trimtab.language.compile import compile_query
 from trimtab.language.explain import explain
-from trimtab.testing.query_cases import SCHEMA as QUERY_SCHEMA
-from trimtab.testing.query_cases import random_case
 
 SCHEMA = "ticks(symbol string, ts timestamp, price double)"
 TICKS = pa.schema([("symbol", pa.string()), ("ts", pa.timestamp("us")), ("price", pa.float64())])

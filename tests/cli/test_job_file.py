@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from trimtab.cli.job_file import read_job_file
 from trimtab.cli.job_sections import JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.toml_lines import line_of, setting_lines
+from trimtab.deciding.policy import Balance, Scale
 from trimtab.errors import JobError
-from trimtab.runtime.balance import Balance, Scale
 
 GOOD = """\
 [job]

@@ -15,8 +15,8 @@ from rich.console import Console
 from trimtab.cli.bars import bar, sparkline, stacked_bar
 from trimtab.cli.live_view import minute_of_rates, render
 from trimtab.cli.quantities import duration_text, read_duration_s, time_text
+from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 from trimtab.errors import InputError
-from trimtab.runtime.progress import BatchProgress, EngineProgress, Progress
 
 NEW_YEAR_US = 1_767_225_600_000_000
 ENGINES = (

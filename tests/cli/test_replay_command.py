@@ -12,13 +12,13 @@ import pytest
 
 from trimtab.cli.main import main
 from trimtab.cli.replay_report import report
-from trimtab.runtime import decision_log
-from trimtab.runtime.actions import applied
-from trimtab.runtime.balance import Balance, Scale
-from trimtab.runtime.coordinator import Coordinator
-from trimtab.runtime.decision_log import Entry
-from trimtab.runtime.observation import Observation
-from trimtab.runtime.placement import Placement
+from trimtab.deciding import decision_log
+from trimtab.deciding.actions import applied
+from trimtab.deciding.coordinator import Coordinator
+from trimtab.deciding.decision_log import Entry
+from trimtab.deciding.observation import Observation
+from trimtab.deciding.placement import Placement
+from trimtab.deciding.policy import Balance, Scale
 from trimtab.state.checkpoint import Checkpoint
 
 GROUPS = 8

@@ -23,9 +23,9 @@ from trimtab.cli.java import check_java, java_version
 from trimtab.cli.job_build import Backend
 from trimtab.cli.main import main
 from trimtab.cli.spark_errors import spark_errors, spark_message, stderr_to_file
+from trimtab.deciding.policy import DEFAULT
+from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 from trimtab.errors import JobError, StateError
-from trimtab.runtime.balance import DEFAULT
-from trimtab.runtime.progress import BatchProgress, EngineProgress, Progress
 
 JOB = """\
 [job]

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from trimtab.engine import scalars
-from trimtab.engine.aggregates import aggregate
-from trimtab.engine.expression import AGGREGATES
+from trimtab.engine.match import scalars
+from trimtab.engine.match.aggregates import aggregate
+from trimtab.engine.match.ir.expression import AGGREGATES
 
 INT, FLOAT, STRING, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 NAN = math.nan

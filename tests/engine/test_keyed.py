@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trimtab
-from trimtab.engine.keyed import KeyedOperator, Logic, Snapshot, registered
-from trimtab.engine.keyed_query import KeyedQuery
+from trimtab.engine.keyed.description import KeyedOperator, Logic, Snapshot, registered
+from trimtab.engine.keyed.query import KeyedQuery
+from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
-from trimtab.engine.query import OrderKey
 from trimtab.errors import InputError, OperatorError
 
 SECOND = 1_000_000

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, note, reject
 from hypothesis import strategies as st
 
+from tests.support.laws import answer, bag, differs
+from tests.support.queries import Case, cases
 from trimtab import evaluate
-from trimtab.engine import kernels
-from trimtab.testing.laws import answer, bag, differs
-from trimtab.testing.queries import Case, cases
+from trimtab.engine.match.kernels import generated as kernels
 
 
 @given(cases())

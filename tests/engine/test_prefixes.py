@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.engine.aggregates import aggregate
-from trimtab.engine.expression import AGGREGATES
-from trimtab.engine.prefixes import prefixes
+from trimtab.engine.match.aggregates import aggregate
+from trimtab.engine.match.ir.expression import AGGREGATES
+from trimtab.engine.match.run.prefixes import prefixes
 
 VALUES = st.none() | st.integers(-3, 3) | st.sampled_from([0.5, -1.5, math.nan])
 ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)

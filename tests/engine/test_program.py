@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from trimtab.engine.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
-from trimtab.engine.program import compile_pattern
+from trimtab.engine.match.compile.program import compile_pattern
+from trimtab.engine.match.ir.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.errors import QueryError
 
 A, B, C = Label(0), Label(1), Label(2)

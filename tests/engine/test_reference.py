@@ -7,23 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from trimtab.engine.expression import (
-    HERE,
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-)
-from trimtab.engine.pattern import Pattern
-from trimtab.engine.query import OrderKey, Rows, Skip, SkipPastLast, SkipTo, SkipToNext
-from trimtab.engine.reference import match_rows
-from trimtab.errors import MatchError
-from trimtab.testing.patterns import (
+from tests.support.patterns import (
     EMPTY,
     END,
     START,
@@ -44,6 +28,22 @@ from trimtab.testing.patterns import (
     star,
     times,
 )
+from trimtab.engine.match.ir.expression import (
+    HERE,
+    Aggregate,
+    Call,
+    Const,
+    Expr,
+    MatchNumber,
+    Opaque,
+    Place,
+    RowValue,
+    Side,
+)
+from trimtab.engine.match.ir.pattern import Pattern
+from trimtab.engine.match.ir.query import OrderKey, Rows, Skip, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.match.reference import match_rows
+from trimtab.errors import MatchError
 
 INT, STRING, BOOL = pa.int64(), pa.string(), pa.bool_()
 ANY = (None,) * 5

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from trimtab.engine.expression import HERE, Aggregate, Call, Const, Expr, RowValue
-from trimtab.engine.pattern import (
+from tests.support.patterns import letters_query, letters_table, read
+from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, RowValue
+from trimtab.engine.match.ir.pattern import (
     Alternate,
     Anchor,
     At,
@@ -22,9 +23,8 @@ from trimtab.engine.pattern import (
     Permute,
     Quantify,
 )
-from trimtab.engine.query import SkipToNext
-from trimtab.engine.reference import match_rows
-from trimtab.testing.patterns import letters_query, letters_table, read
+from trimtab.engine.match.ir.query import SkipToNext
+from trimtab.engine.match.reference import match_rows
 
 INT, STRING, BOOL = pa.int64(), pa.string(), pa.bool_()
 LABELS = "ABCDE"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import trimtab
-from trimtab.engine import kernels
+from trimtab.engine.match.kernels import generated as kernels
 
 BIG = 2**62
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.engine import scalars
-from trimtab.engine.expression import FUNCTIONS
+from trimtab.engine.match import scalars
+from trimtab.engine.match.ir.expression import FUNCTIONS
 
 NAN, INF = math.nan, math.inf
 DAY = datetime.date(2026, 1, 31)

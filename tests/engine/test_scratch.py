@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import trimtab
-from trimtab.engine import kernels
+from trimtab.engine.match.kernels import generated as kernels
 
 SQL = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES AVG(A.x) AS mean, COUNT(*) AS n
     PATTERN (A{2}) DEFINE A AS A.x >= 0)"""

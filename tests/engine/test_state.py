@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trimtab.engine.columnar import Matcher
-from trimtab.engine.grouping import in_order
+from tests.support.query_cases import random_case
+from trimtab.engine.columns.grouping import in_order
+from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import Moment, State
-from trimtab.engine.query import MatchQuery
 from trimtab.errors import ThreadLimitError
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of, scalar
-from trimtab.testing.query_cases import random_case
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us")), ("x", pa.int64())])
 V_SHAPE = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts

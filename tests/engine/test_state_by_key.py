@@ -16,18 +16,18 @@ from hypothesis import given, note, reject, settings
 from hypothesis import strategies as st
 
 import trimtab
-from trimtab.engine.columnar import Matcher
-from trimtab.engine.keyed import KeyedOperator, Snapshot
-from trimtab.engine.keyed_query import KeyedQuery
+from tests.support.choices import SeededChoices
+from tests.support.laws import plain
+from tests.support.query_cases import SCHEMA, Case, a_table, random_case
+from trimtab.engine.keyed.description import KeyedOperator, Snapshot
+from trimtab.engine.keyed.query import KeyedQuery
+from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
-from trimtab.engine.query import MatchQuery
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 from trimtab.language.running import operator_of, scalar
-from trimtab.testing.choices import SeededChoices
-from trimtab.testing.laws import plain
-from trimtab.testing.query_cases import SCHEMA, Case, a_table, random_case
 
 SECOND = 1_000_000
 EXAMPLES = max(1, settings().max_examples // 3)  # each is run three ways

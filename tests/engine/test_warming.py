@@ -7,8 +7,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from trimtab.engine import kernels
-from trimtab.engine.columnar import Matcher
+from trimtab.engine.match.kernels import generated as kernels
+from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import Moment
 from trimtab.engine.warming import made_up, warm
 from trimtab.language.compile import compile_query

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import trimtab
 from tests.golden.queries import QUERIES, SCHEMA
-from trimtab.testing.spark_laws import SETTINGS, FileStream, stored
+from tests.support.spark_laws import SETTINGS, FileStream, stored
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".tar.gz"
@@ -61,7 +61,7 @@ def run(spark: Any, home: Path, batches: int, *, close: bool) -> Any:
 
 def write(name: str) -> None:
     """Run the first batches, and keep checkpoint and answers."""
-    from trimtab.runtime.session import start_session
+    from trimtab.spark.session import start_session
 
     spark = start_session("golden", "local[2]", SETTINGS)
     with tempfile.TemporaryDirectory() as folder:

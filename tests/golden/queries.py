@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import trimtab
-from trimtab.engine.keyed import Logic, Snapshot
+from trimtab.engine.keyed.description import Logic, Snapshot
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 

@@ -9,13 +9,13 @@ from typing import Any, get_args
 import pytest
 
 from tests.golden.queries import QUERIES, SIGNATURES, Steps, compiled
+from trimtab.driver.resuming import fingerprint
 from trimtab.engine import signature
-from trimtab.engine.expression import Expr
-from trimtab.engine.pattern import Pattern
-from trimtab.engine.query import OrderKey, Skip
+from trimtab.engine.match.ir.expression import Expr
+from trimtab.engine.match.ir.pattern import Pattern
+from trimtab.engine.match.ir.query import OrderKey, Skip
 from trimtab.engine.signature import signature_of, signed
 from trimtab.errors import OperatorError
-from trimtab.runtime.resuming import fingerprint
 
 RISES = "signed-1:e75c0a18620f7770a823b249ef9ccc0ac801d079ad60aedb0df2df70cd60ce2e"
 KEPT: dict[str, Any] = json.loads(SIGNATURES.read_text(encoding="utf-8"))

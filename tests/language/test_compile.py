@@ -7,7 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from trimtab.engine.expression import (
+from trimtab.engine.match.ir.expression import (
     Aggregate,
     Call,
     Const,
@@ -18,7 +18,7 @@ from trimtab.engine.expression import (
     RowValue,
     Side,
 )
-from trimtab.engine.query import (
+from trimtab.engine.match.ir.query import (
     MatchQuery,
     OrderKey,
     Rows,

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from trimtab.testing.fuzz import fuzz, in_files, main, statements
+from tests.support.fuzz import fuzz, in_files, main, statements
 
 CASES = pathlib.Path(__file__).parent.parent / "cases"
 

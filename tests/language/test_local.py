@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from trimtab.errors import InputError
-from trimtab.language.local import Finish, Intake
+from trimtab.rowwise.local import Finish, Intake
 
 TABLE = pa.table({"a b": ["x", "y", "z"], "n": [1, None, 3], "slot0": [0.5, 1.5, 2.5]})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.engine.pattern import (
+from trimtab.engine.match.ir.pattern import (
     Alternate,
     At,
     Concat,

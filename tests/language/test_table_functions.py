@@ -19,7 +19,7 @@ import pytest
 
 import trimtab
 from trimtab.cli.main import main
-from trimtab.engine.keyed_query import KeyedQuery
+from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.errors import InputError, QueryError
 from trimtab.language.compile import compile_query
 from trimtab.language.explain import explain

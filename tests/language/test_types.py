@@ -10,9 +10,10 @@ import pytest
 from sqlglot import parse_one
 
 from trimtab.errors import QueryError
-from trimtab.language import duck, oracle
+from trimtab.language import oracle
 from trimtab.language.fold import fold
-from trimtab.language.types import infer
+from trimtab.rowwise import duck
+from trimtab.rowwise.types import infer
 
 ROW = pa.table(
     {

@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from trimtab.api.evaluate import evaluate
 from trimtab.errors import InputError, QueryError
-from trimtab.evaluate import evaluate
 from trimtab.language.compile import compile_query
 
 START = dt.datetime(2024, 5, 1)

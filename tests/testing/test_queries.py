@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
+from tests.support.queries import SCHEMA, Case, cases, sql_texts, tables
 from trimtab.language.compile import compile_query
-from trimtab.testing.queries import SCHEMA, Case, cases, sql_texts, tables
 
 
 @settings(max_examples=30, deadline=None)

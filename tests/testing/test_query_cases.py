@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.testing.choices import ScriptedChoices
-from trimtab.testing.query_cases import SCHEMA, Case, a_case, random_case, simplest_case
+from tests.support.choices import ScriptedChoices
+from tests.support.query_cases import SCHEMA, Case, a_case, random_case, simplest_case
 
 CONSTRUCTS = """
     PARTITION BY k|PARTITION BY k, k2|ORDER BY ts, x|DESC NULLS LAST|MEASURES|SUBSET U|W = (|WITHIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimtab.cli.job_sections import JobFile
 from trimtab.cli.quantities import duration_text, rate_text, time_text
-from trimtab.runtime.progress import BatchProgress, Progress
+from trimtab.driver.progress import BatchProgress, Progress
 
 
 def batch_line(batch: BatchProgress) -> str:

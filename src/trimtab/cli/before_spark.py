@@ -14,10 +14,10 @@ from trimtab.cli.job_file import FILE_FORMATS, columns_known
 from trimtab.cli.job_queries import Streams, compile_known
 from trimtab.cli.job_sections import JobFile, SinkSection
 from trimtab.cli.reachable import check_kafka, check_socket
+from trimtab.driver.resuming import changed_query, fingerprint, is_signed, last_versions, open_streams, states
+from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
-from trimtab.runtime.resuming import changed_query, fingerprint, is_signed, last_versions, open_streams, states
-from trimtab.runtime.splitting import check_split
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import check_free

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from trimtab.api.evaluate import evaluate
 from trimtab.cli.files import query_file, read_tables, write_table
 from trimtab.cli.operators import add_option, import_operators
 from trimtab.cli.tables import text_table
-from trimtab.evaluate import evaluate
 
 SHOWN_ROWS = 40
 

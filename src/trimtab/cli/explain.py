@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.cli.files import query_file, read_schemas
 from trimtab.cli.operators import add_option, import_operators
-from trimtab.engine.query import MatchQuery
+from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.explain import explain, kernel_of

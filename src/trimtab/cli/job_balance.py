@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from trimtab.cli.toml_section import Section
+from trimtab.deciding.placement import check_engines
+from trimtab.deciding.policy import DEFAULT, POLICIES, Balance, Measure, Scale, check_scale
 from trimtab.errors import JobError
 from trimtab.language.mistakes import did_you_mean
-from trimtab.runtime.balance import DEFAULT, POLICIES, Balance, Measure, Scale, check_scale
-from trimtab.runtime.placement import check_engines
 
 NONE = "none"
 """What stands for None, which TOML doesn't have."""

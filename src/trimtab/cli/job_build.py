@@ -10,7 +10,7 @@ from trimtab.cli.java import check_spark
 from trimtab.cli.job_queries import import_from
 from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
 from trimtab.cli.spark_errors import spark_errors
-from trimtab.runtime.progress import BatchProgress, Progress
+from trimtab.driver.progress import BatchProgress, Progress
 
 
 class RunningJob(Protocol):
@@ -46,7 +46,7 @@ class Backend:
 
 def start_session(file: JobFile) -> Any:
     """A Spark session as the file wants it; `local[*]` if nobody says otherwise."""
-    from trimtab.runtime.session import start_session
+    from trimtab.spark.session import start_session
 
     master = file.conf.get("spark.master", file.master or "local[*]")
     # Workers import users' operators too.
@@ -56,7 +56,7 @@ def start_session(file: JobFile) -> Any:
 
 def make_job(spark: Any, **settings: Any) -> Any:
     """A `trimtab.Job`."""
-    from trimtab.runtime.job import Job
+    from trimtab.api.job import Job
 
     return Job(spark, **settings)
 

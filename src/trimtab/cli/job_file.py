@@ -26,10 +26,10 @@ from trimtab.cli.job_sections import (
 )
 from trimtab.cli.toml_lines import line_of, setting_lines
 from trimtab.cli.toml_section import MISSING, Mistake, Section
+from trimtab.deciding.placement import SCHEMES
 from trimtab.errors import JobError, TrimtabError
 from trimtab.language.mistakes import did_you_mean
-from trimtab.language.types import is_time
-from trimtab.runtime.placement import SCHEMES
+from trimtab.rowwise.types import is_time
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trimtab.runtime.balance import DEFAULT, Balance, Scale
+from trimtab.deciding.policy import DEFAULT, Balance, Scale
 
 DEFAULT_KEY_GROUPS = 1024
 

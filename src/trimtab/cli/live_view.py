@@ -15,7 +15,7 @@ from rich.text import Text
 
 from trimtab.cli.bars import bar, sparkline, stacked_bar
 from trimtab.cli.quantities import bytes_text, duration_text, number_text, rate_text, time_text
-from trimtab.runtime.progress import BatchProgress, EngineProgress, Progress
+from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 
 SPARK_S = 60.0
 """The sparkline looks back this far."""

@@ -1,6 +1,7 @@
 """`trimtab`: the command and its subcommands.
 
-Mistakes of the user's are printed as they are, without a traceback, and end with status 1.
+Mistakes of the user's are printed as they are, without a traceback, and end with status 1. Another package adds
+commands by naming their modules in the entry points `trimtab.commands`, as trimtab-lab does.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 
 import trimtab
-from trimtab.cli import demo, evaluate, explain, lab, replay, run, state, warm
+from trimtab.cli import evaluate, explain, replay, run, state, warm
 from trimtab.errors import TrimtabError
 
-COMMANDS = (demo, explain, evaluate, run, state, replay, lab, warm)
+COMMANDS = (explain, evaluate, run, state, replay, warm)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trimtab", description="Patterns in event streams with SQL.")
     parser.add_argument("--version", action="version", version=f"trimtab {trimtab.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for command in (*COMMANDS, *(each.load() for each in entry_points(group="trimtab.commands"))):
         command.add_to(commands)
     return parser
 

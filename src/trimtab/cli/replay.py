@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from trimtab.cli.tables import text_table
+from trimtab.deciding.policy import POLICIES, Balance, Measure, Scale
 from trimtab.errors import InputError, StateError
-from trimtab.runtime.balance import POLICIES, Balance, Measure, Scale
 from trimtab.state.checkpoint import Checkpoint, safe_name
 
 if TYPE_CHECKING:  # planners take a second to load: only when something is replayed
     from trimtab.cli.replay_report import Line, Report, Step, Sums
-    from trimtab.runtime.decision_log import Entry
+    from trimtab.deciding.decision_log import Entry
 
 NOTHING = "none"
 _SAME = {True: "yes", False: "NO", None: "can't tell"}
@@ -95,7 +95,7 @@ def _change(options: argparse.Namespace) -> dict[str, Any] | None:
 
 def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
     """The log of each stream that has one."""
-    from trimtab.runtime.decision_log import read
+    from trimtab.deciding.decision_log import read
 
     streams = checkpoint.streams()
     if chosen is not None and chosen not in streams:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from trimtab.deciding.coordinator import Decision
+from trimtab.deciding.decision_log import Entry
+from trimtab.deciding.placement import Placement
+from trimtab.deciding.policy import DEFAULT, Balance, Scale
+from trimtab.deciding.replay import Replayed, agrees, replay, replay_with
 from trimtab.planning.heaviest_first import heaviest_first
-from trimtab.runtime.balance import DEFAULT, Balance, Scale
-from trimtab.runtime.coordinator import Decision
-from trimtab.runtime.decision_log import Entry
-from trimtab.runtime.placement import Placement
-from trimtab.runtime.replay import Replayed, agrees, replay, replay_with
 
 
 @dataclass(frozen=True, slots=True)

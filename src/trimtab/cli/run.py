@@ -25,7 +25,7 @@ from trimtab.cli.job_sections import JobFile
 from trimtab.cli.live_view import render
 from trimtab.cli.quantities import duration_text, read_duration_s
 from trimtab.cli.spark_errors import spark_errors, stderr_to_file
-from trimtab.runtime.progress import BatchProgress, Progress
+from trimtab.driver.progress import BatchProgress, Progress
 
 POLL_S = 0.1
 REDRAW_S = 0.25

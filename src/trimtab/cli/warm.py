@@ -18,7 +18,7 @@ from trimtab.machine_code import shelf
 
 _BUILD = """
 from trimtab.machine_code import shelf
-from trimtab.runtime.prebuilding import PARTS
+from trimtab.cli.prebuilding import PARTS
 PARTS[{part!r}]()
 print(*(entry.file for entry in shelf.touched), sep="\\n")
 """
@@ -38,7 +38,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build the parts, as many at once as there are cores; the exit status."""
-    from trimtab.runtime.prebuilding import ENGINE_PARTS, PARTS
+    from trimtab.cli.prebuilding import ENGINE_PARTS, PARTS
 
     asked = [part for name in options.parts for part in (ENGINE_PARTS if name == "engines" else (name,))]
     for part in asked:

@@ -41,8 +41,8 @@ def warm(operator: Operator, schema: pa.Schema) -> None:
 
     A user's own operator is left alone: rows that were made up are none of its business.
     """
-    from trimtab.engine.columnar import Matcher
-    from trimtab.engine.keyed_query import KeyedQuery
+    from trimtab.engine.keyed.query import KeyedQuery
+    from trimtab.engine.match.run.matcher import Matcher
 
     if isinstance(operator, Matcher):
         operator.warm(schema)

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from trimtab.engine.expression import Const, Expr
-from trimtab.language.types import DURATION, MAX_PRECISION, is_number, is_time, plain
+from trimtab.engine.match.ir.expression import Const, Expr
+from trimtab.rowwise.types import DURATION, MAX_PRECISION, is_number, is_time, plain
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
 _FLOATS = frozenset({"/", "sqrt", "exp", "ln", "power", "to_float"})

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.engine.query import MatchQuery
+from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.signature import signature_of
-from trimtab.language.local import Finish, Intake
+from trimtab.rowwise.local import Finish, Intake
 
 
 @dataclass(frozen=True, slots=True)

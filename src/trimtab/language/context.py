@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from trimtab.errors import QueryError
 from trimtab.language import oracle
-from trimtab.language.local import Intake
 from trimtab.language.mistakes import Span, mistake
 from trimtab.language.relation import Relation, spark_text
+from trimtab.rowwise.local import Intake
 
 
 @dataclass(frozen=True, slots=True)

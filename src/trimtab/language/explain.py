@@ -7,25 +7,25 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from trimtab.engine.codegen import generate
-from trimtab.engine.emit import NotCompilable
-from trimtab.engine.kernel_writer import KernelWriter
-from trimtab.engine.keyed import arguments
-from trimtab.engine.keyed_query import KeyedQuery
-from trimtab.engine.pattern import Anchor
-from trimtab.engine.plan import Generated, traits_of
-from trimtab.engine.program import Program, compile_pattern
-from trimtab.engine.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
-from trimtab.engine.registers import Bank, bank
+from trimtab.engine.keyed.description import arguments
+from trimtab.engine.keyed.query import KeyedQuery
+from trimtab.engine.match.compile.program import Program, compile_pattern
+from trimtab.engine.match.compile.registers import Bank, bank
+from trimtab.engine.match.ir.pattern import Anchor
+from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.match.kernels.codegen import generate
+from trimtab.engine.match.kernels.emit import NotCompilable
+from trimtab.engine.match.kernels.kernel_writer import KernelWriter
+from trimtab.engine.match.kernels.plan import Generated, traits_of
 from trimtab.engine.windows.assign import ClockWindow
 from trimtab.engine.windows.grouped import GroupQuery
 from trimtab.engine.windows.layout import Unit
 from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import NUMBERS, OverCall
 from trimtab.language.compiled import Query
-from trimtab.language.local import Columns, Intake
-from trimtab.language.types import is_time
 from trimtab.language.wording import Wording, length_text
+from trimtab.rowwise.local import Columns, Intake
+from trimtab.rowwise.types import is_time
 
 
 def explain(query: Query) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.language.types import infer, literal_type, literal_value
+from trimtab.rowwise.types import infer, literal_type, literal_value
 
 Folded = tuple[Any, pa.DataType]
 

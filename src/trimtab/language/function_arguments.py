@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from trimtab.engine.keyed import KeyedOperator, arguments
+from trimtab.engine.keyed.description import KeyedOperator, arguments
 from trimtab.language import oracle
 from trimtab.language.context import Context
 from trimtab.language.dialect import TableArgument, TableFunction

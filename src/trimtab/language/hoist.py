@@ -12,15 +12,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.expression import HERE, Const, Place, RowValue, Source
-from trimtab.language import duck, oracle
+from trimtab.engine.match.ir.expression import HERE, Const, Place, RowValue, Source
+from trimtab.language import oracle
 from trimtab.language.calls import retyped
 from trimtab.language.context import Context
 from trimtab.language.intervals import interval_length
 from trimtab.language.relation import enclosed
 from trimtab.language.resolve import Computed, LabelOf, Leaf
 from trimtab.language.scope import Scope
-from trimtab.language.types import DURATION
+from trimtab.rowwise import duck
+from trimtab.rowwise.types import DURATION
 
 # A null operand makes these null, so they need no asking for their value where there is no row.
 _STRICT = (

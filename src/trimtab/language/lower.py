@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.expression import HERE, Aggregate, Call, Const, Expr, Opaque
-from trimtab.language import duck
+from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, Opaque
 from trimtab.language.calls import result_type, unit_length, with_fitting_constants
 from trimtab.language.hoist import Hoister, check_lambda, facts_of
 from trimtab.language.mistakes import placed
 from trimtab.language.oracle import type_of
 from trimtab.language.resolve import Computed, Leaf, rebuilt
 from trimtab.language.scope import Labels
-from trimtab.language.types import DURATION, is_number, plain
+from trimtab.rowwise import duck
+from trimtab.rowwise.types import DURATION, is_number, plain
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.expression import Const, Expr, MatchNumber, Side
-from trimtab.engine.query import (
+from trimtab.engine.match.ir.expression import Const, Expr, MatchNumber, Side
+from trimtab.engine.match.ir.query import (
     MatchQuery,
     Rows,
     Skip,
@@ -29,8 +29,8 @@ from trimtab.language.patterns import ParsedPattern, parse_pattern
 from trimtab.language.relation import Definition, Relation, column, substitute
 from trimtab.language.resolve import Resolver
 from trimtab.language.scope import Scope, make_scope
-from trimtab.language.types import is_time
 from trimtab.language.within import check_event_time, within_us
+from trimtab.rowwise.types import is_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.expression import MatchNumber
-from trimtab.engine.query import Slot
+from trimtab.engine.match.ir.expression import MatchNumber
+from trimtab.engine.match.ir.query import Slot
 from trimtab.language.dialect import Measure
 from trimtab.language.hoist import Hoister, check_lambda, facts_of
 from trimtab.language.mistakes import placed

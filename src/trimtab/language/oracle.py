@@ -19,10 +19,10 @@ from sqlglot.errors import UnsupportedError
 from sqlglot.parsers.spark import SparkParser
 
 from trimtab.errors import QueryError
-from trimtab.language import duck
 from trimtab.language.fold import fold
 from trimtab.language.mistakes import did_you_mean, mistake
-from trimtab.language.types import infer
+from trimtab.rowwise import duck
+from trimtab.rowwise.types import infer
 
 _NOT_ROW_LOCAL: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "a sub-query"),

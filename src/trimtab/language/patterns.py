@@ -10,7 +10,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from trimtab.engine.pattern import (
+from trimtab.engine.match.compile.program import has_one_way
+from trimtab.engine.match.ir.pattern import (
     Alternate,
     Anchor,
     At,
@@ -21,7 +22,6 @@ from trimtab.engine.pattern import (
     Permute,
     Quantify,
 )
-from trimtab.engine.program import has_one_way
 from trimtab.errors import QueryError
 from trimtab.language.mistakes import Span, mistake
 

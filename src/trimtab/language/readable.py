@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.errors import InputError
-from trimtab.language.types import DURATION
+from trimtab.rowwise.types import DURATION
 
 
 def readable(table: pa.Table) -> pa.Table:

@@ -15,8 +15,9 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
-from trimtab.language import duck, oracle
+from trimtab.language import oracle
 from trimtab.language.mistakes import did_you_mean, mistake
+from trimtab.rowwise import duck
 
 MAX_NODES = 5_000  # that merging may add to an expression
 _KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from sqlglot import exp
 
-from trimtab.engine.expression import HERE, Aggregate, MatchNumber, Place, Side
+from trimtab.engine.match.ir.expression import HERE, Aggregate, MatchNumber, Place, Side
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
 from trimtab.language.dialect import Framed

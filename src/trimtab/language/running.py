@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from trimtab.engine.columnar import MAX_THREADS, Matcher
+from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.run.matcher import MAX_THREADS, Matcher
 from trimtab.engine.operator import Operator
-from trimtab.engine.query import MatchQuery
 from trimtab.language.compiled import Query
 
 
@@ -33,7 +33,7 @@ def _remembered(sql: str, args: tuple[object, ...]) -> object:
 
 
 def _computed(sql: str, args: tuple[object, ...]) -> object:
-    from trimtab.language.duck import connection
+    from trimtab.rowwise.duck import connection
 
     # All rows are fetched, though there is one: DuckDB keeps a connection busy until a result is read to its end.
     ((value,),) = connection().execute(f"SELECT {sql}", list(args)).fetchall()

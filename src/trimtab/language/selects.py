@@ -19,13 +19,13 @@ from trimtab.errors import QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.context import Context
 from trimtab.language.dialect import MatchRecognize, TableFunction
-from trimtab.language.local import Finish
 from trimtab.language.match import Matched, compile_match, node_start
 from trimtab.language.mistakes import did_you_mean, mistake
 from trimtab.language.relation import Relation, listing, spark_text, table_relation
+from trimtab.rowwise.local import Finish
 
 if TYPE_CHECKING:
-    from trimtab.engine.keyed_query import KeyedQuery
+    from trimtab.engine.keyed.query import KeyedQuery
     from trimtab.engine.windows.grouped import GroupQuery
     from trimtab.engine.windows.over import OverQuery
 

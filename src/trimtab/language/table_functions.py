@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from trimtab.engine.keyed import KeyedOperator, registered, registered_names
-from trimtab.engine.keyed_query import KeyedQuery
+from trimtab.engine.keyed.description import KeyedOperator, registered, registered_names
+from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
 from trimtab.language.dialect import TableArgument, TableFunction

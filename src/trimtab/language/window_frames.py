@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.query import OrderKey
+from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
 from trimtab.language.intervals import interval_length
 from trimtab.language.mistakes import did_you_mean
-from trimtab.language.types import is_number, is_time
+from trimtab.rowwise.types import is_number, is_time
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _NO_FUTURE = "a frame can't reach behind the current row: on a stream those rows have not come yet"

@@ -17,10 +17,10 @@ from trimtab.language.intervals import amount, interval_length
 from trimtab.language.mistakes import placed
 from trimtab.language.oracle import type_of
 from trimtab.language.relation import Definition, Relation, column, spark_text
-from trimtab.language.types import is_time
 from trimtab.language.window_calls import add_arguments, is_aggregate, read_call
 from trimtab.language.window_frames import check_time, key_column
 from trimtab.language.window_over import check_condition, intake_schema, projected_name, without_aliases
+from trimtab.rowwise.types import is_time
 
 START, END = "__start", "__end"
 _WORDS = ("window", "session_window")

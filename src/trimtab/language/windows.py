@@ -7,10 +7,10 @@ from sqlglot import exp
 from trimtab.engine.windows.grouped import GroupQuery
 from trimtab.engine.windows.over import OverQuery
 from trimtab.language.context import Context
-from trimtab.language.local import Finish
 from trimtab.language.relation import Relation
 from trimtab.language.window_group import compile_group
 from trimtab.language.window_over import compile_over
+from trimtab.rowwise.local import Finish
 
 _REFUSED = {
     "order": ("ORDER BY", "rows leave in the order of time"),

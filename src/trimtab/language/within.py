@@ -12,7 +12,7 @@ from trimtab.language.dialect import Length, MatchRecognize
 from trimtab.language.intervals import amount, interval_length
 from trimtab.language.patterns import ParsedPattern
 from trimtab.language.relation import Definition
-from trimtab.language.types import is_time
+from trimtab.rowwise.types import is_time
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from trimtab.engine.expression import (
+from trimtab.engine.match.compile.registers import Fold, Register, RowLabel, RowRef
+from trimtab.engine.match.ir.expression import (
     Aggregate,
     Call,
     Const,
@@ -19,8 +20,7 @@ from trimtab.engine.expression import (
     Side,
     Source,
 )
-from trimtab.engine.registers import Fold, Register, RowLabel, RowRef
-from trimtab.language.local import bare_column
+from trimtab.rowwise.local import bare_column
 
 # The larger, the tighter it binds.
 _INFIX = {

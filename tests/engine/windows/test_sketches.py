@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from trimtab.engine.columns.arrays import FloatArray
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
 from trimtab.engine.windows.cardinality import Cardinality, p_for
-from trimtab.engine.windows.columns import FloatArray
 from trimtab.engine.windows.kll import serialised
 from trimtab.engine.windows.quantiles import Quantiles, k_for
 from trimtab.engine.windows.slots import Slots

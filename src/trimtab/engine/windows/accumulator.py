@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.windows.columns import BoolArray, Int64Array
+from trimtab.engine.columns.arrays import BoolArray, Int64Array
 from trimtab.engine.windows.slots import Slots
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, order_codes, valid_mask
+from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.accumulator import Inputs
-from trimtab.engine.windows.columns import FloatArray, Int64Array, order_codes, valid_mask
-from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.lists import items_of, lists_by_slot
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, order_codes, valid_mask
+from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.accumulator import Inputs
-from trimtab.engine.windows.columns import BoolArray, Int64Array, int64s, order_codes, valid_mask
-from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import first_rows, int64s, order_codes, valid_mask
+from trimtab.engine.columns.keys import distinct_codes, joint_codes
 from trimtab.engine.windows.accumulator import Inputs
-from trimtab.engine.windows.columns import first_rows, int64s, order_codes, valid_mask
-from trimtab.engine.windows.keys import distinct_codes, joint_codes
 from trimtab.engine.windows.lists import items_of, lists_by_slot, rank_in_slot, sorted_within
 from trimtab.engine.windows.slots import Slots
 

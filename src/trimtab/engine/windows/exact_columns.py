@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.windows.columns import FloatArray, Int64Array
+from trimtab.engine.columns.arrays import FloatArray, Int64Array
+from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.exact_sum import (
     DIGITS,
     MINUS,
@@ -25,7 +26,6 @@ from trimtab.engine.windows.exact_sum import (
     nearest,
     special,
 )
-from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 

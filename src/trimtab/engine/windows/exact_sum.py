@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from trimtab.engine.windows.columns import Int64Array
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.machine_code.kernel import kernel
 
 DIGITS = 68  # 2046 binary places of a double, 53 bits of mantissa and room for carries, 32 bits each

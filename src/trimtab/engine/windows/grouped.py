@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type, stable_order
+from trimtab.engine.columns.keys import Keys, distinct_numbers, encode_keys, joint_codes
+from trimtab.engine.columns.times import floor_us, tick_type, ticks, ticks_per_us
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
 from trimtab.engine.windows.aggregates import APPROXIMATE_ORDER, accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
-from trimtab.engine.windows.columns import Int64Array, int64s, plain, plain_type, stable_order
-from trimtab.engine.windows.keys import Keys, distinct_numbers, encode_keys, joint_codes
 from trimtab.engine.windows.slots import Slots
-from trimtab.engine.windows.times import floor_us, tick_type, ticks, ticks_per_us
 
 START, LAST = "start", "last"
 

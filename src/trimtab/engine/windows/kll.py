@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.engine.windows.columns import FloatArray, Int64Array
-from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.engine.columns.arrays import FloatArray, Int64Array
+from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.machine_code.kernel import kernel
 
 LEAST = 8  # the smallest room a level has (the library's M)

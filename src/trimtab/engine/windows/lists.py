@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.windows.columns import Int64Array, stable_order
+from trimtab.engine.columns.arrays import Int64Array, stable_order
 from trimtab.engine.windows.slots import Slots
 
 

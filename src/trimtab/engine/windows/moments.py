@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.engine.windows.columns import FloatArray, Int64Array
+from trimtab.engine.columns.arrays import FloatArray, Int64Array
 
 SPLIT = 134217729.0  # 2**27 + 1: halves a double's 53 bits (Dekker 1971)
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, plain
+from trimtab.engine.columns.keys import encode_keys
+from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import Moment, State
-from trimtab.engine.query import OrderKey
 from trimtab.engine.signature import signed
-from trimtab.engine.windows.columns import FloatArray, Int64Array, plain
-from trimtab.engine.windows.keys import encode_keys
 from trimtab.engine.windows.layout import Frame, Layout, bounds, lay_out
 from trimtab.engine.windows.over_batch import Batch, refuse_disorder, sort_batch
 from trimtab.engine.windows.over_call import OverCall

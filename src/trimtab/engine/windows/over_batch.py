@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.operator import ARRIVAL, Moment, is_internal
-from trimtab.engine.windows.columns import (
+from trimtab.engine.columns.arrays import (
     BoolArray,
     FloatArray,
     Int64Array,
@@ -18,10 +17,11 @@ from trimtab.engine.windows.columns import (
     sort_columns,
     stable_order,
 )
-from trimtab.engine.windows.keys import Keys
+from trimtab.engine.columns.keys import Keys
+from trimtab.engine.columns.times import floor_us
+from trimtab.engine.operator import ARRIVAL, Moment, is_internal
 from trimtab.engine.windows.over_memory import Memory
 from trimtab.engine.windows.over_plan import Plan
-from trimtab.engine.windows.times import floor_us
 from trimtab.errors import InputError
 
 

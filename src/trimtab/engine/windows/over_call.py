@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import plain_type
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.aggregates import CHOICES, TOTALS, accumulator
 from trimtab.engine.windows.choices import Choice
-from trimtab.engine.windows.columns import plain_type
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.engine.windows.running import Running
 from trimtab.engine.windows.running_places import Lag, Number, RunningChoice

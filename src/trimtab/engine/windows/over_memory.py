@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain
+from trimtab.engine.columns.keys import Keys
+from trimtab.engine.columns.times import floor_us, ticks
 from trimtab.engine.operator import Moment, State
-from trimtab.engine.windows.columns import Int64Array, int64s, plain
-from trimtab.engine.windows.keys import Keys
 from trimtab.engine.windows.over_plan import Plan
-from trimtab.engine.windows.times import floor_us, ticks
 
 ROW = "row."  # in front of the names of columns that are kept of rows
 NEVER = np.iinfo(np.int64).max

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, float64s, int64s, plain_type
+from trimtab.engine.columns.times import floor_us, is_time, refuse_nulls, ticks, ticks_per_us
+from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US
-from trimtab.engine.query import OrderKey
-from trimtab.engine.windows.columns import FloatArray, Int64Array, float64s, int64s, plain_type
 from trimtab.engine.windows.over_call import OverCall
 from trimtab.engine.windows.running import Running
-from trimtab.engine.windows.times import floor_us, is_time, refuse_nulls, ticks, ticks_per_us
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.windows.accumulator import Inputs
-from trimtab.engine.windows.columns import (
+from trimtab.engine.columns.arrays import (
     BoolArray,
     FloatArray,
     float64s,
     int64s,
     valid_mask,
 )
+from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.kll import LEAST, exact_quantiles, gather_sketches, serialised
 from trimtab.engine.windows.slots import Slots
 

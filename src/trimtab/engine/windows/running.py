@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.windows.columns import Int64Array
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.windows.layout import Layout
 
 

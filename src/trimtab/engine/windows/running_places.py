@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, order_codes, valid_mask
 from trimtab.engine.windows.choices import Choice, Rule
-from trimtab.engine.windows.columns import BoolArray, Int64Array, int64s, order_codes, valid_mask
 from trimtab.engine.windows.running import Frames, Parts, prefix_sums
 from trimtab.engine.windows.sliding import slide_best
 

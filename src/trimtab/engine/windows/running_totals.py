@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.windows.columns import (
+from trimtab.engine.columns.arrays import (
     BoolArray,
     FloatArray,
     Int64Array,

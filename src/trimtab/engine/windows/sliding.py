@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.engine.windows.columns import BoolArray, FloatArray, Int64Array
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
+from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.exact_columns import flag_of, grown, load, round_twice, store
 from trimtab.engine.windows.exact_sum import (
     DIGITS,
@@ -17,7 +18,6 @@ from trimtab.engine.windows.exact_sum import (
     nearest,
     special,
 )
-from trimtab.engine.windows.frozen import frozen_arguments
 from trimtab.machine_code.kernel import kernel
 
 

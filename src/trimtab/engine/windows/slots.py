@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from trimtab.engine.windows.columns import BoolArray, Int64Array, counting_order
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, counting_order
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, float64s, int64s, valid_mask
 from trimtab.engine.windows.accumulator import Inputs
-from trimtab.engine.windows.columns import FloatArray, Int64Array, float64s, int64s, valid_mask
 from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
 from trimtab.engine.windows.moments import exact_product, spread
 from trimtab.engine.windows.slots import Slots

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.windows.columns import FloatArray, Int64Array, int64s
-from trimtab.engine.windows.frozen import frozen_arguments
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, int64s
+from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 from trimtab.errors import MatchError
 from trimtab.machine_code.kernel import kernel

@@ -1,0 +1,68 @@
+"""What holds for the whole suite: Hypothesis, Spark's Java, and which process runs what (see `turns`).
+
+Hypothesis has one profile, whose number of examples an environment variable scales:
+`TRIMTAB_EXAMPLES=2000 pytest tests/engine/test_laws.py` looks harder than a normal run does, and
+`python -m tests.support.laws --seeds 0 20000` harder still. Among the tests that take seconds (`-m "not slow"`, as in
+`make quick`) a law has an eighth of its examples.
+
+A test that asks for a Spark session or a cluster has the mark `spark` by that; one that starts Spark in another way
+carries it in its file. Without those (`-m "not spark"`) there is no Java: a test that lacks the mark fails.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from tests.java import options
+from tests.turns import turn_of
+
+os.environ.setdefault("JDK_JAVA_OPTIONS", options())
+
+settings.register_profile(
+    "trimtab",
+    deadline=None,  # the first example of a test pays for imports
+    # The same examples in every normal run, new ones in a search.
+    derandomize="TRIMTAB_EXAMPLES" not in os.environ,
+    # A case is hundreds of decisions, and shrinking one takes minutes; `testing.simplest_case` is quicker by hand.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "150")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("trimtab")
+
+SPARK_FIXTURES = {"spark", "cluster"}
+FEWER = 8
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "not spark" in config.option.markexpr:
+        os.environ["JAVA_HOME"] = str(Path(__file__).with_name("tests") / "no_java")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests = [item for item in items if isinstance(item, pytest.Function)]
+    for test in tests:
+        if not SPARK_FIXTURES.isdisjoint(test.fixturenames):
+            test.add_marker("spark")
+    if "not slow" in config.option.markexpr and "TRIMTAB_EXAMPLES" not in os.environ:
+        for function in {test.function for test in tests}:
+            _have_fewer_examples(function)
+    if hasattr(config, "workerinput"):  # one process alone takes the files in their order
+        items.sort(key=lambda item: turn_of(item.path.relative_to(config.rootpath).as_posix()))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules and tests stay to the end: looking at them takes each full collection a quarter of a second
+
+
+def _have_fewer_examples(test: Any) -> None:
+    name = "_hypothesis_internal_use_settings"  # where Hypothesis's own plugin for pytest reads and changes them
+    if (own := getattr(test, name, None)) is not None:
+        setattr(test, name, settings(own, max_examples=-(-own.max_examples // FEWER)))

@@ -1,0 +1,1 @@
+"""The demonstration: a skewed stream, hashed and balanced, on a local Spark."""

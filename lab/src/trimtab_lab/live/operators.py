@@ -1,0 +1,122 @@
+"""Operators whose rows say what they cost: an engine waits so long for each, as if it worked.
+
+So a few engines on few cores keep the relations that as many machines would have. What they detect is computed for
+real. The cost is a column, because the rows that a run begins with (its past) cost nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.keyed.description import KeyedOperator, Logic, Snapshot, operator
+from trimtab_lab.workloads.first_story import FirstStory
+
+SHORTEST_SLEEP_US = 200
+"""Falling asleep and waking up takes 80 us: of a shorter sleep that would be the most."""
+_owed_us = [0]
+
+
+@operator("first_story_at_a_cost")
+@dataclass(frozen=True)
+class FirstStoryAtACost(KeyedOperator):
+    """First story detection as in the examples, in which a row takes `wait_us` microseconds more."""
+
+    history: int = 500
+    tau: float = 0.2
+
+    columns = ("id", "terms", "wait_us")
+    output = FirstStory.output
+    state = FirstStory.state
+
+    def open(self, snapshot: Snapshot | None) -> Logic:
+        """Go on with the tweets that the snapshot has."""
+        return Waiting(FirstStory(history=self.history, tau=self.tau).open(snapshot))
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A logic that takes its time."""
+
+    logic: Logic
+
+    def on_rows(self, rows: pa.Table) -> pa.Table | None:
+        """Wait, then work."""
+        wait_for(rows)
+        return self.logic.on_rows(rows)
+
+    def snapshot(self) -> Snapshot | None:
+        """What the logic has."""
+        return self.logic.snapshot()
+
+
+@operator("top_articles")
+@dataclass(frozen=True)
+class TopArticles(KeyedOperator):
+    """The articles of a key with the most updates in each window of time, the most updated first.
+
+    Rows are updates: `ts`, the `article`, and `wait_us`, what the row costs. A window is told when a row behind it
+    comes. Updates of no article (-1) cost their time and count nothing.
+    """
+
+    most: int = 3
+    window_s: int = 60
+
+    columns = ("ts", "article", "wait_us")
+    output = pa.schema([("window_s", pa.int64()), ("article", pa.int64()), ("updates", pa.int64())])
+    state = pa.schema([("window", pa.int64()), ("articles", pa.binary()), ("updates", pa.binary())])
+
+    def open(self, snapshot: Snapshot | None) -> Logic:
+        """Go on with the counts that the snapshot has."""
+        if snapshot is None:
+            return Counting(self, -1, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        articles, updates = (np.frombuffer(snapshot[name], "<i8") for name in ("articles", "updates"))
+        return Counting(self, snapshot["window"], articles, updates)
+
+
+@dataclass(slots=True)
+class Counting:
+    """The updates of one key in the window under way."""
+
+    description: TopArticles
+    window: int
+    articles: np.ndarray[tuple[int], np.dtype[np.int64]]
+    updates: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+    def on_rows(self, rows: pa.Table) -> pa.Table | None:
+        """Count the rows, window by window."""
+        wait_for(rows)
+        seconds = rows.column("ts").to_numpy().astype("datetime64[s]").astype(np.int64)
+        windows = seconds // self.description.window_s
+        articles = rows.column("article").to_numpy()
+        told = []
+        for window in np.unique(windows):
+            if window != self.window:
+                told.append(self._top())
+                self.window, self.articles, self.updates = int(window), np.zeros(0, np.int64), np.zeros(0, np.int64)
+            new = articles[(windows == window) & (articles >= 0)]
+            found, places = np.unique(np.concatenate([self.articles, new]), return_inverse=True)
+            weights = np.concatenate([self.updates, np.ones(len(new), np.int64)])
+            self.articles, self.updates = found, np.bincount(places, weights, len(found)).astype(np.int64)
+        return pa.concat_tables(told) if told else None
+
+    def snapshot(self) -> Snapshot | None:
+        """The counts of the window under way."""
+        articles, updates = (each.astype("<i8").tobytes() for each in (self.articles, self.updates))
+        return {"window": self.window, "articles": articles, "updates": updates}
+
+    def _top(self) -> pa.Table:
+        first = np.lexsort((self.articles, -self.updates))[: self.description.most]
+        begins = np.full(len(first), self.window * self.description.window_s)
+        return pa.table([begins, self.articles[first], self.updates[first]], schema=TopArticles.output)
+
+
+def wait_for(rows: pa.Table) -> None:
+    """Sleep as long as the rows cost together, or leave a short time to the sleep of later ones."""
+    _owed_us[0] += int(rows.column("wait_us").to_numpy().sum())
+    if _owed_us[0] >= SHORTEST_SLEEP_US:
+        time.sleep(_owed_us[0] * 1e-6)
+        _owed_us[0] = 0

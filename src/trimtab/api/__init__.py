@@ -1,0 +1,1 @@
+"""What users call: `Job`, `Run` and `evaluate`."""

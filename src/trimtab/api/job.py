@@ -1,0 +1,380 @@
+"""`trimtab.Job`: queries over streaming DataFrames, on engines whose number and keys can change while they run."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from trimtab.api.run import Run, Tally
+from trimtab.deciding.placement import check_engines, check_key_groups
+from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_scale
+from trimtab.driver.resuming import changed_query, fingerprint, last_versions, open_streams, states
+from trimtab.driver.splitting import check_split
+from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.errors import InputError, JobError, QueryError
+from trimtab.language.compiled import Query
+from trimtab.language.intervals import delay_us
+from trimtab.spark.intake import Intake, check_columns
+from trimtab.spark.pipeline import Pipeline, StreamSpec
+from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
+from trimtab.spark.sinks import BatchFunction, Sink, make_sink
+from trimtab.spark.spark_functions import compile_for
+from trimtab.spark.where.settling import Demand
+from trimtab.state.checkpoint import Checkpoint, safe_name
+from trimtab.state.lock import CheckpointLock
+from trimtab.state.manifest import Manifest
+from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
+
+
+@dataclass(slots=True)
+class StreamHandle:
+    """A stream of a job; says where rows go that no query can take."""
+
+    name: str
+    frame: DataFrame
+    event_time: str
+    delay_us: int
+    schema: pa.Schema
+    sinks: dict[str, list[Sink]] = field(default_factory=lambda: {LATE: [], QUARANTINE: []})
+
+    def late(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
+        """Send rows that came too late (older than the watermark) to a sink, instead of only counting them."""
+        self.sinks[LATE].append(make_sink(self.frame.sparkSession, target, options))
+        return self
+
+    def quarantine(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
+        """Send rows without key or time, or whose columns can't be computed, to a sink, with the reason."""
+        self.sinks[QUARANTINE].append(make_sink(self.frame.sparkSession, target, options))
+        return self
+
+
+@dataclass(slots=True)
+class QueryHandle:
+    """A query of a job; says where its rows go."""
+
+    name: str
+    query: Query
+    reset: bool
+    spark: SparkSession
+    split: str | None = None
+    sinks: list[Sink] = field(default_factory=list)
+
+    def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
+        """Send the query's rows to a sink; more than one may be named.
+
+        `target`: "parquet" (with `path`; exactly once), "delta" (where installed; exactly once), "console", "memory",
+        any other Spark format with its options (at least once), or a function of (DataFrame, batch id).
+        """
+        self.sinks.append(make_sink(self.spark, target, options))
+        return self
+
+
+class Job:
+    """Queries over streams, with a checkpoint that they go on from.
+
+    Args:
+        spark: The session; a classic one, not Spark Connect.
+        checkpoint: A folder of the job's own, on any filesystem that both Spark and pyarrow know.
+        engines: How many CEP engines, each one partition of every batch. None: as many as the checkpoint has, or one
+            for each core of a new one.
+        key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life: the unit of moving.
+        balance: How key groups move by themselves, so that engines are equally busy: the name of a planner ("milp",
+            "dlb-heavy", "dlb-light", "lptf", "flux", "albic"), a `Balance`, or None: they stay where they are. The
+            answers are the same in any case.
+        scale: When engines come and go by themselves: a `Scale`; None: their number stays as it is.
+        max_threads: How many partial matches a key may have under way at once.
+        warm: Whether all machine code that the queries may need is made from the start on; otherwise only what enough
+            rows have come for. It is made in a process beside the stream, and plain Python runs until it is there.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str,
+        engines: int | None = None,
+        key_groups: int = 1024,
+        balance: str | Balance | None = DEFAULT,
+        scale: Scale | None = None,
+        max_threads: int = MAX_THREADS,
+        warm: bool = True,
+    ) -> None:
+        check_key_groups(key_groups)
+        if engines is not None:
+            check_engines(engines, key_groups)
+        self.balance, self.scale = balance_of(balance), scale
+        if scale is not None:
+            check_engines(scale.max_engines, key_groups)
+            check_scale(scale, self.balance, engines)
+        if not hasattr(spark, "_jvm"):
+            message = "this session is a Spark Connect one"
+            raise JobError("job.session", message, "make a classic session: SparkSession.builder.master(...)")
+        self.spark, self.checkpoint, self.engines = spark, str(checkpoint), engines
+        self.key_groups, self.max_threads, self.warm = key_groups, max_threads, warm
+        self._streams: dict[str, StreamHandle] = {}
+        self._queries: dict[str, QueryHandle] = {}
+
+    def stream(
+        self, name: str, frame: DataFrame, *, event_time: str, delay: str | datetime.timedelta | None = None
+    ) -> StreamHandle:
+        """Name a streaming DataFrame, so that queries can read it.
+
+        Args:
+            name: What queries call it in FROM.
+            frame: Any streaming DataFrame: files, rate, Kafka, a Python data source, with whatever done to it.
+            event_time: The column with the time of each event.
+            delay: How late rows may come, such as "2 seconds"; by default not at all.
+        """
+        _check_name("stream", name, self._streams)
+        if not isinstance(frame, DataFrame) or not frame.isStreaming:
+            message = f"stream {name} is not a streaming DataFrame"
+            raise JobError("job.stream", message, "make one with spark.readStream; for a table use trimtab.evaluate")
+        found = next((c for c in frame.columns if c.lower() == str(event_time).lower()), None)
+        if found is None:
+            message = f"stream {name} has no column {event_time}"
+            raise JobError("job.event-time", message, f"its columns are {', '.join(frame.columns)}")
+        kind = frame.schema[found].dataType.typeName()
+        if kind not in ("timestamp", "timestamp_ntz", "date"):
+            message = f"column {found} of stream {name} is {kind}, not a time"
+            raise JobError("job.event-time", message, "cast it to TIMESTAMP in the DataFrame")
+        schema = to_arrow_schema(frame.schema, timezone="UTC")
+        handle = StreamHandle(name, frame, found, delay_us(delay), schema)
+        self._streams[name] = handle
+        return handle
+
+    def query(self, name: str, sql: str, *, reset: bool = False, split: str | None = None) -> QueryHandle:
+        """Add a query over the streams named so far; mistakes in it are raised here.
+
+        Args:
+            name: What it is called in the checkpoint and in reports.
+            sql: Its text.
+            reset: If the checkpoint has another query of this name, forget its state and start this one fresh.
+            split: How a key that is too hot for one engine is spread over several: "pkg" (over two), "random-choices"
+                or "consistent" (over as many as it takes). Results stay the same. None: every key is on one engine.
+        """
+        _check_name("query", name, self._queries)
+        tables = {each.name: each.schema for each in self._streams.values()}
+        if not tables:
+            raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
+        source = compile_for(self.spark, sql, tables, None).source
+        compiled = compile_for(self.spark, sql, tables, self._streams[source].event_time)
+        others = {other.name: other.split for other in self._queries.values() if other.query.source == source}
+        check_split(name, compiled, split, others)
+        self._check_columns(name, compiled, self._streams[source])
+        handle = QueryHandle(name, compiled, reset, self.spark, split)
+        self._queries[name] = handle
+        return handle
+
+    def start(self, *, trigger: str | None = None, available_now: bool = False, close: bool = False) -> Run:
+        """Start the job, from its checkpoint if that has something. Returns within a second.
+
+        Raises what can be told at once: parts that don't go together, a checkpoint that is locked, closed or of other
+        queries, sinks that can't work. What takes longer (the checksums of a large state, Spark's first streaming
+        query) goes on behind the return; `Run.await_termination` raises what goes wrong there.
+
+        Args:
+            trigger: How often a batch may begin, such as "200 milliseconds"; by default as soon as there is data.
+            available_now: Take what is there now, in batches, and end.
+            close: With `available_now`: the input ends there, so that what is open is decided. A closed job can't be
+                started again.
+        """
+        self._check_parts(trigger, available_now, close)
+        with ExitStack() as undo:
+            checkpoint = Checkpoint.open(self.checkpoint, self.key_groups)
+            lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
+            undo.callback(lock.release)
+            versions = last_versions(checkpoint)
+            self._check_changes(versions)
+            read = self._read()
+            going_on = open_streams(read, versions, close=close)
+            for query in self._queries.values():
+                for sink in query.sinks:
+                    sink.prepare(query.name)
+            tally = Tally()
+            interval_s, demand = _interval_s(trigger), Demand()
+            own = copy_for_jobs(self.spark)
+            pipelines = {
+                name: self._pipeline(read[name], own, checkpoint, versions.get(name), lock, tally, interval_s, demand)
+                for name in going_on
+            }
+            schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
+            run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
+            run.begin(partial(self._begin, pipelines, checkpoint, set(read), trigger, available_now))
+            undo.pop_all()
+            return run
+
+    # Checking ----------------------------------------------------------------------------------
+
+    def _check_parts(self, trigger: str | None, available_now: bool, close: bool) -> None:
+        if not self._queries:
+            raise JobError("job.query", "the job has no queries", 'add one: job.query("name", sql).write(...)')
+        for query in self._queries.values():
+            if not query.sinks:
+                hint = 'say where its rows go: .write("parquet", path="out/")'
+                raise JobError("job.sink", f"query {query.name} has no sink", hint)
+        if trigger is not None and available_now:
+            raise JobError("job.trigger", "trigger and available_now exclude each other", "give one of them")
+        if close and not available_now:
+            raise JobError("job.trigger", "close needs available_now", "a stream that goes on has no end")
+        if trigger is not None:
+            jvm: Any = self.spark._jvm
+            try:
+                jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger))
+            except PySparkException as error:
+                message = f"the trigger {trigger!r} is not a length of time"
+                raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
+
+    def _check_columns(self, name: str, query: Query, stream: StreamHandle) -> None:
+        """Have Spark analyse what it will compute for the query: a mistake is told here, and not after the start."""
+        layout = plan_intake({name: query}, stream.schema, stream.event_time)
+        if layout.is_computed:
+            with _explained({name: query}):
+                check_columns(layout, on_session(stream.frame, copy_for_jobs(self.spark)))
+
+    def _check_changes(self, versions: Mapping[str, Manifest]) -> None:
+        """Refuse queries that are not those whose state the checkpoint has."""
+        kept = {name for name, query in self._queries.items() if not query.reset}
+        for stream, name, state in states(versions, kept):
+            query = self._queries[name].query
+            if query.source != stream or fingerprint(query) != state.fingerprint:
+                raise changed_query(name, state)
+
+    # Building ----------------------------------------------------------------------------------
+
+    def _read(self) -> dict[str, StreamHandle]:
+        """The streams that queries read."""
+        sources = {query.query.source for query in self._queries.values()}
+        return {name: stream for name, stream in self._streams.items() if name in sources}
+
+    def _pipeline(
+        self,
+        stream: StreamHandle,
+        own: JavaSession,
+        checkpoint: Checkpoint,
+        known: Manifest | None,
+        lock: CheckpointLock,
+        tally: Tally,
+        interval_s: float,
+        demand: Demand,
+    ) -> Pipeline:
+        queries = {q.name: q.query for q in self._queries.values() if q.query.source == stream.name}
+        sinks: dict[str, list[Sink]] = {name: self._queries[name].sinks for name in queries}
+        sinks |= stream.sinks
+        for name, each in stream.sinks.items():
+            for sink in each:
+                sink.prepare(f"{stream.name}{name.replace('__', '_')}")
+        keep_original = any(stream.sinks.values())
+        split = {name: self._queries[name].split for name in queries if self._queries[name].split}
+        layout = plan_intake(queries, stream.schema, stream.event_time, split)
+
+        def intake() -> Intake:
+            with _explained(queries):
+                rows = on_session(stream.frame, own)
+                return Intake(layout, rows, self.key_groups, keep_original=keep_original)
+
+        plan = EnginePlan(
+            intake=layout,
+            queries=queries,
+            schema=pa.schema([]),  # known when Spark has analysed tier 1: see Pipeline.prepare
+            delay_us=stream.delay_us,
+            key_groups=self.key_groups,
+            max_threads=self.max_threads,
+            keep_original=keep_original,
+            event_time=stream.event_time,
+            spills=frozenset(name for name in queries if all(sink.takes_files for sink in sinks[name])),
+        )
+        prints = {name: fingerprint(query) for name, query in queries.items()}
+        engines = self.engines
+        if engines is None:
+            if known is None:
+                engines = min(max(1, self.spark.sparkContext.defaultParallelism), self.key_groups)
+            if self.scale is not None:
+                now = engines if known is None else known.engines
+                engines = min(max(now or 1, self.scale.min_engines), self.scale.max_engines)
+        spec = StreamSpec(
+            name=stream.name,
+            plan=plan,
+            fingerprints=prints,
+            sinks=sinks,
+            engines=engines,
+            split=next(iter(split.values()), None),
+            balance=self.balance,
+            scale=self.scale,
+            interval_s=interval_s,
+            warm=self.warm,
+        )
+        return Pipeline(self.spark, spec, intake, checkpoint, known, lock, tally.add, demand)
+
+    def _begin(
+        self,
+        pipelines: Mapping[str, Pipeline],
+        checkpoint: Checkpoint,
+        read: set[str],
+        trigger: str | None,
+        available_now: bool,
+    ) -> dict[str, StreamingQuery]:
+        """Start Spark's streaming queries. Called in the run's thread: the first start in a JVM takes seconds."""
+        self._sweep_streams(checkpoint, read)
+        started: dict[str, StreamingQuery] = {}
+        with logs_by_renaming(self.spark, is_local=checkpoint.folder.is_local):
+            for name, pipeline in pipelines.items():
+                writer = self._streams[name].frame.writeStream.foreachBatch(pipeline.take_batch)
+                writer = writer.option("checkpointLocation", checkpoint.spark(name))
+                if available_now:
+                    writer = writer.trigger(availableNow=True)
+                elif trigger is not None:
+                    writer = writer.trigger(processingTime=trigger)
+                try:
+                    started[name] = writer.start()
+                except BaseException:
+                    for each in started.values():
+                        each.stop()
+                    raise
+        return started
+
+    @staticmethod
+    def _sweep_streams(checkpoint: Checkpoint, read: set[str]) -> None:
+        """Forget the state of streams that no query reads any more."""
+        for name in set(checkpoint.streams()) - read:
+            for kind in ("streams", "spark"):
+                checkpoint.folder.child(kind).child(safe_name(name)).remove_all()
+
+
+def _interval_s(trigger: str | None) -> float:
+    """How long a batch should take: as long as the trigger says, in so far as that says something."""
+    try:
+        return delay_us(trigger) / 1e6 or 1.0
+    except InputError:  # Spark knows more ways of saying it, and refuses what it doesn't know
+        return 1.0
+
+
+def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name):
+        message = f"{name!r} can't be the name of a {what}"
+        raise JobError("job.name", message, "a name has letters, digits and underscores, and starts with a letter")
+    if name in taken:
+        raise JobError("job.name", f"there are two with the name {name}: each {what} has its own")
+
+
+@contextmanager
+def _explained(queries: Mapping[str, Query]) -> Iterator[None]:
+    """What Spark doesn't understand of tier 1 is a mistake in a query."""
+    try:
+        yield
+    except PySparkException as error:
+        first = str(error).split("\n", 1)[0]
+        sql = next(iter(queries.values())).sql if len(queries) == 1 else ""
+        message = f"Spark can't compute the columns of {', '.join(queries)}: {first}"
+        raise QueryError("query.spark", message, sql) from error

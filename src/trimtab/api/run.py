@@ -1,0 +1,236 @@
+"""A job under way: look at it, change it, stop it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.util import InheritableThread
+
+from trimtab.deciding.placement import Placement, check_engines
+from trimtab.driver.progress import BatchProgress, Progress
+from trimtab.errors import JobError, TrimtabError
+from trimtab.spark.pipeline import Pipeline, StoppingError
+
+RATE_WINDOW_S = 10.0
+BEGIN_S = 0.5
+"""How long a start waits for what may fail before the first batch; a start takes a second at most."""
+
+
+class Tally:
+    """Gathers what batches report, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._progress = Progress()
+        self._recent: deque[tuple[float, int]] = deque()
+        self.history: deque[BatchProgress] = deque(maxlen=1000)
+
+    def add(self, batch: BatchProgress) -> None:
+        """Count a batch in."""
+        with self._lock:
+            now = time.monotonic()
+            self._recent.append((now, batch.events))
+            while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
+                self._recent.popleft()
+            self.history.append(batch)
+            matches = dict(self._progress.matches)
+            for query, count in batch.matches.items():
+                matches[query] = matches.get(query, 0) + count
+            before = self._progress
+            self._progress = Progress(
+                streams={**before.streams, batch.stream: batch},
+                batches=before.batches + 1,
+                events=before.events + batch.events,
+                late=before.late + batch.late,
+                quarantined=before.quarantined + batch.quarantined,
+                matches=matches,
+            )
+
+    def progress(self) -> Progress:
+        """Where the job stands, with the rate of the last seconds."""
+        with self._lock:
+            now = time.monotonic()
+            recent = [(at, events) for at, events in self._recent if at >= now - RATE_WINDOW_S]
+            if not recent:
+                return self._progress
+            # A batch's events took the time since the batch before; the oldest one's began before the window.
+            span = max(now - recent[0][0], self._last_batch_s())
+            counted = sum(events for _, events in recent[1:]) if len(recent) > 1 else recent[0][1]
+            return replace(self._progress, events_per_s=counted / span if span else 0.0)
+
+    def batches(self) -> tuple[BatchProgress, ...]:
+        """The last batches, oldest first."""
+        with self._lock:
+            return tuple(self.history)
+
+    def _last_batch_s(self) -> float:
+        return self.history[-1].batch_ms / 1e3 if self.history else 0.0
+
+
+class Run:
+    """What `Job.start` gives: a handle on the running job.
+
+    Everything here may be called from any thread. When one stream fails, the others are stopped, too.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipelines: Mapping[str, Pipeline],
+        tally: Tally,
+        schemas: Mapping[str, Any],
+        *,
+        close: bool,
+        release: Callable[[], None],
+    ) -> None:
+        self._spark, self._pipelines, self._tally, self._schemas = spark, dict(pipelines), tally, schemas
+        self._close, self._release = close, release
+        self._queries: dict[str, StreamingQuery] = {}
+        self._begun = threading.Event()
+        self._ended = threading.Event()
+        self._stopping = False
+        self._error: BaseException | None = None
+
+    def begin(self, start_queries: Callable[[], dict[str, StreamingQuery]]) -> None:
+        """Prepare the streams, start their queries and watch over them until they end: all in a thread of its own.
+
+        Raises what goes wrong before the queries run, as far as it shows within `BEGIN_S`.
+        """
+        # Of Spark's own kind, so that the queries have the caller's scheduler pool and job tags.
+        InheritableThread(self._supervise, name="trimtab-run", daemon=True, args=(start_queries,)).start()
+        try:
+            self._begun.wait(BEGIN_S)
+        except BaseException:  # Ctrl-C: nobody gets a handle on this run
+            self.stop()
+            raise
+        if self._ended.is_set() and self._error is not None and not self._queries:
+            raise self._error
+
+    # Looking -----------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> Progress:
+        """The last batch of each stream, and totals since the start."""
+        return self._tally.progress()
+
+    @property
+    def history(self) -> Sequence[BatchProgress]:
+        """The last thousand batches, oldest first."""
+        return self._tally.batches()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the job still runs."""
+        return not self._ended.is_set()
+
+    @property
+    def streaming_queries(self) -> Mapping[str, StreamingQuery]:
+        """Spark's own handle of each stream: its progress, its plan; none before the queries are started.
+
+        Stop the job here, not there.
+        """
+        return dict(self._queries)
+
+    @property
+    def placement(self) -> Mapping[str, Placement]:
+        """The placement of each stream's last committed batch."""
+        return {name: pipeline.placement for name, pipeline in self._pipelines.items()}
+
+    # Changing ----------------------------------------------------------------------------------
+
+    def move(self, moves: Mapping[int, int], *, stream: str | None = None) -> None:
+        """Give key groups to other engines from the next batch on; state goes with them.
+
+        `moves` maps key group to engine. All streams, unless one is named.
+        """
+        chosen = dict(moves)
+        for pipeline in self._chosen(stream):
+            pipeline.expected().moved(chosen)  # refuse here what can't be done, not in the batch
+            pipeline.change(lambda placement: placement.moved(chosen))
+
+    def resize(self, engines: int) -> None:
+        """Run on another number of engines from the next batch on, with as few key groups moved as that takes."""
+        for pipeline in self._pipelines.values():
+            check_engines(engines, pipeline.spec.plan.key_groups)
+            pipeline.change(lambda placement: placement.resized(engines))
+
+    # Ending ------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop after the batch under way. Nothing is lost: the next start goes on from there.
+
+        Called by a sink's function, it returns at once, and the job ends when the batch is done.
+        """
+        self._stopping = True
+        if any(pipeline.is_in_my_batch for pipeline in self._pipelines.values()):
+            threading.Thread(target=self._stop_queries, name="trimtab-stop", daemon=True).start()
+            return
+        self._stop_queries()
+        self._ended.wait()
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Wait until the job ends; False if it still runs after the time-out.
+
+        Raises what made it fail: a TrimtabError where trimtab knows what is wrong, else Spark's own exception.
+        """
+        if not self._ended.wait(timeout_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    # Watching over it --------------------------------------------------------------------------
+
+    def _supervise(self, start_queries: Callable[[], dict[str, StreamingQuery]]) -> None:
+        try:
+            for pipeline in self._pipelines.values():
+                pipeline.prepare()
+            if not self._stopping:
+                self._queries = start_queries()
+            self._begun.set()
+            if self._stopping:  # asked for while the queries were being started
+                self._stop_queries()
+            for name, query in self._queries.items():
+                self._await(name, query)
+            if self._close and not self._stopping and self._error is None:
+                for name, pipeline in self._pipelines.items():
+                    pipeline.close(self._spark, self._schemas[name])
+        except BaseException as error:  # whatever it is, it belongs to whoever waits
+            self._error = self._error or error
+        finally:
+            for pipeline in self._pipelines.values():
+                pipeline.stop()
+            self._release()
+            self._ended.set()
+            self._begun.set()
+
+    def _await(self, name: str, query: StreamingQuery) -> None:
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            own = self._pipelines[name].error
+            if isinstance(own, StoppingError) or (self._stopping and not isinstance(own, TrimtabError)):
+                return
+            self._error = self._error or own or error
+            self._stop_queries()
+
+    def _stop_queries(self) -> None:
+        for pipeline in self._pipelines.values():
+            pipeline.stopping = True
+        for name, query in self._queries.items():
+            self._pipelines[name].wait_until_idle()
+            query.stop()
+
+    def _chosen(self, stream: str | None) -> list[Pipeline]:
+        if stream is None:
+            return list(self._pipelines.values())
+        if stream not in self._pipelines:
+            raise JobError("job.stream", f"there is no stream {stream}", f"there are {', '.join(self._pipelines)}")
+        return [self._pipelines[stream]]

@@ -1,0 +1,135 @@
+"""What a coordinator can ask for, and what that makes of a placement. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trimtab.deciding.placement import Placement, Spread
+
+
+@dataclass(frozen=True, slots=True)
+class AddEngines:
+    """So many engines more, behind the others; they have nothing until something moves to them."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEngine:
+    """An engine is to be emptied: nothing moves to it any more."""
+
+    engine: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Key groups go to other engines from the next batch on."""
+
+    moves: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DropEngines:
+    """The last so many engines, which are empty, end."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadKeys:
+    """Exactly these keys are spread over engines from the next batch on; all others are whole."""
+
+    spread: tuple[Spread, ...]
+
+
+Action = AddEngines | DrainEngine | Move | DropEngines | SpreadKeys
+
+
+def applied(actions: Iterable[Action], placement: Placement) -> Placement:
+    """The placement once actions are carried out, in their order.
+
+    >>> applied([AddEngines(1), Move({0: 2})], Placement.even(2, 4))
+    Placement(engines=3, owner=(2, 1, 0, 1), spread=())
+    """
+    for action in actions:
+        match action:
+            case AddEngines(count):
+                placement = replace(placement, engines=placement.engines + count)
+            case Move(moves):
+                placement = placement.moved(moves)
+            case DropEngines(count):
+                left = placement.engines - count
+                assert max(placement.owner) < left, "only empty engines are dropped"
+                kept = (each.within(left) for each in placement.spread)
+                placement = Placement(left, placement.owner, tuple(each for each in kept if each is not None))
+            case SpreadKeys(spread):
+                placement = placement.with_spread(spread)
+            case DrainEngine():
+                pass
+    return placement
+
+
+def in_words(actions: Iterable[Action]) -> str:
+    """What happens, for people.
+
+    >>> in_words([AddEngines(2), Move({0: 2})])
+    '2 engines more, 1 key group moves'
+    """
+    said = []
+    for action in actions:
+        match action:
+            case AddEngines(count):
+                said.append(f"{count} engine{'s' if count > 1 else ''} more")
+            case DrainEngine(engine):
+                said.append(f"engine {engine} is emptied")
+            case Move(moves):
+                said.append(f"{len(moves)} key group{'s move' if len(moves) > 1 else ' moves'}")
+            case DropEngines(count):
+                said.append(f"{count} engine{'s' if count > 1 else ''} less")
+            case SpreadKeys(spread):
+                said.append(f"{len(spread)} hot key{'' if len(spread) == 1 else 's'} on several engines")
+    return ", ".join(said)
+
+
+def as_json(actions: Iterable[Action]) -> list[dict[str, Any]]:
+    """Actions as plain values, for the log."""
+    found: list[dict[str, Any]] = []
+    for action in actions:
+        match action:
+            case AddEngines(count):
+                found.append({"add": count})
+            case DrainEngine(engine):
+                found.append({"drain": engine})
+            case Move(moves):
+                found.append({"move": {str(group): engine for group, engine in moves.items()}})
+            case DropEngines(count):
+                found.append({"drop": count})
+            case SpreadKeys(spread):
+                found.append({"spread": [[each.slot, list(each.engines)] for each in spread]})
+    return found
+
+
+def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Action, ...]:
+    """What `as_json` gave, as actions again.
+
+    >>> from_json(as_json([AddEngines(1), Move({3: 2}), DrainEngine(1), DropEngines(1)]))
+    (AddEngines(count=1), Move(moves={3: 2}), DrainEngine(engine=1), DropEngines(count=1))
+    """
+    return tuple(_action(value) for value in values)
+
+
+def _action(value: Mapping[str, Any]) -> Action:
+    ((kind, content),) = value.items()
+    match kind:
+        case "add":
+            return AddEngines(content)
+        case "drain":
+            return DrainEngine(content)
+        case "move":
+            return Move({int(group): engine for group, engine in content.items()})
+        case "spread":
+            return SpreadKeys(tuple(Spread(slot, tuple(engines)) for slot, engines in content))
+        case _:
+            return DropEngines(content)

@@ -1,0 +1,389 @@
+"""The coordinator: what the engines reported in, what should change out. No I/O, no clock, no Spark.
+
+Its answers depend on nothing but the observations so far, so that a log of them can be played again, with the same
+policy or with another one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from trimtab.deciding.actions import Action, AddEngines, DrainEngine, DropEngines, Move, SpreadKeys, in_words
+from trimtab.deciding.load_estimates import LoadEstimates
+from trimtab.deciding.observation import Float64Array, Int64Array, Observation
+from trimtab.deciding.policy import DEFAULT, Balance, Scale
+from trimtab.deciding.spreading import HotLoads, spread_keys
+from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
+from trimtab.planning.heaviest_first import heaviest_first
+from trimtab.planning.hot_units import plan_around_hot_units
+from trimtab.planning.plan import Plan, Planner
+from trimtab.planning.problem import BoolArray, Int32Array, Problem
+from trimtab.planning.scaling_rule import ScalingRule
+from trimtab.state.bundle import GROUP_SHIFT
+
+NEAR_ENOUGH = 0.02
+"""Load distances below this share of the mean are all the same to the optimising planners: moves aren't free."""
+EFFORT = 60_000
+"""Steps of their search, about 30 ms: a bound that doesn't depend on the machine, so that a log replays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the coordinator saw in a batch, and what it made of it.
+
+    rstd           the relative standard deviation of the engines' loads, in percent, on average of some batches
+    least_rstd     no placement has less, because of the hottest key group
+    load_distance  how far the farthest engine is from the mean, in percentage points of its time
+    utilisation    the engines' mean utilisation, in percent; meaningless unless busy time is measured
+    planned_rstd   what `rstd` would be after the plan; None if there was none
+    reason         in words, for people
+    planner        which one made the plan; empty if there was none
+    """
+
+    batch: int
+    rstd: float
+    least_rstd: float
+    load_distance: float
+    utilisation: float
+    planned_rstd: float | None
+    reason: str
+    actions: tuple[Action, ...] = ()
+    planner: str = ""
+
+
+@dataclass(slots=True)
+class _Rest:
+    """Batches and seconds since something was done; before the first time, enough of both."""
+
+    batches: float = float("inf")
+    seconds: float = float("inf")
+
+    def passes(self, seconds: float) -> None:
+        self.batches, self.seconds = self.batches + 1, self.seconds + seconds
+
+    def is_over(self, batches: int, seconds: float) -> bool:
+        return self.batches >= batches and self.seconds >= seconds
+
+
+@dataclass(slots=True)
+class _Memory:
+    uneven: int = 0  # batches in a row
+    misfit: int = 0  # batches in a row with too many engines, or too few
+    since_moving: _Rest = field(default_factory=_Rest)
+    since_scaling: _Rest = field(default_factory=_Rest)
+    draining: frozenset[int] = frozenset()
+
+
+class Coordinator:
+    """Watches one stream's batches.
+
+    `balance`: when to move key groups; None: never, except to and from engines that come and go. `scale`: when engines
+    come and go; None: never. `split`: how hot keys of split queries are spread; None: there are no such queries.
+    `interval_s`: how long a batch should take.
+
+    >>> from trimtab.deciding.placement import Placement
+    >>> coordinator = Coordinator(Balance(planner="flux", measure="events", patience=1))
+    >>> seen = Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10])
+    >>> coordinator.step(seen).actions
+    (Move(moves={0: 1}),)
+    """
+
+    def __init__(
+        self,
+        balance: Balance | None,
+        scale: Scale | None = None,
+        *,
+        split: str | None = None,
+        interval_s: float = 1.0,
+    ) -> None:
+        self.balance, self.scale, self.split = balance, scale, split
+        self._policy = balance or DEFAULT
+        self._rule = None if scale is None else _rule(scale)
+        interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
+        self.interval_s = interval_s
+        self._estimates = LoadEstimates(
+            self._policy.measured, half_life=self._policy.half_life_batches, interval_s=interval_s
+        )
+        self._planner = _planner(self._policy)
+        self._memory = _Memory()
+
+    def step(self, seen: Observation) -> Decision:
+        """Take a batch in, and say what should change; called for every batch, in order."""
+        memory, engines = self._memory, seen.placement.engines
+        self._estimates.take(seen)
+        memory.since_moving.passes(seen.span_s)
+        memory.since_scaling.passes(seen.span_s)
+        memory.draining = _last_ones(memory.draining, engines)
+        problem = self._problem(seen, engines)
+        decision = Decision(
+            batch=seen.batch,
+            rstd=problem.rstd(problem.homes),
+            least_rstd=least_rstd(problem),
+            load_distance=problem.load_distance(problem.homes),
+            utilisation=problem.mean,
+            planned_rstd=None,
+            reason="",
+        )
+        if self.scale is not None and (memory.draining or self._has_misfit(problem)):
+            adapted = self._adapted(seen, decision)
+            if adapted is not None:
+                return adapted
+            decision = replace(decision, reason="as many engines as the load takes")
+        if self.balance is None:
+            return replace(decision, reason=decision.reason or "nothing is balanced")
+        return self._balanced(seen, problem, decision)
+
+    def warm(self) -> None:
+        """Have the planner do all that it may have to, so that it is compiled: it is not used until then."""
+        dice = np.random.default_rng(1)
+        loads, homes = dice.pareto(1.0, 60), dice.integers(0, 4, 60)
+        few = Problem(loads=[3.0, 2.0, 2.0, 1.0], homes=[0, 0, 0, 1], capacities=[100.0, 100.0], max_moves=1)
+        many = Problem(loads=loads, homes=homes, capacities=[100.0, 100.0, 50.0, 100.0], max_moves=8)
+        for problem in (
+            few,
+            many,
+            replace(many, draining=np.array([False, False, True, False])),
+            replace(many, max_moves=None, state_bytes=dice.random(60), max_cost=3.0),
+            replace(many, loads=np.concatenate([[1000.0], loads[1:]])),
+        ):
+            self._planner(problem)
+
+    def _planner_for(self, seen: Observation) -> Planner:
+        """The policy's planner; until it is compiled, a plain one, so that there are decisions from the start on."""
+        return self._planner if seen.is_planner_compiled else heaviest_first
+
+    # Moving ------------------------------------------------------------------------------------
+
+    def _balanced(self, seen: Observation, problem: Problem, decision: Decision) -> Decision:
+        memory, policy = self._memory, self._policy
+        is_uneven = self._is_uneven(problem)
+        is_uneven_now = is_uneven and self._is_uneven(self._problem(seen, problem.nodes, now=True))
+        memory.uneven = memory.uneven + 1 if is_uneven_now else 0
+        if (respread := self._respread(seen, decision)) is not None:
+            return respread
+        if not is_uneven:
+            return replace(decision, reason="level enough")
+        if not is_uneven_now:
+            # Averages remember a spike for some batches: patience would be of no use against it.
+            return replace(decision, reason="uneven on average, but no more")
+        if decision.rstd * (1 - policy.min_gain) < decision.least_rstd:
+            return replace(decision, reason="as level as the hottest key group lets it be")
+        if memory.uneven < policy.patience:
+            return replace(decision, reason=f"uneven for {memory.uneven} of {policy.patience} batches")
+        if not memory.since_moving.is_over(policy.period_batches, policy.period_s):
+            return replace(decision, reason="something moved a short while ago")
+        self._note_moving()
+        plan = self._planner_for(seen)(problem)
+        decision = replace(decision, planner=plan.planner)
+        if not len(plan.moves) or plan.rstd > decision.rstd * (1 - policy.min_gain):
+            return replace(decision, planned_rstd=plan.rstd, reason="uneven, and no move would help")
+        return _with_actions(decision, plan, _moves(seen, plan.owner))
+
+    def _respread(self, seen: Observation, decision: Decision) -> Decision | None:
+        """Hot keys over more or fewer engines, where that is allowed and called for."""
+        memory, policy, before = self._memory, self._policy, seen.placement.spread
+        is_time = memory.since_moving.is_over(policy.period_batches, policy.period_s)
+        if self.split is None or not is_time or not (before or memory.uneven >= policy.patience):
+            return None
+        slots, loads = self._estimates.hot_keys()
+        homes, engines = seen.placement.array(), seen.placement.engines
+        cold = self._estimates.loads_without_hot_keys()
+        base = np.bincount(homes, weights=cold, minlength=engines).astype(np.float64)
+        hot = HotLoads(slots, loads, homes[slots >> GROUP_SHIFT], base)
+        found = spread_keys(self.split, hot, self._estimates.capacities(engines), before=before)
+        if found == before:
+            return None
+        self._note_moving()
+        actions = (SpreadKeys(found),)
+        return replace(decision, reason=in_words(actions), actions=actions)
+
+    def _is_uneven(self, problem: Problem) -> bool:
+        policy, homes = self._policy, problem.homes
+        return (policy.max_rstd is not None and problem.rstd(homes) > policy.max_rstd) or (
+            policy.max_load_distance is not None and problem.load_distance(homes) > policy.max_load_distance
+        )
+
+    def _note_moving(self) -> None:
+        self._memory.since_moving, self._memory.uneven = _Rest(0, 0.0), 0
+
+    # Growing and shrinking ---------------------------------------------------------------------
+
+    def _has_misfit(self, problem: Problem) -> bool:
+        """Whether engines should come or go, as far as that can be told without a plan."""
+        memory, scale = self._memory, self.scale
+        assert scale is not None
+        peak, mean = float(problem.utilisation(problem.homes).max()), problem.mean
+        too_few = peak > scale.high and mean > scale.target and problem.nodes < scale.max_engines
+        too_many = mean < scale.low and problem.nodes > scale.min_engines
+        memory.misfit = memory.misfit + 1 if too_few or too_many else 0
+        is_rested = memory.since_scaling.is_over(scale.cool_down_batches, scale.cool_down_s)
+        return memory.misfit >= self._policy.patience and is_rested
+
+    def _adapted(self, seen: Observation, decision: Decision) -> Decision | None:
+        """One period of Madsen's Algorithm 1: grow or shrink, or go on emptying engines; None: neither."""
+        memory, engines = self._memory, seen.placement.engines
+        rule = None if memory.draining else self._rule
+        state = ClusterState(tuple(range(engines)), memory.draining, engines)
+        found = adapt(state, partial(self._problem_on, seen), self._planner_for(seen), rule)
+        if rule is not None:
+            memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
+            if not (found.added or found.drained):
+                return None  # whether the same engines should share the work otherwise is for balancing to say
+        memory.draining = found.state.draining | frozenset(found.terminated)
+        decision = replace(decision, planner=found.plan.planner)
+        self._note_moving()
+        actions = self._actions(seen, found)
+        if not actions:
+            return replace(decision, planned_rstd=found.plan.rstd, reason="an engine can't be emptied any further")
+        return _with_actions(decision, found.plan, actions)
+
+    def _actions(self, seen: Observation, found: Adaptation) -> tuple[Action, ...]:
+        engines = seen.placement.engines + len(found.added)
+        owners = found.owners[: len(seen.placement.owner)]
+        actions: list[Action] = [AddEngines(len(found.added))] if found.added else []
+        actions += [DrainEngine(engine) for engine in found.drained]
+        actions += _moves(seen, owners)
+        # Only the last ones are ever drained, so that the others keep their numbers.
+        leaving = 0
+        held = np.bincount(owners, minlength=engines)
+        while engines - leaving - 1 in self._memory.draining and not held[engines - leaving - 1]:
+            leaving += 1
+        if leaving:
+            actions.append(DropEngines(leaving))
+        return tuple(actions)
+
+    # The problem -------------------------------------------------------------------------------
+
+    def _problem_on(self, seen: Observation, state: ClusterState) -> Problem:
+        capacities = self._estimates.capacities(max(state.nodes) + 1)[list(state.nodes)]
+        places = {node: place for place, node in enumerate(state.nodes)}
+        homes = np.array([places[owner] for owner in seen.placement.owner], np.int32)
+        draining = np.array([node in state.draining for node in state.nodes])
+        coming = len(state.nodes) - seen.placement.engines
+        # What has to leave, and what a new engine is to get, come on top of what balancing may move.
+        extra = int(draining[homes].sum()) + max(0, coming) * len(homes) // len(state.nodes)
+        ballast = self._estimates.ballast(seen.placement.spread, max(state.nodes) + 1)[list(state.nodes)]
+        # Shares of an engine that goes are dealt out to the others.
+        ballast = np.where(draining, 0.0, ballast + ballast[draining].sum() / np.count_nonzero(~draining))
+        loads = self._estimates.loads(seen.placement.spread)
+        return self._made(loads, homes, capacities, draining, ballast, extra)
+
+    def _problem(self, seen: Observation, engines: int, *, now: bool = False) -> Problem:
+        """As engines are placed; `now`: by the last batch alone."""
+        spread = seen.placement.spread
+        loads = self._estimates.loads_now(spread) if now else self._estimates.loads(spread)
+        draining = np.array([engine in self._memory.draining for engine in range(engines)])
+        ballast = self._estimates.ballast(spread, engines)
+        return self._made(loads, seen.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
+
+    def _made(
+        self,
+        loads: Float64Array,
+        homes: Int32Array,
+        capacities: Float64Array,
+        draining: BoolArray,
+        ballast: Float64Array,
+        extra: int,
+    ) -> Problem:
+        """The problem; what parts of spread keys an engine has is a unit of its own, too dear to move."""
+        policy = self._policy
+        moves = policy.max_moves
+        if moves is None and policy.planner != "dlb-light":  # what is light doesn't help unless there is a lot of it
+            moves = max(1, len(homes) // 8) + extra
+        costs = self._estimates.state_bytes
+        max_cost: float | None = policy.max_state_bytes
+        if ballast.any():
+            max_cost = max_cost if max_cost is not None else float(costs.sum())
+            loads = np.concatenate([loads, ballast])
+            costs = np.concatenate([costs, np.full(len(ballast), 2 * max_cost + 1.0)])
+            homes = np.concatenate([homes, np.arange(len(ballast), dtype=np.int32)])
+        return Problem(
+            loads=loads,
+            homes=homes,
+            capacities=capacities,
+            draining=draining,
+            state_bytes=costs,
+            max_moves=moves,
+            max_cost=max_cost,
+        )
+
+
+def least_rstd(problem: Problem) -> float:
+    """The relative standard deviation that is left, in percent, if all but the heaviest unit could be spread at will.
+
+    >>> least_rstd(Problem(loads=[90.0, 5.0, 5.0], homes=[0, 0, 1], capacities=[100.0, 100.0]))
+    80.0
+    """
+    strength = problem.strength[problem.open_nodes]
+    total, hottest, best = float(problem.work.sum()), float(problem.work.max(initial=0.0)), float(strength.max())
+    mean = total / float(strength.sum())
+    if total <= 0 or len(strength) < 2 or hottest / best <= mean:
+        return 0.0
+    others = (total - hottest) / (float(strength.sum()) - best)
+    levels = np.array([hottest / best, *[others] * (len(strength) - 1)])
+    return 100.0 * float(levels.std()) / float(levels.mean())
+
+
+def _last_ones(draining: frozenset[int], engines: int) -> frozenset[int]:
+    """Of the engines that were to be emptied, those that can still go: the last ones, with none behind them.
+
+    Others are there when someone else changed the number of engines, and are engines like any other from then on.
+    """
+    first = engines
+    while first - 1 in draining:
+        first -= 1
+    return frozenset(range(first, engines))
+
+
+def _moves(seen: Observation, owners: Int64Array | Int32Array) -> tuple[Action, ...]:
+    homes = seen.placement.array()
+    moved = np.flatnonzero(owners[: len(homes)] != homes)
+    return (Move({int(group): int(owners[group]) for group in moved}),) if len(moved) else ()
+
+
+def _with_actions(decision: Decision, plan: Plan, actions: tuple[Action, ...]) -> Decision:
+    return replace(decision, planned_rstd=plan.rstd, reason=in_words(actions), actions=actions)
+
+
+def _rule(scale: Scale) -> ScalingRule:
+    # Cooling down is counted here, in batches and seconds. How level the engines that stay can be is not a reason
+    # against shrinking as long as none is overloaded: a hot key is as hot on any number of engines.
+    return ScalingRule(
+        target=scale.target,
+        low=scale.low,
+        high=scale.high,
+        cool_down_periods=0,
+        min_nodes=scale.min_engines,
+        max_nodes=scale.max_engines,
+        max_load_distance=100.0,
+        drain_last=True,
+    )
+
+
+def _planner(policy: Balance) -> Planner:
+    """The planner of that name, loaded when it is first needed: solvers take their time."""
+    name, _, variant = policy.planner.partition("-")
+    if name == "albic":
+        # It gathers units that send each other rows, and those of a stream don't: what is left of it is its balancing.
+        name = "milp"
+    theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
+
+    def plan(problem: Problem) -> Plan:
+        function = getattr(importlib.import_module(f"trimtab.planning.{name}"), name)
+        match name:
+            case "dlb":
+                found: Plan = function(problem, policy=variant, theta=theta)
+            case "milp":
+                near_enough = NEAR_ENOUGH * problem.mean
+                # Half of the time, as it may be asked twice: around hot units, and without setting them apart.
+                time_limit_s = policy.time_limit_s / 2
+                found = function(problem, time_limit_s=time_limit_s, effort=EFFORT, near_enough=near_enough)
+            case _:
+                found = function(problem)
+        return found
+
+    return (lambda problem: plan_around_hot_units(problem, plan)) if name == "milp" else plan

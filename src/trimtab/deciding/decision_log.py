@@ -1,0 +1,140 @@
+"""The coordinator's log: every observation with the decision on it, one small file a batch, so that it can be replayed.
+
+streams/<stream>/decisions/000000000042.arrow    key groups as rows; what is of the whole batch as metadata
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.deciding import actions
+from trimtab.deciding.coordinator import Decision
+from trimtab.deciding.observation import HotKeysSeen, Observation
+from trimtab.deciding.placement import Placement
+from trimtab.deciding.policy import Balance, Scale, balance_from_json, scale_from_json
+from trimtab.errors import StateError
+from trimtab.state.files import Folder
+
+KEPT = 1_000
+"""How many batches the log goes back."""
+FORMAT = 1
+_ABOUT = b"trimtab"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One batch in the log.
+
+    `is_first`: the coordinator was new, because the job was started.
+    """
+
+    seen: Observation
+    decision: Decision
+    balance: Balance | None
+    scale: Scale | None
+    interval_s: float
+    is_first: bool
+    split: str | None = None
+
+
+def write(folder: Folder, entry: Entry) -> None:
+    """Add an entry, and forget the one that is too old."""
+    folder.write(_name(entry.seen.batch), to_bytes(entry), durable=False)
+    if entry.seen.batch >= KEPT:
+        folder.delete(_name(entry.seen.batch - KEPT))
+
+
+def read(folder: Folder) -> Iterator[Entry]:
+    """All entries, the oldest first.
+
+    Raises StateError `state.log` where a file isn't one of the log's.
+    """
+    for name in sorted(folder.names()) if folder.exists() else ():
+        if name.endswith(".arrow"):
+            content = folder.read(name)
+            try:
+                entry = from_bytes(content)
+            except Exception as error:  # damaged files fail in every way there is: Arrow's, JSON's, ours
+                message = f"{folder.shown_path(name)} can't be read as an entry of the coordinator's log: {error}"
+                raise StateError("state.log", message, "delete it: nothing but a replay needs it") from error
+            yield entry
+
+
+def to_bytes(entry: Entry) -> bytes:
+    """An entry as an Arrow file."""
+    seen = entry.seen
+    about = {
+        "format": FORMAT,
+        "batch": seen.batch,
+        "span_s": seen.span_s,
+        "batch_s": seen.batch_s,
+        "engines": seen.placement.engines,
+        "spread": seen.placement.as_json()["spread"],
+        "hot": [seen.hot.slots.tolist(), seen.hot.events.tolist(), seen.hot.busy_ns.tolist()],
+        "engine_ns": seen.engine_ns.tolist(),
+        "hosts": seen.hosts,
+        "is_planner_compiled": seen.is_planner_compiled,
+        "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
+        "balance": None if entry.balance is None else entry.balance.as_json(),
+        "scale": None if entry.scale is None else entry.scale.as_json(),
+        "split": entry.split,
+        "interval_s": entry.interval_s,
+        "is_first": entry.is_first,
+    }
+    table = pa.table(
+        {
+            "owner": seen.placement.array(),
+            "events": seen.events,
+            "busy_ns": seen.busy_ns,
+            "state_bytes": seen.state_bytes,
+        }
+    ).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(content: bytes) -> Entry:
+    """What `to_bytes` gave."""
+    table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+    about: dict[str, Any] = json.loads((table.schema.metadata or {})[_ABOUT])
+    if about["format"] != FORMAT:
+        raise ValueError(f"its format is {about['format']}, and {FORMAT} was expected")
+
+    def column(name: str) -> Any:
+        return table.column(name).to_numpy().astype(np.int64)
+
+    seen = Observation(
+        batch=about["batch"],
+        span_s=about["span_s"],
+        batch_s=about["batch_s"],
+        placement=Placement.from_json({**about, "owner": column("owner").tolist()}),
+        events=column("events"),
+        busy_ns=column("busy_ns"),
+        state_bytes=column("state_bytes"),
+        engine_ns=np.array(about["engine_ns"], np.int64),
+        hosts=tuple(about["hosts"]),
+        hot=HotKeysSeen(*(np.array(each, np.int64) for each in about["hot"])),
+        is_planner_compiled=about.get("is_planner_compiled", True),  # older logs were written after compiling
+    )
+    decided = about["decision"]
+    return Entry(
+        seen=seen,
+        decision=Decision(**{**decided, "actions": actions.from_json(decided["actions"])}),
+        balance=balance_from_json(about["balance"]),
+        scale=scale_from_json(about["scale"]),
+        split=about["split"],
+        interval_s=about["interval_s"],
+        is_first=about["is_first"],
+    )
+
+
+def _name(batch: int) -> str:
+    return f"{batch:012d}.arrow"

@@ -1,0 +1,133 @@
+"""What is known after a batch, for whoever decides: loads by key group and by engine. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from trimtab.deciding.placement import Placement
+from trimtab.worker.orders import EngineReport
+
+Float64Array = npt.NDArray[np.float64]
+Int64Array = npt.NDArray[np.int64]
+
+
+def _none() -> Int64Array:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotKeysSeen:
+    """Keys of split queries that stood out in a batch, over all engines, in order of their slots."""
+
+    slots: Int64Array = field(default_factory=_none)
+    events: Int64Array = field(default_factory=_none)
+    busy_ns: Int64Array = field(default_factory=_none)
+
+    @classmethod
+    def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> HotKeysSeen:
+        """Put together what engines say of the same keys."""
+        told = [(*report.hot.columns(), receive_ns[report.host]) for report in reports]
+        if not any(len(each[0]) for each in told):
+            return cls()
+        slots, numbers = np.unique(np.concatenate([each[0] for each in told]), return_inverse=True)
+        events, busy_ns = np.zeros(len(slots), np.int64), np.zeros(len(slots))
+        np.add.at(events, numbers, np.concatenate([arrived for _, arrived, _, _, _ in told]))
+        np.add.at(busy_ns, numbers, np.concatenate([spent + each * arrived for _, arrived, spent, _, each in told]))
+        return cls(slots, events, np.rint(busy_ns).astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """One committed batch.
+
+    batch         its number
+    span_s        from the end of the batch before to the end of this one: what there was to do it in
+    batch_s       the part of that in which the batch ran
+    placement     where key groups were while it ran
+    events        (groups,) rows that arrived
+    busy_ns       (groups,) time spent on them
+    state_bytes   (groups,) state written for them
+    engine_ns     (engines,) time in each engine's task
+    hosts         (engines,) where each engine's task ran
+    hot           the hottest keys of queries that are split; what is said of a spread one is in no key group's columns
+    is_planner_compiled  whether the policy's planner can be used; a plain one decides until then
+    """
+
+    batch: int
+    span_s: float
+    batch_s: float
+    placement: Placement
+    events: Int64Array
+    busy_ns: Int64Array
+    state_bytes: Int64Array
+    engine_ns: Int64Array
+    hosts: tuple[str, ...]
+    hot: HotKeysSeen = field(default_factory=lambda: HotKeysSeen())
+    is_planner_compiled: bool = True
+
+    @classmethod
+    def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:
+        """A batch of one second, in which every event took a millisecond: for examples and tests."""
+        counts = np.asarray(events, np.int64)
+        spent = np.bincount(placement.array(), weights=counts * 1e6, minlength=placement.engines)
+        return cls(
+            batch=batch,
+            span_s=1.0,
+            batch_s=1.0,
+            placement=placement,
+            events=counts,
+            busy_ns=counts * 1_000_000,
+            state_bytes=np.zeros(len(counts), np.int64),
+            engine_ns=spent.astype(np.int64),
+            hosts=("",) * placement.engines,
+        )
+
+    @property
+    def overhead_s(self) -> float:
+        """The part of the batch in which not even the slowest engine worked: Spark's, the sinks', the commit's."""
+        slowest_s = float(self.engine_ns.max(initial=0)) / 1e9
+        return max(0.0, self.batch_s - slowest_s)
+
+
+def observe(
+    batch: int, span_s: float, batch_s: float, placement: Placement, reports: Sequence[EngineReport]
+) -> Observation:
+    """Gather the engines' reports of a batch."""
+    groups = len(placement.owner)
+    events, busy_ns, state_bytes = (np.zeros(groups, np.int64) for _ in range(3))
+    receive_ns = _receive_ns(reports)
+    for report in reports:
+        own, arrived, spent, written = report.loads.columns()
+        events[own], state_bytes[own] = arrived, written
+        busy_ns[own] = np.rint(spent + receive_ns[report.host] * arrived)
+    return Observation(
+        batch=batch,
+        span_s=span_s,
+        batch_s=batch_s,
+        placement=placement,
+        events=events,
+        busy_ns=busy_ns,
+        state_bytes=state_bytes,
+        engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
+        hosts=tuple(report.host for report in reports),
+        hot=HotKeysSeen.of(reports, receive_ns),
+    )
+
+
+def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
+    """What receiving a row takes on each host.
+
+    Engines of a host are taken together: those whose tasks come first wait for the others' rows to be read, too, and
+    would look busier than they are.
+    """
+    spent: dict[str, float] = {}
+    rows: dict[str, int] = {}
+    for report in reports:
+        spent[report.host] = spent.get(report.host, 0.0) + report.stages_ms.get("receive", 0.0) * 1e6
+        own = int(report.loads.columns()[1].sum()) + report.hot.spread_events
+        rows[report.host] = rows.get(report.host, 0) + own
+    return {host: spent[host] / max(1, rows[host]) for host in spent}

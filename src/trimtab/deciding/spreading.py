@@ -1,0 +1,211 @@
+"""Spreading hot keys: over which engines, in which shares. No I/O: loads in, shares out.
+
+The papers' routers decide for each message by the messages before it. Where loads are known from the last batches, the
+same rules give shares at once, as if messages were a fluid:
+
+    pkg             the two engines that the key is hashed to, filled to one level (Nasir et al. 2015)
+    random-choices  the key's own row of engines: each takes what it has room for, up to (1 + epsilon) of its share of
+                    all load, and the rest flows on to the next (PoRC, Nasir et al. 2017, section V-A)
+    consistent      the same over virtual workers, of which an engine has as many as its capacity deserves, each with
+                    room for an equal part (consistent grouping, section V-B)
+
+A key keeps its row of engines whatever the loads are, and when an engine comes or goes the others keep their order.
+What was decided before stays as long as it is nearly as good: each change means a new table for the splitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from trimtab.deciding.placement import MOST_SPREAD, SHARES, Spread
+from trimtab.routing.delegation import first_owners
+from trimtab.routing.hashing import mix_plain
+
+Float64Array = npt.NDArray[np.float64]
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+
+EPSILON = 0.01
+"""How far above its share of all load an engine may be filled."""
+VIRTUAL_WORKERS = 10
+"""How many an engine has, on average."""
+LEAVING = 0.6
+"""A spread key is made whole when its load is below this part of what it took to spread it."""
+TOLERANCE = 0.05
+"""Shares stay as they are while the fullest engine is at most so much of its fair share worse off than it could be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HotLoads:
+    """The hot keys of a batch, and what engines have to do besides.
+
+    slots     (n,) the keys, each once
+    loads     (n,) what each takes in all, in any unit
+    homes     (n,) the engine that owns its key group
+    base      (engines,) the load of each engine without these keys, in the same unit
+    """
+
+    slots: Int64Array
+    loads: Float64Array
+    homes: Int32Array
+    base: Float64Array
+
+
+def spread_keys(
+    scheme: str,
+    hot: HotLoads,
+    capacities: Float64Array | None = None,
+    *,
+    share_threshold: float = 0.5,
+    before: Sequence[Spread] = (),
+) -> tuple[Spread, ...]:
+    """Which keys are spread, and how: in order of their slots, as a `Placement` has them.
+
+    Args:
+        scheme: One of `placement.SCHEMES`.
+        hot: Loads of hot keys and of engines.
+        capacities: How strong each engine is, in any unit; one of 0 takes nothing. None: all the same.
+        share_threshold: Keys are spread whose load is more than this part of an engine's mean load.
+        before: What is in place now.
+
+    >>> even = HotLoads(np.array([7]), np.array([60.0]), np.array([0], np.int32), np.full(4, 10.0))
+    >>> [spread] = spread_keys("random-choices", even)
+    >>> sorted(spread.engines.count(engine) for engine in range(4))
+    [15, 16, 16, 17]
+    >>> len(set(spread_keys("pkg", even)[0].engines))
+    2
+    """
+    strength = np.ones(len(hot.base)) if capacities is None else np.asarray(capacities, np.float64)
+    total = float(hot.base.sum() + hot.loads.sum())
+    usable = int(np.count_nonzero(strength > 0))
+    if usable < 2 or total <= 0:
+        return ()
+    chosen = _chosen(hot, share_threshold * total / usable, {each.slot for each in before})
+    held = hot.base.copy()
+    np.add.at(held, hot.homes[~chosen], hot.loads[~chosen])
+    room = _Room(scheme, strength, total)
+    order = np.flatnonzero(chosen)
+    order = order[np.lexsort((hot.slots[order], -hot.loads[order]))]  # large things first, as in any packing
+    found: dict[int, Spread] = {}
+    taken = held.copy()
+    for number in order.tolist():
+        slot, load = int(hot.slots[number]), float(hot.loads[number])
+        counts = _rounded(room.fill(slot, load, taken))
+        taken += counts * (load / SHARES)
+        found[slot] = Spread.of_counts(slot, counts.tolist())
+    if _is_good_enough(before, found, hot, held, taken, room):
+        return tuple(sorted(before, key=lambda each: each.slot))
+    at_home = {int(slot): int(home) for slot, home in zip(hot.slots, hot.homes, strict=True)}
+    return tuple(found[slot] for slot in sorted(found) if set(found[slot].engines) != {at_home[slot]})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Room:
+    """What engines may take, and in which order a key asks them."""
+
+    scheme: str
+    strength: Float64Array
+    total: float
+
+    @property
+    def fair(self) -> Float64Array:
+        """Each engine's share of all load."""
+        return np.asarray(self.strength * (self.total / self.strength.sum()))
+
+    def candidates(self, slot: int) -> list[int]:
+        """The engines that may have parts of a key, in the order in which it asks them."""
+        usable = np.flatnonzero(self.strength > 0).tolist()
+        order = [engine for engine, _ in _hashed_order(slot, tuple((engine, 0) for engine in usable))]
+        return order[:2] if self.scheme == "pkg" else order
+
+    def fill(self, slot: int, load: float, held: Float64Array) -> Float64Array:
+        """How much of a key's load each engine takes, beside what it holds."""
+        if self.scheme == "pkg":
+            return _levelled(self.candidates(slot), load, held, self.strength)
+        taken = np.zeros(len(held))
+        for engine, most in self._rooms(slot, held):
+            part = min(most, load - float(taken.sum()))
+            if part <= 0:
+                break
+            taken[engine] += part
+        rest = load - float(taken.sum())  # rounding: all together have room for more than everything
+        return taken if rest <= 0 else taken + _levelled(self.candidates(slot), rest, held + taken, self.strength)
+
+    def _rooms(self, slot: int, held: Float64Array) -> list[tuple[int, float]]:
+        """Who is asked, in order, and how much each may take."""
+        if self.scheme == "random-choices":
+            free = np.maximum((1 + EPSILON) * self.fair - held, 0.0)
+            return [(engine, float(free[engine])) for engine in self.candidates(slot)]
+        owners = first_owners(self.strength, VIRTUAL_WORKERS)
+        workers = np.bincount(owners, minlength=len(held))
+        free = np.maximum((1 + EPSILON) * self.total / len(owners) - held / np.maximum(workers, 1), 0.0)
+        # A virtual worker is known by its engine and its number there, so it stays itself when others come or go.
+        virtual = [(int(engine), number) for engine in range(len(held)) for number in range(int(workers[engine]))]
+        return [(engine, float(free[engine])) for engine, _ in _hashed_order(slot, tuple(virtual))]
+
+
+def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.bool_]:
+    """The keys that are hot enough; those that are spread already stay so a little longer."""
+    wanted = np.where(np.isin(hot.slots, list(spread)), LEAVING * least, least)
+    chosen: npt.NDArray[np.bool_] = hot.loads > wanted
+    if np.count_nonzero(chosen) > MOST_SPREAD:
+        hottest = np.argsort(-np.where(chosen, hot.loads, -1.0), kind="stable")[:MOST_SPREAD]
+        chosen = np.isin(np.arange(len(chosen)), hottest)
+    return chosen
+
+
+@lru_cache(maxsize=4 * MOST_SPREAD)
+def _hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Workers, each an engine and a number there, in the order of a key's own: by a hash of both (rendezvous)."""
+    word = mix_plain(slot)
+    engines = {engine: mix_plain(word + engine + 1) for engine, _ in workers}
+    return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
+
+
+def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength: Float64Array) -> Float64Array:
+    """Pour a load over engines so that the fullest of them, for its strength, is as low as possible."""
+    order = sorted(engines, key=lambda engine: held[engine] / strength[engine])
+    level = 0.0
+    for behind in range(1, len(order) + 1):
+        own = order[:behind]
+        level = float((load + held[own].sum()) / strength[own].sum())
+        if behind == len(order) or level <= held[order[behind]] / strength[order[behind]]:
+            break
+    taken = np.zeros(len(held))
+    taken[order] = np.maximum(level * strength[order] - held[order], 0.0)
+    return taken
+
+
+def _rounded(taken: Float64Array) -> Int64Array:
+    """Parts of a key as whole shares, by largest remainders."""
+    wanted = taken * (SHARES / taken.sum())
+    counts: Int64Array = np.floor(wanted).astype(np.int64)
+    missing = SHARES - int(counts.sum())
+    counts[np.argsort(counts - wanted, kind="stable")[:missing]] += 1
+    return counts
+
+
+def _is_good_enough(
+    before: Sequence[Spread],
+    found: dict[int, Spread],
+    hot: HotLoads,
+    held: Float64Array,
+    taken: Float64Array,
+    room: _Room,
+) -> bool:
+    """Whether what is in place spreads the same keys as the scheme may, and nearly as well as the new shares do."""
+    if not before or {each.slot for each in before} != set(found):
+        return False
+    loads = {int(slot): float(load) for slot, load in zip(hot.slots, hot.loads, strict=True)}
+    now = held.copy()
+    for each in before:
+        if not set(each.engines) <= set(room.candidates(each.slot)):
+            return False
+        np.add.at(now, list(each.engines), loads[each.slot] / SHARES)
+    fair = np.where(room.fair > 0, room.fair, np.inf)
+    return bool((now / fair).max() <= (taken / fair).max() + TOLERANCE)

@@ -1,0 +1,1 @@
+"""A stream's batches from orders to commit, without Spark."""

@@ -1,0 +1,122 @@
+"""Keys that are spread over engines, put together again: in the driver, between the engines and the sinks.
+
+Each engine took its part of a spread key's rows into a state of its own, from nothing. Here these are merged into the
+state that was stored, which then advances without rows, by the watermark that the whole batch gives: so results are
+those of an engine that saw all rows, and come no later. What is left is stored as a segment of its own, where the
+engine that owns the key's group finds it as soon as the key isn't spread any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trimtab.engine.columns.watermark import raised
+from trimtab.engine.keyed.query import KeyedQuery
+from trimtab.engine.operator import Moment, Operator, State
+from trimtab.engine.windows.grouped import GroupQuery
+from trimtab.state.bundle import Bundle, to_bundle
+from trimtab.state.checkpoint import segment_name
+from trimtab.state.segment import write_segment
+from trimtab.worker.engine import ReadyQuery, open_reader, operands, packed, ready_query
+from trimtab.worker.intake_plan import Reading
+from trimtab.worker.orders import EnginePlan, EngineReport, GroupLoads, Orders, Output, PackedState
+
+Int64Array = npt.NDArray[np.int64]
+
+DRIVER = -1
+"""What stands for an engine's number in the report of what was merged."""
+
+
+class Merger:
+    """Merges the parts of spread keys of one stream's split queries, batch after batch."""
+
+    def __init__(self, plan: EnginePlan) -> None:
+        self._plan = plan
+        self._queries: list[tuple[Reading, ReadyQuery, pa.Table]] = [
+            (
+                reading,
+                ready_query(plan.queries[reading.query], plan.max_threads),
+                operands(reading, plan.schema.empty_table()),
+            )
+            for reading in plan.intake.split_readings
+        ]
+        # What the last batch left of each query's spread keys. A driver that read it from the files again would have to
+        # fetch those of all engines, batch after batch.
+        self._left: dict[str, Bundle] = {}
+        self._left_by: int | None = None
+
+    def merge(self, orders: Orders, reports: Sequence[EngineReport], newest_us: int | None) -> list[EngineReport]:
+        """What becomes of the spread keys in this batch, told as one more engine would; nothing if there are none.
+
+        `newest_us` is the newest time of all rows of the batch.
+        """
+        slots = orders.spread_slots()
+        if not len(slots):
+            return []
+        watermark = raised(orders.watermark_us, newest_us, self._plan.delay_us)
+        outputs: dict[str, Output] = {}
+        parts: dict[str, Bundle] = {}
+        left: dict[str, Bundle] = {}
+        for reading, ready, no_rows in self._queries:
+            query = reading.query
+            after: State = {}
+            fresh = [_unpacked(each.partials[query]) for each in reports if query in each.partials]
+            states = [state for state in (*self._stored(orders, query, slots), *fresh) if state]
+            if states:
+                assert ready.operator is not None
+                state = merged(ready.operator, states, no_rows.schema)
+                moment = Moment(watermark_us=watermark, closing=orders.closing)
+                output, after = ready.operator.advance(no_rows, state, moment)
+                table = ready.finish.run(output)
+                outputs[query] = Output(table.num_rows, inline=packed(table))
+            left[query] = to_bundle(after, slots)
+            if states and not orders.closing:
+                parts[query] = left[query]
+        self._left, self._left_by = left, orders.batch
+        return [self._report(orders, outputs, parts)]
+
+    def _stored(self, orders: Orders, query: str, slots: Int64Array) -> list[State]:
+        """The state of spread keys before the batch: from memory, or from files for those that weren't spread."""
+        found: list[State] = []
+        if self._left_by == orders.batch - 1:
+            known = self._left[query]
+            _, places, _ = np.intersect1d(known.slots, slots, assume_unique=True, return_indices=True)
+            found.append(known.take(places).state())
+            slots = np.setdiff1d(slots, known.slots, assume_unique=True)
+        if len(slots):
+            found.append(open_reader(orders, self._plan.key_groups, query).load(slots))
+        return found
+
+    def _report(self, orders: Orders, outputs: dict[str, Output], parts: dict[str, Bundle]) -> EngineReport:
+        name = segment_name(orders.batch, "d", orders.incarnation)
+        segment, sizes = write_segment(orders.folder, name, parts) if parts else (None, {})
+        return EngineReport(
+            engine=DRIVER,
+            events=0,
+            newest_us=None,
+            late=0,
+            quarantined=0,
+            busy_ms=0.0,
+            stages_ms={},
+            loads=GroupLoads(b"", b"", b"", b""),
+            outputs={query: output for query, output in outputs.items() if output.rows},
+            segment=segment,
+            parts=sizes,
+        )
+
+
+def merged(operator: Operator, states: Sequence[State], schema: pa.Schema) -> State:
+    """Several states of the same keys as one; `schema` is that of the rows."""
+    if isinstance(operator, GroupQuery):
+        return operator.merge(states, schema)
+    assert isinstance(operator, KeyedQuery)
+    return reduce(operator.merge, states)
+
+
+def _unpacked(state: PackedState) -> State:
+    return {name: pa.ipc.open_stream(data).read_all() for name, data in state.items()}

@@ -1,0 +1,82 @@
+"""What a job says of its last batch: for people, for tests, and for whoever balances the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a command that shows progress need not load the planners
+    from trimtab.deciding.coordinator import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProgress:
+    """One engine's part of a batch."""
+
+    engine: int
+    events: int
+    busy_ms: float  # time in the task, from its first row to its last answer
+    groups: int  # key groups it holds
+    state_bytes: int  # what it wrote
+    stages_ms: Mapping[str, float] = field(default_factory=dict)  # where the time in the task went
+    worked_ms: float = 0.0  # time spent on its key groups, as far as it can be told
+    host: str = ""  # the executor that it ran on
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One batch of one stream, from its trigger to its commit.
+
+    `stages_ms` splits `batch_ms`: plan (driver, before the Spark job), engines (the Spark job), sinks, commit.
+    """
+
+    stream: str
+    batch: int
+    events: int
+    late: int
+    quarantined: int
+    matches: Mapping[str, int]  # by query
+    watermark_us: int | None
+    batch_ms: float
+    stages_ms: Mapping[str, float]
+    engines: tuple[EngineProgress, ...]
+    moved: int  # key groups that were elsewhere in the batch before
+    state_bytes: int  # live state after this batch
+    state_bytes_written: int
+    finished_at_s: float  # seconds since 1970
+    decision: Decision | None = None  # the coordinator's last one when the batch began
+
+    @property
+    def rstd(self) -> float:
+        """The relative standard deviation of the engines' work in this batch, in percent."""
+        return relative_deviation([engine.worked_ms for engine in self.engines])
+
+    @property
+    def rstd_of_events(self) -> float:
+        """The relative standard deviation of the engines' events in this batch, in percent."""
+        return relative_deviation([engine.events for engine in self.engines])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a job stands: the last batch of each stream, and totals since the job was started."""
+
+    streams: Mapping[str, BatchProgress] = field(default_factory=dict)
+    batches: int = 0
+    events: int = 0
+    late: int = 0
+    quarantined: int = 0
+    matches: Mapping[str, int] = field(default_factory=dict)
+    events_per_s: float = 0.0  # over the last ten seconds
+
+
+def relative_deviation(loads: Sequence[float]) -> float:
+    """The standard deviation, in percent of the mean; 0 where nothing was to do.
+
+    >>> relative_deviation([50.0, 150.0])
+    50.0
+    """
+    mean = fmean(loads) if loads else 0.0
+    return 100.0 * pstdev(loads) / mean if mean > 0 else 0.0

@@ -1,0 +1,162 @@
+"""Arrow columns as the numbers that kernels compute with, and back.
+
+Booleans become 0 and 1, dates days, timestamps and intervals microseconds, decimals scaled integers, strings their
+ranks among all strings at hand (exact: equal ranks are equal strings and smaller ranks are smaller strings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trimtab.engine.match.kernels.lowered import is_string
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A column's numbers, and where it is null (None: nowhere)."""
+
+    values: npt.NDArray[Any]
+    nulls: BoolArray | None
+
+
+def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> Bound:
+    """A column that is not text, as numbers."""
+    array = single(column)
+    nulls = _nulls(array)
+    type_ = array.type
+    if pa.types.is_decimal(type_):
+        return Bound(_scaled(array, nulls), nulls)
+    if pa.types.is_null(type_):
+        return Bound(np.zeros(len(array), np.int64), nulls)
+    if pa.types.is_boolean(type_):
+        array = pc.cast(array, pa.uint8())
+    elif pa.types.is_timestamp(type_):
+        array = _microseconds(array)
+    elif pa.types.is_duration(type_):
+        array = array.cast(pa.duration("us")).view(pa.int64())
+    elif pa.types.is_date64(type_):
+        array = array.cast(pa.date32()).view(pa.int32())
+    elif pa.types.is_date32(type_):
+        array = array.view(pa.int32())
+    if nulls is not None:
+        array = pc.fill_null(array, pa.scalar(0, array.type))
+    values = array.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64, copy=False)
+    return Bound(values, nulls)
+
+
+def _microseconds(array: pa.Array) -> pa.Array:
+    unit = array.type.unit
+    raw = array.view(pa.int64())
+    if unit == "us":
+        return raw
+    if unit == "ns":
+        return _floor_div(raw, 1000)
+    return pc.multiply_checked(raw, {"s": 1_000_000, "ms": 1_000}[unit])
+
+
+def _floor_div(raw: pa.Array, by: int) -> pa.Array:
+    nulls = _nulls(raw)
+    filled = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False) // by
+    return pa.array(filled, mask=nulls)
+
+
+def _nulls(array: pa.Array) -> BoolArray | None:
+    if array.null_count == 0:
+        return None
+    return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _scaled(array: pa.Array, nulls: BoolArray | None) -> Int64Array:
+    """The unscaled integers of a decimal column; the high half must be the sign of the low one."""
+    if array.type.bit_width != 128:
+        array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    if not len(array):
+        return np.zeros(0, np.int64)
+    halves = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
+    halves = halves[array.offset : array.offset + len(array)]
+    low, high = halves[:, 0].copy(), halves[:, 1]
+    if nulls is not None:
+        low[nulls] = 0
+        high = np.where(nulls, 0, high)
+    assert np.array_equal(high, low >> 63), "more than 18 digits"
+    return low
+
+
+def decimals(values: Int64Array, nulls: BoolArray | None, type_: pa.DataType) -> pa.Array:
+    """Scaled integers as a decimal column."""
+    halves = np.stack([values, values >> 63], axis=1)
+    validity = None if nulls is None else pa.array(~nulls).buffers()[1]
+    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(halves.tobytes())])
+
+
+def ranks(
+    columns: Mapping[str, pa.ChunkedArray | pa.Array], constants: Sequence[str]
+) -> tuple[dict[str, Bound], Int64Array]:
+    """Text columns, and constants beside them, as ranks among all their values."""
+    if not columns and not constants:
+        return {}, np.zeros(0, np.int64)
+    encoded: dict[str, tuple[pa.Array, BoolArray | None]] = {}
+    words: list[pa.Array] = [pa.array(list(constants), pa.string())]
+    for name, column in columns.items():
+        array = single(column)
+        assert is_string(array.type)
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        encoded[name] = (array, _nulls(array))
+        words.append(array.dictionary.cast(pa.string()))
+    everything = pa.concat_arrays(words)
+    distinct = pc.unique(everything)
+    order = pc.array_sort_indices(distinct)  # by bytes, as Spark compares
+    rank = np.empty(len(distinct), np.int64)
+    rank[order.to_numpy()] = np.arange(len(distinct))
+    bound: dict[str, Bound] = {}
+    for (name, (array, nulls)), dictionary in zip(encoded.items(), words[1:], strict=True):
+        positions = pc.index_in(dictionary, distinct).to_numpy(zero_copy_only=False)
+        mapped = rank[positions] if len(dictionary) else np.zeros(1, np.int64)
+        codes = pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False)
+        bound[name] = Bound(mapped[codes], nulls)
+    constant_positions = pc.index_in(words[0], distinct).to_numpy(zero_copy_only=False)
+    return bound, rank[constant_positions] if constants else np.zeros(0, np.int64)
+
+
+def times_us(column: pa.ChunkedArray | pa.Array) -> tuple[Int64Array, BoolArray | None]:
+    """A time column in microseconds since the epoch."""
+    array = single(column)
+    if pa.types.is_date(array.type):
+        bound = numbers(array)
+        return bound.values.astype(np.int64) * DAY_US, bound.nulls
+    bound = numbers(array)
+    return bound.values.astype(np.int64, copy=False), bound.nulls
+
+
+def repeat_constant(value: object, type_: pa.DataType, n: int) -> pa.Array:
+    """A column of one value."""
+    return pa.repeat(pa.scalar(value, type_), n) if n else pa.array([], type_)
+
+
+def take(column: pa.ChunkedArray | pa.Array, rows: Int64Array) -> pa.Array:
+    """The values at some rows; a negative row gives null."""
+    array = single(column)
+    missing = rows < 0
+    indices = pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
+    return array.take(indices)

@@ -1,0 +1,99 @@
+"""The state of a `KeyedQuery`, unpacked: a snapshot per key, and the rows that wait for the watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
+from trimtab.engine.columns.keys import Keys
+from trimtab.engine.columns.times import floor_us, ticks
+from trimtab.engine.keyed.description import KeyedOperator
+from trimtab.engine.operator import State
+from trimtab.errors import OperatorError
+
+ROW = "row."  # in front of the names of columns that are kept of rows
+NEVER = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is carried from batch to batch.
+
+    `snapshots` are structs, at most one per key, with `wakes_us`, when the key wants to be woken. `waiting`: rows that
+    have not been handed over.
+    """
+
+    snapshots: pa.Array
+    snapshot_keys: Int64Array
+    wakes_us: Int64Array
+    waiting: pa.Table
+    waiting_keys: Int64Array
+
+    @classmethod
+    def of_state(cls, description: KeyedOperator, name: str, columns: Sequence[str], state: State) -> Memory:
+        """Read a state that isn't empty.
+
+        Raises OperatorError `operator.state` where it was written with other types.
+        """
+        table, kind = state["snapshots"], state_type(description)
+        snapshots = plain(table["state"])
+        if snapshots.type != kind:
+            message = f"the state that was kept is {snapshots.type}, and declared is {kind}"
+            raise OperatorError("operator.state", name, message, "start again without the old state")
+        waiting = state["waiting"].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
+        return cls(
+            snapshots=snapshots,
+            snapshot_keys=int64s(plain(table["key"])),
+            wakes_us=int64s(plain(table["wake_us"]).fill_null(NEVER)),
+            waiting=waiting,
+            waiting_keys=int64s(plain(state["waiting"]["key"])),
+        )
+
+    @classmethod
+    def empty(cls, description: KeyedOperator, columns: Sequence[str], schema: pa.Schema) -> Memory:
+        """The memory before the first row of such a schema."""
+        none = np.empty(0, np.int64)
+        fields = [pa.field(c, plain_type(schema.field(c).type)) for c in columns]
+        return cls(pa.array([], state_type(description)), none, none, pa.schema(fields).empty_table(), none)
+
+    def to_state(self, keys: Keys, time: str | None) -> State:
+        """Pack the state; keys with nothing to remember are forgotten. `time` is the column that rows wait by."""
+        used, deadlines = np.zeros(keys.count, np.bool_), np.full(keys.count, NEVER)
+        used[self.waiting_keys] = used[self.snapshot_keys] = True
+        deadlines[self.snapshot_keys] = self.wakes_us
+        if time is not None and self.waiting.num_rows:
+            np.minimum.at(deadlines, self.waiting_keys, times_us(self.waiting, time) + 1)
+        numbers = np.cumsum(used) - 1
+        columns = dict(keys.take(np.flatnonzero(used)).columns)
+        columns["deadline_us"] = _times(deadlines[used])
+        names = ["key", *(f"{ROW}{name}" for name in self.waiting.column_names)]
+        return {
+            "keys": pa.table(columns),
+            "snapshots": pa.table(
+                {
+                    "key": pa.array(numbers[self.snapshot_keys], pa.int64()),
+                    "wake_us": _times(self.wakes_us),
+                    "state": self.snapshots,
+                }
+            ),
+            "waiting": pa.table([pa.array(numbers[self.waiting_keys], pa.int64()), *self.waiting.columns], names=names),
+        }
+
+
+def state_type(description: KeyedOperator) -> pa.DataType:
+    """The type of a snapshot."""
+    return pa.struct(list(description.state))
+
+
+def times_us(rows: pa.Table, time: str) -> Int64Array:
+    """The event times of rows."""
+    array = plain(rows[time])
+    return floor_us(ticks(array, time), array.type)
+
+
+def _times(values: Int64Array) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == NEVER)

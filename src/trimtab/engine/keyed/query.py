@@ -1,0 +1,235 @@
+"""A user's own operator over a stream: rows to keys, in order, and what each key's logic makes of them.
+
+Rows are sorted once a batch and sliced per key; the logic is called once per key that has rows, or whose time has
+come. Keys that have neither cost nothing but the copy of their snapshots.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.columns.arrays import (
+    Int64Array,
+    counting_order,
+    int64s,
+    plain,
+    plain_type,
+    sort_columns,
+    stable_order,
+    valid_mask,
+)
+from trimtab.engine.columns.keys import Keys, encode_keys
+from trimtab.engine.columns.times import is_time
+from trimtab.engine.keyed.description import KeyedOperator, Snapshot
+from trimtab.engine.keyed.memory import NEVER, Memory, state_type, times_us
+from trimtab.engine.keyed.visit import Visit, snapshots_as_arrow
+from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
+from trimtab.engine.signature import signed
+from trimtab.errors import OperatorError
+
+
+@signed("keyed/1")
+@dataclass(frozen=True, slots=True)
+class KeyedQuery:
+    """One operator over rows with its columns computed; the output is the partition columns, its own, and `TIME_US`.
+
+    `columns`: the names that the logic knows, each with the column of the rows that it is. With a watermark the first
+    order column is the event time; it ascends and is never null. Rows at or behind the watermark wait.
+    """
+
+    name: str
+    description: KeyedOperator
+    partition: tuple[str, ...]
+    order: tuple[OrderKey, ...]
+    columns: tuple[tuple[str, str], ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of the output, given that of the rows."""
+        keys = [pa.field(name, plain_type(schema.field(name).type)) for name in self.partition]
+        return pa.schema([*keys, *self.description.output, pa.field(TIME_US, pa.int64())])
+
+    def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
+        """Hand over the rows that are in order by now, wake keys whose time has come."""
+        numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
+        memory = self._memory(state, rows.schema)
+        memory = self._with_rows(memory, rows, numbers)
+        memory, leaving, leaving_keys = self._leaving(memory, moment)
+        shown, starts = self._by_key(leaving, leaving_keys, keys.count)
+        dates = self._latest(leaving, leaving_keys, keys.count)
+        visits, memory = self._visit(keys, memory, shown, starts, dates, moment)
+        output = self._output(visits, keys, rows.schema)
+        return output, {} if moment.closing else memory.to_state(keys, self._time)
+
+    def merge(self, left: State, right: State) -> State:
+        """Two states as one, where rows of the same keys were dealt out to two engines.
+
+        Raises OperatorError `operator.merge` where the description has no `merge`.
+        """
+        if not self.description.merges:
+            message = "its states can't be merged, so the rows of a key can't be dealt out to several engines"
+            raise OperatorError("operator.merge", self.name, message, "add merge(left, right) to the description")
+        if not left or not right:
+            return left or right
+        others, keys = encode_keys(left["keys"], right["keys"], self.partition)
+        one, other = self._memory(left), self._memory(right)
+        # Those of the right come behind, so a key in both has its second snapshot there.
+        snapshot_keys = np.concatenate([one.snapshot_keys, others[other.snapshot_keys]])
+        order, starts = counting_order(snapshot_keys, keys.count)
+        snapshots = pa.concat_arrays([one.snapshots, other.snapshots]).take(pa.array(order)).to_pylist()
+        visits = [Visit(self.name, self.description, keys, n) for n in np.flatnonzero(np.diff(starts)).tolist()]
+        merged: list[Snapshot] = []
+        for visit in visits:
+            first, *more = snapshots[starts[visit.number] : starts[visit.number + 1]]
+            merged.append(visit.merge(first, more[0]) if more else first)
+        wakes = [visit.wake_us(visit.open(snapshot)) for visit, snapshot in zip(visits, merged, strict=True)]
+        memory = Memory(
+            snapshots=snapshots_as_arrow(visits, merged, state_type(self.description)),
+            snapshot_keys=np.array([visit.number for visit in visits], np.int64),
+            wakes_us=_wakes(wakes),
+            waiting=pa.concat_tables([one.waiting, other.waiting]).combine_chunks(),
+            waiting_keys=np.concatenate([one.waiting_keys, others[other.waiting_keys]]),
+        )
+        return memory.to_state(keys, self._time)
+
+    @property
+    def _time(self) -> str | None:
+        return self.order[0].column if self.order else None
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        """The columns that a row needs until it is handed over."""
+        used = [column for _, column in self.columns]
+        return tuple(dict.fromkeys([*used, *(key.column for key in self.order), ARRIVAL]))
+
+    def _memory(self, state: State, schema: pa.Schema | None = None) -> Memory:
+        if state:
+            return Memory.of_state(self.description, self.name, self._needed, state)
+        assert schema is not None
+        return Memory.empty(self.description, self._needed, schema)
+
+    def _with_rows(self, memory: Memory, rows: pa.Table, numbers: Int64Array) -> Memory:
+        """The memory with the new rows waiting, too."""
+        table = pa.table({name: plain(rows[name]) for name in self._needed})
+        if memory.waiting.num_rows:
+            table = pa.concat_tables([memory.waiting, table]).combine_chunks()
+        return replace(memory, waiting=table, waiting_keys=np.concatenate([memory.waiting_keys, numbers]))
+
+    def _leaving(self, memory: Memory, moment: Moment) -> tuple[Memory, pa.Table, Int64Array]:
+        """The memory with those that wait on, and the rows to hand over with their keys."""
+        table, numbers = memory.waiting, memory.waiting_keys
+        if moment.watermark_us is None:
+            return replace(memory, waiting=table.slice(0, 0), waiting_keys=numbers[:0]), table, numbers
+        assert self._time is not None
+        ready = times_us(table, self._time) < moment.watermark_us
+        if moment.closing:
+            ready[:] = True
+        rest = replace(memory, waiting=table.filter(pa.array(~ready)), waiting_keys=numbers[~ready])
+        return rest, table.filter(pa.array(ready)), numbers[ready]
+
+    def _by_key(self, rows: pa.Table, numbers: Int64Array, count: int) -> tuple[pa.Table, Int64Array]:
+        """The columns that the logic knows, sorted by key and order, and where each key starts."""
+        ranks: list[Int64Array] = []
+        for key in self.order:
+            array = plain(rows[key.column])
+            ranks += sort_columns(array, descending=key.descending, nulls_first=key.nulls_first)
+        by_time = stable_order([*ranks, int64s(plain(rows[ARRIVAL]))], len(numbers))
+        order, starts = counting_order(numbers[by_time], count)
+        places = pa.array(by_time[order])
+        names = [name for name, _ in self.columns]
+        # One chunk a column, or slicing it would cost a search.
+        return pa.table([plain(rows[column]).take(places) for _, column in self.columns], names=names), starts
+
+    def _latest(self, rows: pa.Table, numbers: Int64Array, count: int) -> Int64Array:
+        """The largest event time that each key is handed; `NEVER` where there is none."""
+        latest = np.full(count, -NEVER)
+        if self._time is not None and is_time(rows.schema.field(self._time).type):
+            known = valid_mask(plain(rows[self._time]))
+            np.maximum.at(latest, numbers[known], times_us(rows.filter(pa.array(known)), self._time))
+        return np.where(latest == -NEVER, NEVER, latest)
+
+    def _visit(
+        self, keys: Keys, memory: Memory, rows: pa.Table, starts: Int64Array, dates: Int64Array, moment: Moment
+    ) -> tuple[list[Visit], Memory]:
+        """Call the logic of every key that has rows or whose time has come."""
+        known = np.full(keys.count, -1, np.int64)
+        known[memory.snapshot_keys] = np.arange(len(memory.snapshot_keys))
+        called = np.diff(starts) > 0
+        if moment.closing:
+            called[memory.snapshot_keys] = True
+        elif moment.watermark_us is not None:
+            called[memory.snapshot_keys[memory.wakes_us <= moment.watermark_us]] = True
+        numbers = np.flatnonzero(called)
+        places = known[numbers]
+        before = _taken(memory.snapshots, places).to_pylist()
+        visits: list[Visit] = []
+        kept: list[tuple[Visit, Snapshot, int | None]] = []
+        marks_ns = [time.perf_counter_ns()]
+        for number, snapshot in zip(numbers.tolist(), before, strict=True):
+            date = int(dates[number])
+            visit = Visit(self.name, self.description, keys, number, None if date == NEVER else date)
+            visits.append(visit)
+            start, stop = int(starts[number]), int(starts[number + 1])
+            logic = visit.open(snapshot)
+            if stop > start:
+                visit.hand_over(logic, rows.slice(start, stop - start))
+            if moment.watermark_us is not None:
+                visit.wake(logic, moment.watermark_us)
+            if moment.closing:
+                visit.close(logic, moment.watermark_us)
+            elif (after := visit.snapshot(logic)) is not None:
+                kept.append((visit, after, visit.wake_us(logic)))
+            marks_ns.append(time.perf_counter_ns())
+        if moment.meter is not None:
+            own = int64s(keys.columns[self.partition[0]].take(pa.array(numbers)))
+            marks = np.array(marks_ns, np.int64)
+            moment.meter.add(own, marks[1:] - marks[:-1])
+        return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
+
+    def _remember(
+        self,
+        memory: Memory,
+        untouched: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        kept: Sequence[tuple[Visit, Snapshot, int | None]],
+    ) -> Memory:
+        """The memory with the snapshots of keys that were not called, and the new ones of those that were."""
+        new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.description))
+        own = np.array([visit.number for visit, _, _ in kept], np.int64)
+        if untouched.any():
+            new = pa.concat_arrays([memory.snapshots.filter(pa.array(untouched)), new])
+        return replace(
+            memory,
+            snapshots=new,
+            snapshot_keys=np.concatenate([memory.snapshot_keys[untouched], own]),
+            wakes_us=np.concatenate([memory.wakes_us[untouched], _wakes([wake for _, _, wake in kept])]),
+        )
+
+    def _output(self, visits: Sequence[Visit], keys: Keys, schema: pa.Schema) -> pa.Table:
+        """What came out, with the key of each row."""
+        wanted = self.output_schema(schema)
+        found = [(visit.number, table, date_us) for visit in visits for table, date_us in visit.outputs]
+        if not found:
+            return wanted.empty_table()
+        own = pa.concat_tables([table for _, table, _ in found]).combine_chunks()
+        lengths = [table.num_rows for _, table, _ in found]
+        of_rows = pa.array(np.repeat([number for number, _, _ in found], lengths))
+        columns = [keys.columns[name].take(of_rows) for name in self.partition]
+        dates = pa.array([date_us for _, _, date_us in found], pa.int64())
+        dates = dates.take(pa.array(np.repeat(np.arange(len(found)), lengths)))
+        return pa.table([*columns, *own.columns, dates], schema=wanted)
+
+
+def _taken(snapshots: pa.Array, places: Int64Array) -> pa.Array:
+    """The snapshots at these places, null where one is negative; without copying them where it is all of them."""
+    if len(places) == len(snapshots) and np.array_equal(places, np.arange(len(places))):
+        return snapshots
+    return snapshots.take(pa.array(places, mask=places < 0))
+
+
+def _wakes(wakes: Sequence[int | None]) -> Int64Array:
+    return np.array([NEVER if wake is None else wake for wake in wakes], np.int64)

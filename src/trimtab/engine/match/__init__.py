@@ -1,0 +1,1 @@
+"""MATCH_RECOGNIZE: from a checked pattern to kernels that run over columns."""

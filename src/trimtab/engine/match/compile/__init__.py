@@ -1,0 +1,1 @@
+"""From a pattern to a program with registers."""

@@ -1,0 +1,85 @@
+"""What the engine is asked to do: one MATCH_RECOGNIZE, checked, with names resolved to numbers.
+
+`language` builds it; `reference.py` and `columnar.py` run it. It is plain data and pickles.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, Side
+from trimtab.engine.match.ir.pattern import Pattern
+from trimtab.engine.signature import signed
+
+
+class Rows(enum.Enum):
+    """ROWS PER MATCH."""
+
+    ONE = "ONE ROW PER MATCH"
+    ALL_SHOW_EMPTY = "ALL ROWS PER MATCH SHOW EMPTY MATCHES"
+    ALL_OMIT_EMPTY = "ALL ROWS PER MATCH OMIT EMPTY MATCHES"
+    ALL_WITH_UNMATCHED = "ALL ROWS PER MATCH WITH UNMATCHED ROWS"
+
+
+@signed("skip-past-last")
+@dataclass(frozen=True, slots=True)
+class SkipPastLast:
+    """AFTER MATCH SKIP PAST LAST ROW: the next match starts behind this one."""
+
+
+@signed("skip-to-next")
+@dataclass(frozen=True, slots=True)
+class SkipToNext:
+    """AFTER MATCH SKIP TO NEXT ROW: the next match may start on the second row of this one."""
+
+
+@signed("skip-to", without=("name",))
+@dataclass(frozen=True, slots=True)
+class SkipTo:
+    """AFTER MATCH SKIP TO FIRST/LAST v: the next match starts on that row, which must not be the first."""
+
+    side: Side
+    labels: frozenset[int]
+    name: str  # as written, for the error
+
+
+Skip = SkipPastLast | SkipToNext | SkipTo
+
+
+@signed("order")
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """A column to order by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+Slot = RowValue | Aggregate | MatchNumber
+"""A value per output row that the engine computes; measures are scalar expressions over slots, finished outside."""
+
+
+@signed("match/1")
+@dataclass(frozen=True, slots=True)
+class MatchQuery:
+    """One MATCH_RECOGNIZE over a table whose row-local columns are already computed.
+
+    The output is a table with the `keep` columns of the input (of the matched row for ALL ROWS; the partition
+    columns for ONE ROW), then `slot0`, `slot1` ..., then ARRIVAL and TIME_US. `conditions[i]` None means label i always
+    holds. `time_column` is the first ORDER BY column where that is a timestamp or date (WITHIN and watermarks count on
+    it).
+    """
+
+    labels: tuple[str, ...]
+    pattern: Pattern
+    conditions: tuple[Expr | None, ...]
+    slots: tuple[Slot, ...]
+    rows: Rows
+    skip: Skip
+    partition: tuple[str, ...]
+    order: tuple[OrderKey, ...]
+    keep: tuple[str, ...]
+    time_column: str | None = None
+    within_us: int | None = None

@@ -1,0 +1,292 @@
+"""Places, registers and their updates as Python source: what compiled and interpreted kernels share.
+
+An `Emitter` writes the code that looks at one row `i` for one label: reads of registers, the values that they take if
+the row is mapped to the label, and (in the subclasses) the condition itself. Names that the kernel provides:
+`i` the row, `s` the first row of the match, `t0` and `hi` the bounds of the partition's rows at hand, `number` the
+matches so far, and the banks `ci`, `cf`, `co` with the thread's offsets `b`, `bf`, `bo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trimtab.engine.match.compile.analysis import Anything, Facts, FixedLabel, Nothing, RowsBack
+from trimtab.engine.match.compile.registers import (
+    NO_ROW,
+    OUTSIDE,
+    Bank,
+    Fold,
+    Layout,
+    Register,
+    RowLabel,
+    RowRef,
+    bank,
+    initial,
+    label_place,
+)
+from trimtab.engine.match.ir.expression import (
+    Aggregate,
+    Call,
+    Const,
+    Expr,
+    MatchNumber,
+    Opaque,
+    Place,
+    RowValue,
+    Side,
+)
+
+
+class NotCompilable(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
+    """An expression has no machine form; the program is interpreted instead."""
+
+
+@dataclass
+class Writer:
+    """Lines of source with their indentation, and fresh names."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+    names: int = 0
+
+    def __call__(self, text: str = "") -> None:
+        """Write a line."""
+        self.lines.append("    " * self.depth + text)
+
+    def name(self, prefix: str = "v") -> str:
+        """A name that was not used yet."""
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def block(self, head: str) -> _Block:
+        """Write a head such as `if x:` and indent what follows in the `with`."""
+        self(head)
+        return _Block(self)
+
+
+@dataclass
+class _Block:
+    writer: Writer
+
+    def __enter__(self) -> None:
+        self.writer.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.depth -= 1
+
+
+@dataclass
+class Columns:
+    """The columns that a kernel reads, in the order of its parameters."""
+
+    names: list[str] = field(default_factory=list)
+    ranked: list[str] = field(default_factory=list)  # strings that are compared through ranks
+
+    def index(self, name: str) -> int:
+        """The number of a column, added if it is new."""
+        if name not in self.names:
+            self.names.append(name)
+        return self.names.index(name)
+
+
+PREVIOUS_ROW = "(i - 1)"
+"""The row before this one: every live thread has consumed it, so it is there."""
+CERTAIN_ROWS = ("i", PREVIOUS_ROW)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """How code gets at the thread that tries a row.
+
+    `fresh`: it starts on this row. `facts`: what is known of its registers. `start`: the name of its first row.
+    `variables`: registers that are local names instead of slots of the banks.
+    """
+
+    fresh: bool = False
+    facts: Facts = field(default_factory=dict)
+    start: str = "s"
+    variables: Mapping[Register, str] | None = None
+
+
+class Emitter:
+    """Code for one row tried for one label by one thread."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        layout: Layout,
+        columns: Columns,
+        label: int,
+        thread: Thread,
+    ) -> None:
+        self.write = writer
+        self.layout = layout
+        self.columns = columns
+        self.label = label
+        self.thread = thread
+        self.reads: set[Register] = set()
+        self._temps: dict[object, str] = {}
+
+    # Registers ---------------------------------------------------------------------------------
+
+    def read(self, register: Register) -> str:
+        """The register's value before this row."""
+        slot = self.layout.need(register)
+        if self.thread.fresh:
+            return repr(initial(register))
+        match self.thread.facts.get(register, Anything()):
+            case Nothing():
+                return repr(initial(register))
+            case RowsBack(0, 0):
+                return PREVIOUS_ROW
+            case FixedLabel(label):
+                return str(label)
+            case _:
+                self.reads.add(register)
+        if self.thread.variables is not None:
+            return self.thread.variables[register]
+        match bank(register):
+            case Bank.INT:
+                return f"ci[b + {slot}]"
+            case Bank.FLOAT:
+                return f"cf[bf + {slot}]"
+            case Bank.OBJECT:
+                return f"co[bo + {slot}]"
+
+    def temp(self, key: object, code: str) -> str:
+        """A local name for a piece of code, the same for the same key."""
+        if key not in self._temps:
+            if code == PREVIOUS_ROW or code.lstrip("-").replace("_", "").isalnum():
+                self._temps[key] = code
+            else:
+                name = self.write.name()
+                self.write(f"{name} = {code}")
+                self._temps[key] = name
+        return self._temps[key]
+
+    def mark(self) -> tuple[int, frozenset[Register], dict[object, str]]:
+        """Where the code stands, for `forget`."""
+        return len(self.write.lines), frozenset(self.reads), dict(self._temps)
+
+    def forget(self, mark: tuple[int, frozenset[Register], dict[object, str]]) -> None:
+        """Take back what was written since the mark."""
+        lines, reads, self._temps = mark
+        del self.write.lines[lines:]
+        self.reads = set(reads)
+
+    def updated(self, register: Register) -> str:
+        """The register's value once this row is mapped to the label."""
+        labels = register.labels
+        ahead = isinstance(register, RowLabel) and register.shift > 0
+        if labels is not None and self.label not in labels and not ahead:
+            return self.read(register)
+        key = ("updated", register)
+        if key in self._temps:
+            return self._temps[key]
+        match register:
+            case RowRef(_, Side.LAST, index, shift):
+                code = self.here(shift) if index == 0 else self.read(RowRef(labels, Side.LAST, index - 1, shift))
+            case RowRef(_, Side.FIRST, index, shift):
+                code = self._first(register, self.here(shift), index)
+            case RowLabel(_, _, _, shift) if shift > 0:
+                code = self._label_ahead(register)
+            case RowLabel(_, side, index, shift):
+                now = str(self.label) if shift == 0 else self.read(RowLabel(None, Side.LAST, -shift - 1, 0))
+                if side is Side.LAST:
+                    code = now if index == 0 else self.read(RowLabel(labels, side, index - 1, shift))
+                else:
+                    code = self._first(RowRef(labels, side, index, shift), now, index, register)
+            case Fold():
+                code = self.fold(register)
+        return self.temp(key, code)
+
+    def _label_ahead(self, register: RowLabel) -> str:
+        """The label of a row behind a variable's row: known once that row has come, which may be now."""
+        labels, side, index, shift = register.labels, register.side, register.index, register.shift
+
+        def so_far(at: int) -> str:
+            ref = self.read(RowRef(labels, side, at, shift))
+            before = self.read(RowLabel(labels, side, at, shift))
+            return f"({self.label} if {ref} == i else {before})"
+
+        if labels is not None and self.label not in labels:
+            return so_far(index)
+        if side is Side.LAST:
+            return "-1" if index == 0 else so_far(index - 1)
+        # The place may be taken by this row: its label ahead is not known then.
+        return self._first(RowRef(labels, side, index, shift), "-1", index, register, so_far(index))
+
+    def _first(self, ref: RowRef, now: str, index: int, value: Register | None = None, kept: str | None = None) -> str:
+        """Take `now` if this is the row that the place waits for, else keep what is there."""
+        before, own = kept or self.read(value or ref), self.read(ref)
+        if own == PREVIOUS_ROW:
+            return before
+        conditions = [] if own == str(NO_ROW) else [f"{own} == {NO_ROW}"]
+        if index > 0:
+            taken = self.read(RowRef(ref.labels, Side.FIRST, index - 1, ref.shift))
+            if taken == str(NO_ROW):
+                return before
+            if taken != PREVIOUS_ROW:
+                conditions.append(f"{taken} != {NO_ROW}")
+        return f"({now} if {' and '.join(conditions)} else {before})" if conditions else now
+
+    def here(self, shift: int) -> str:
+        """The row `shift` rows from this one, or OUTSIDE."""
+        if shift == 0:
+            return "i"
+        code = (
+            f"(i - {-shift} if i - {-shift} >= t0 else {OUTSIDE})"
+            if shift < 0
+            else f"(i + {shift} if i + {shift} < hi else {OUTSIDE})"
+        )
+        return self.temp(("here", shift), code)
+
+    def fold(self, fold: Fold) -> str:
+        """The accumulator's new value; the label is one that counts."""
+        raise NotImplementedError
+
+    # Places ------------------------------------------------------------------------------------
+
+    def row(self, place: Place) -> str:
+        """The row at a place, this row counted as the last of the match; negative if there is none."""
+        counts = place.labels is None or self.label in place.labels
+        if place.side is Side.LAST and counts and place.offset == 0:
+            return self.here(place.shift)
+        ref = RowRef(place.labels, place.side, place.offset, place.shift)
+        if place.side is Side.LAST and counts:
+            ref = RowRef(place.labels, place.side, place.offset - 1, place.shift)
+            return self.temp(("read", ref), self.read(ref))
+        return self.updated(ref) if counts else self.temp(("read", ref), self.read(ref))
+
+    def row_label(self, place: Place) -> str:
+        """The label of the row at a place as a number, -1 if it is outside the match so far."""
+        found = label_place(place)
+        if found is None:
+            return "-1"
+        if found.shift > 0:
+            return self.updated(RowLabel(found.labels, found.side, found.offset, found.shift))
+        counts = found.labels is None or self.label in found.labels
+        if found.side is Side.LAST and counts:
+            if found.offset == 0 and found.shift == 0:
+                return str(self.label)
+            if found.offset == 0:
+                return self.updated(RowLabel(found.labels, found.side, 0, found.shift))
+            return self.temp(
+                ("label", found),
+                self.read(RowLabel(found.labels, found.side, found.offset - 1, found.shift)),
+            )
+        register = RowLabel(found.labels, found.side, found.offset, found.shift)
+        return self.updated(register) if counts else self.temp(("label", found), self.read(register))
+
+
+def walk(expr: Expr) -> list[Expr]:
+    """The expression and everything inside it."""
+    found: list[Expr] = [expr]
+    match expr:
+        case Call(_, args) | Opaque(_, args) | Aggregate(_, _, args):
+            for arg in args:
+                found.extend(walk(arg))
+        case Const() | RowValue() | MatchNumber():
+            pass
+    return found

@@ -1,0 +1,245 @@
+"""The functions of `expression.FUNCTIONS` as machine arithmetic, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from trimtab.engine.match.kernels.emit import NotCompilable
+from trimtab.engine.match.kernels.lowered import Value, all_of, any_of, form_of, negated
+
+if TYPE_CHECKING:
+    from trimtab.engine.match.kernels.emit_numeric import NumericEmitter
+
+Arguments = tuple[Value, ...]
+
+
+def _arithmetic(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
+        null = any_of(*(a.null for a in args))
+        form, scale = form_of(type_)
+        a, b = args
+        if form == "f":
+            a, b = emitter.as_float(a), emitter.as_float(b)
+            return Value(f"({a.code} {sign} {b.code})", null, "f")
+        if {a.form, b.form} & {"s", "b"}:
+            raise NotCompilable("arithmetic of something else than numbers")
+        if a.form == b.form == "date":
+            return Value(f"({a.code} {sign} {b.code})", null, form)
+        if sign == "*" and "d" in (a.form, b.form):
+            if a.scale + b.scale != scale:
+                raise NotCompilable("a product that is rounded")
+            return Value(f"({a.code} * {b.code})", null, "d", scale)
+        a, b = emitter.alike((a, b))
+        if form == "date":
+            raise NotCompilable("arithmetic of dates")
+        return Value(f"({a.code} {sign} {b.code})", null, form, max(a.scale, b.scale))
+
+    return emit
+
+
+def _divide(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
+    if form_of(type_)[0] != "f":
+        raise NotCompilable("a division of decimals")
+    a, b = (emitter.named(emitter.as_float(v)) for v in args)
+    zero = f"{b.code} == 0.0"
+    return Value(f"(0.0 if {zero} else {a.code} / {b.code})", any_of(a.null, b.null, zero), "f")
+
+
+def _whole(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+        a, b = (emitter.named(v) for v in emitter.alike(args))
+        if a.form not in ("i", "f") or (a.form == "f" and name == "div"):
+            raise NotCompilable(f"{name} of {a.form}")
+        zero = f"{b.code} == 0"
+        helper = f"{name}_{a.form}"
+        fallback = "0.0" if a.form == "f" else "0"
+        return Value(
+            f"({fallback} if {zero} else {helper}({a.code}, {b.code}))",
+            any_of(a.null, b.null, zero),
+            a.form,
+        )
+
+    return emit
+
+
+def _unary(code: str, forms: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+        (a,) = args
+        if a.form not in forms:
+            raise NotCompilable(f"a function of {a.form}")
+        return Value(code.format(a.code), a.null, a.form, a.scale)
+
+    return emit
+
+
+def _float_function(name: str, null: str = "") -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+        values = [emitter.named(emitter.as_float(a)) for a in args]
+        missing = any_of(*(v.null for v in values), *([null.format(values[0].code)] if null else []))
+        guard = f"0.0 if {null.format(values[0].code)} else " if null else ""
+        return Value(f"({guard}{name}({', '.join(v.code for v in values)}))", missing, "f")
+
+    return emit
+
+
+def _rounding(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+        (a,) = args
+        if a.form == "i":
+            return a
+        if a.form != "f":
+            raise NotCompilable(f"{name} of {a.form}")
+        a = emitter.named(a)
+        # Null for NaN and for what a bigint can't hold.
+        fits = f"(-9223372036854775808.0 <= {a.code} < 9223372036854775808.0)"
+        return Value(f"({name}({a.code}) if {fits} else 0)", any_of(a.null, f"(not {fits})"), "i")
+
+    return emit
+
+
+def _compare(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+        a, b = args
+        null = any_of(a.null, b.null)
+        return Value(all_of(negated(null), emitter.compare(sign, a, b)), null, "b")
+
+    return emit
+
+
+def _same(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    a, b = args
+    both = all_of(a.null, b.null)
+    neither = all_of(negated(a.null), negated(b.null), emitter.compare("=", a, b))
+    return Value(any_of(both, neither), "False", "b")
+
+
+def _all(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    code = all_of(*(a.code for a in args))
+    unknown = any_of(*(a.null for a in args))
+    if unknown == "False":
+        return Value(code, "False", "b")
+    refuted = any_of(*(all_of(negated(a.code), negated(a.null)) for a in args))
+    return Value(code, all_of(unknown, negated(refuted)), "b")
+
+
+def _any(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    code = any_of(*(a.code for a in args))
+    unknown = any_of(*(a.null for a in args))
+    if unknown == "False":
+        return Value(code, "False", "b")
+    return Value(code, all_of(unknown, negated(code)), "b")
+
+
+def _negation(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    (a,) = args
+    return Value(all_of(negated(a.code), negated(a.null)), a.null, "b")
+
+
+def _is_null(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    return Value(args[0].null, "False", "b")
+
+
+def _choose(values: Arguments, conditions: list[str]) -> Value:
+    """The first value whose condition holds; the last value needs none."""
+    code, null = values[-1].code, values[-1].null
+    for value, condition in reversed(list(zip(values[:-1], conditions, strict=True))):
+        code = f"({value.code} if {condition} else {code})"
+        null = null if null == value.null else f"({value.null} if {condition} else {null})"
+    first = values[0]
+    if first.form == "b" and null != "False":
+        code = all_of(code, negated(null))  # a boolean's code must be false where it is null
+    return Value(code, null, first.form, first.scale)
+
+
+def _coalesce(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    values = emitter.alike(args)
+    return _choose(values, [negated(v.null) for v in values[:-1]])
+
+
+def _case(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    conditions = [emitter.named(c).code for c in args[0:-1:2]]
+    return _choose(emitter.alike((*args[1::2], args[-1])), conditions)
+
+
+def _nullif(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    a, b = args
+    equal = all_of(negated(a.null), negated(b.null), emitter.compare("=", a, b))
+    code = all_of(a.code, negated(equal)) if a.form == "b" else a.code
+    return Value(code, any_of(a.null, equal), a.form, a.scale)
+
+
+def _in(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    a, others = args[0], args[1:]
+    equal = [all_of(negated(any_of(a.null, o.null)), emitter.compare("=", a, o)) for o in others]
+    found = emitter.named(Value(any_of(*equal), "False", "b")).code
+    unknown = any_of(a.null, *(o.null for o in others))
+    return Value(found, all_of(unknown, negated(found)), "b")
+
+
+def _extreme(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+        values = [emitter.named(v) for v in emitter.alike(args)]
+        best = values[0]
+        for value in values[1:]:
+            better = all_of(negated(value.null), any_of(best.null, emitter.compare(sign, value, best)))
+            best = emitter.named(
+                Value(
+                    f"({value.code} if {better} else {best.code})",
+                    all_of(best.null, value.null),
+                    best.form,
+                    best.scale,
+                )
+            )
+        return best
+
+    return emit
+
+
+def _to_float(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    return emitter.as_float(args[0])
+
+
+def _to_int32(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
+    whole = emitter.named(_rounding("trunc_i")(emitter, args, type_))
+    return Value(whole.code, any_of(whole.null, f"(not (-2147483648 <= {whole.code} <= 2147483647))"), "i")
+
+
+CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
+    "+": _arithmetic("+"),
+    "-": _arithmetic("-"),
+    "*": _arithmetic("*"),
+    "/": _divide,
+    "div": _whole("div"),
+    "%": _whole("mod"),
+    "neg": _unary("(-{})", "ifd"),
+    "abs": _unary("abs({})", "ifd"),
+    "=": _compare("="),
+    "<>": _compare("<>"),
+    "<": _compare("<"),
+    "<=": _compare("<="),
+    ">": _compare(">"),
+    ">=": _compare(">="),
+    "<=>": _same,
+    "and": _all,
+    "or": _any,
+    "not": _negation,
+    "is_null": _is_null,
+    "coalesce": _coalesce,
+    "nullif": _nullif,
+    "case": _case,
+    "in": _in,
+    "greatest": _extreme(">"),
+    "least": _extreme("<"),
+    "sqrt": _float_function("sqrt_f"),
+    "exp": _float_function("exp_f"),
+    "ln": _float_function("ln_f", null="({} <= 0.0)"),
+    "power": _float_function("power_f"),
+    "floor": _rounding("floor_i"),
+    "ceil": _rounding("ceil_i"),
+    "to_float": _to_float,
+    "to_int": _rounding("trunc_i"),
+    "to_int32": _to_int32,
+}

@@ -1,0 +1,75 @@
+"""Generated source made callable: interpreted at once, or as machine code.
+
+Compiling takes seconds, interpreting microseconds a row, so small inputs are interpreted. In a job nothing is compiled
+here: rows are interpreted until machine code has come from the process that makes it (see `trimtab.machine_code`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from trimtab.engine.match.kernels import interpreted, machine
+from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code.kernel import Kernel
+from trimtab.machine_code.numba_import import is_numba_there
+from trimtab.machine_code.policy import Missing, when_missing
+
+COMPILE_FROM_ROWS = 150_000
+"""From here compiling (2 to 4 s, once) pays off over interpreting (1 to 6 us a row of a plain pattern)."""
+LOAD_FROM_ROWS = 20_000
+"""From here machine code that the disk has is worth loading (importing Numba takes about 0.3 s)."""
+
+Runnable = Callable[..., Any]
+
+
+def load(source: str, rows: int) -> tuple[Runnable, bool]:
+    """A callable for the source and whether it is machine code, chosen by the number of (plain) rows it has to do."""
+    if source in _COMPILED or _is_worth_it(source, rows):
+        return compiled(source), True
+    return interpret(source), False
+
+
+def _is_worth_it(source: str, rows: int) -> bool:
+    if when_missing() is Missing.COMPILE:
+        return rows >= COMPILE_FROM_ROWS or (rows >= LOAD_FROM_ROWS and shelf.has(name_of(source)))
+    return shelf.has(name_of(source)) and is_numba_there()
+
+
+def want(source: str, arguments: tuple[Any, ...], rows: int) -> None:
+    """Note that rows were interpreted that machine code would have been better for."""
+    if rows >= COMPILE_FROM_ROWS and when_missing() is not Missing.COMPILE:
+        wanted.want(source, arguments)
+
+
+@functools.lru_cache(maxsize=512)
+def interpret(source: str) -> Runnable:
+    """The kernel as plain Python."""
+    names: dict[str, Any] = dict(interpreted.NAMES)
+    exec(compile(source, "<trimtab kernel>", "exec"), names)
+    return names["kernel"]  # type: ignore[no-any-return]
+
+
+_COMPILED: dict[str, Kernel] = {}
+
+
+def compiled(source: str) -> Kernel:
+    """The kernel as machine code, which is looked for, or compiled, when it is first called."""
+    if source not in _COMPILED:
+        # Loaded machine code finds the names it needs through its module.
+        module = ModuleType(f"trimtab_{name_of(source).replace('.', '_')}")
+        vars(module).update({name: getattr(machine, name) for name in machine.NAMES})
+        exec(compile(source, "<trimtab kernel>", "exec"), vars(module))
+        sys.modules[module.__name__] = module
+        _COMPILED[source] = Kernel(module.kernel, name_of(source), source=source, error_model="numpy")
+    return _COMPILED[source]
+
+
+@functools.lru_cache(maxsize=512)
+def name_of(source: str) -> str:
+    """What a generated kernel's machine code is called."""
+    return f"generated.{hashlib.sha256(source.encode()).hexdigest()[:24]}"

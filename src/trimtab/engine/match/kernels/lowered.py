@@ -1,0 +1,110 @@
+"""Values as machine numbers: how each type is held in a kernel, and code for nulls.
+
+Booleans are 0 and 1, strings are their ranks among all strings at hand, dates are days, timestamps and intervals are
+microseconds, decimals of up to 18 digits are scaled integers. What can't be said so raises `NotCompilable`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+
+from trimtab.engine.match.kernels.emit import NotCompilable
+
+EPOCH = datetime.datetime(1970, 1, 1)
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Code for a value and for whether it is null; `form` is b, i, f, s (string rank), date, or d (scaled decimal)."""
+
+    code: str
+    null: str
+    form: str
+    scale: int = 0
+
+
+def form_of(type_: pa.DataType) -> tuple[str, int]:
+    """How values of a type are held in a kernel: the form, and the scale of a decimal."""
+    types = pa.types
+    if types.is_boolean(type_):
+        return "b", 0
+    if types.is_uint64(type_):
+        raise NotCompilable("unsigned numbers of 64 bits")
+    if types.is_integer(type_) or types.is_timestamp(type_) or types.is_duration(type_):
+        return "i", 0
+    if types.is_date(type_):
+        return "date", 0
+    if types.is_floating(type_):
+        return "f", 0
+    if types.is_decimal(type_) and type_.precision <= 18:
+        return "d", type_.scale
+    if is_string(type_):
+        return "s", 0
+    if types.is_null(type_):
+        return "i", 0
+    raise NotCompilable(f"type {type_}")
+
+
+def is_string(type_: pa.DataType) -> bool:
+    """Whether the type is text, in any of Arrow's layouts."""
+    if pa.types.is_dictionary(type_):
+        return is_string(type_.value_type)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def int_of(value: object) -> int:
+    """A constant of an integer form as its number."""
+    match value:
+        case bool() | int():
+            return int(value)
+        case datetime.timedelta():
+            return value // datetime.timedelta(microseconds=1)
+        case datetime.datetime():
+            if value.tzinfo is not None:
+                value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+            return (value - EPOCH) // datetime.timedelta(microseconds=1)
+        case datetime.date():
+            return (value - EPOCH.date()).days
+        case Decimal():
+            return int(value)
+        case _:
+            raise NotCompilable(f"a constant {value!r}")
+
+
+def any_of(*conditions: str) -> str:
+    """Code for OR, without what is known."""
+    live = [c for c in conditions if c != "False"]
+    if not live:
+        return "False"
+    if "True" in live:
+        return "True"
+    return live[0] if len(live) == 1 else "(" + " or ".join(live) + ")"
+
+
+def negated(condition: str) -> str:
+    """Code for NOT."""
+    return {"False": "True", "True": "False"}.get(condition, f"(not {condition})")
+
+
+def all_of(*conditions: str) -> str:
+    """Code for AND, without what is known."""
+    if "False" in conditions:
+        return "False"
+    live = [c for c in conditions if c != "True"]
+    if not live:
+        return "True"
+    return live[0] if len(live) == 1 else "(" + " and ".join(live) + ")"
+
+
+def if_known(value: Value, then: str, otherwise: str) -> str:
+    """Code for one thing where a value is not null and another where it is."""
+    if value.null == "False":
+        return then
+    if value.null == "True":
+        return otherwise
+    return f"({otherwise} if {value.null} else {then})"

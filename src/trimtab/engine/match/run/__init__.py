@@ -1,0 +1,1 @@
+"""Running kernels over batches: rows, threads, and the state between two batches."""

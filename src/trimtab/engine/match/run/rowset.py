@@ -1,0 +1,173 @@
+"""The rows that a batch works on: kept ones and new ones, key by key and in time order within a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trimtab.engine.columns.binding import Int64Array, times_us
+from trimtab.engine.columns.grouping import by_key, key_codes, sort_levels, sorted_by
+from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.operator import ARRIVAL, Moment, State
+
+
+@dataclass(frozen=True)
+class Rowset:
+    """The rows at hand in the kernel's order, and where each key's rows lie in it."""
+
+    table: pa.Table
+    order: Int64Array  # row of the table at each position
+    sequence: Int64Array  # rows of the table in time order, over all keys
+    lo: Int64Array  # per key: its first row (kept ones included)
+    first: Int64Array  # its first row that was not processed
+    ready: Int64Array  # behind its last row whose place in time order is certain
+    hi: Int64Array  # behind its last row
+    key_of_row: Int64Array  # the key of each row of the table
+    key_rows: tuple[pa.Table, Int64Array]  # rows with the partition columns, and the key of each
+    kept: int  # how many rows of the table, the first ones, were kept in the state
+
+    @cached_property
+    def codes(self) -> Int64Array:
+        """The key of each position."""
+        return np.repeat(np.arange(len(self.lo)), self.hi - self.lo)
+
+    @cached_property
+    def place_of_kept(self) -> Int64Array:
+        """The position of each row that was kept in the state."""
+        place = np.empty(self.kept, np.int64)
+        at = np.flatnonzero(self.order < self.kept)
+        place[self.order[at]] = at
+        return place
+
+    @cached_property
+    def rank(self) -> Int64Array:
+        """Where each row of the table stands in time order, over all keys."""
+        rank = np.empty(len(self.sequence), np.int64)
+        rank[self.sequence] = np.arange(len(self.sequence))
+        return rank
+
+    def by_time(self, positions: Int64Array) -> Int64Array:
+        """The order that puts positions in time order, over all keys; those that are the same stay as they stand."""
+        rank = self.rank[self.order[positions]]
+        if len(rank) > len(self.sequence) // 16:
+            # Mostly each row is there once at most: then writing them down at their places sorts them.
+            found = np.full(len(self.sequence), -1, np.int64)
+            found[rank] = np.arange(len(rank))
+            found = found[found >= 0]
+            if len(found) == len(rank):
+                return found
+        return np.argsort(rank, kind="stable")
+
+    @cached_property
+    def keys(self) -> pa.Table:
+        """The partition columns of each key."""
+        return _first_of_each(*self.key_rows, len(self.lo))
+
+
+def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:
+    """The rows at hand: those kept in the state and the new ones, with the columns that are needed."""
+    keys, old = state.get("keys"), state.get("rows")
+    table = rows.select(columns)
+    new_keys = table.select(query.partition)
+    old_count = 0 if keys is None else keys.num_rows
+    if keys is not None and old_count:
+        new_keys = pa.concat_tables([keys.select(query.partition), new_keys], promote_options="default")
+    codes, count = key_codes([new_keys.column(c) for c in query.partition], old_count + table.num_rows)
+    if not query.partition:
+        count = 1 if old_count + table.num_rows else 0
+    context = np.zeros(0, np.int64)
+    key, waiting = codes[old_count:], np.arange(table.num_rows)
+    if old is not None and old.num_rows:
+        table = pa.concat_tables([old.select(columns), table])
+        key = np.concatenate([old.column("key").to_numpy(), key])
+        pending = old.column("pending").to_numpy(zero_copy_only=False).astype(np.bool_)
+        waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
+        context = np.flatnonzero(~pending)
+    table = table.combine_chunks()  # once, and not wherever a column is looked at
+    # Rows processed before come first and stand in order; what waits is put in order behind them.
+    levels = sort_levels([table.column(k.column) for k in query.order], query.order)
+    own_levels = [level[waiting] for level in levels] if len(context) else levels
+    order = sorted_by(own_levels)
+    if order is not None:
+        waiting = waiting[order]
+    sequence = np.concatenate([context, waiting]) if len(context) else waiting
+    grouped = by_key(key[sequence], count) if count > 1 else None
+    positions = sequence if grouped is None else sequence[grouped]
+    sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
+    hi = np.cumsum(sizes)
+    lo = hi - sizes
+    first = lo + (np.bincount(key[context], minlength=count) if len(context) else 0)
+    arrival = table.column(ARRIVAL).to_numpy()
+    if _ties_descend(own_levels, order, arrival[waiting] if len(context) or order is not None else arrival):
+        positions, sequence = _ties_by_arrival(levels, arrival, first, hi, positions, sequence)
+    ready = hi
+    if moment.watermark_us is not None and not moment.closing:
+        assert query.time_column is not None
+        times, _ = times_us(table.column(query.time_column))
+        uncertain = times >= moment.watermark_us
+        uncertain[context] = False
+        ready = hi - (np.bincount(key[uncertain], minlength=count) if count else 0)
+    return Rowset(
+        table, positions, sequence, lo, first, ready, hi, key, (new_keys, codes), table.num_rows - rows.num_rows
+    )
+
+
+def _ties_descend(levels: Sequence[npt.NDArray[Any]], order: Int64Array | None, arrival: Int64Array) -> bool:
+    """Whether two neighbours in the order, of any keys, are equal and came the other way round.
+
+    `arrival` stands in that order; where nothing is found nothing has to be done, so what is cheap comes first.
+    """
+    descends = arrival[1:] < arrival[:-1]
+    for level in levels:
+        if not descends.any():
+            return False
+        values = level if order is None else level[order]
+        descends &= values[1:] == values[:-1]
+    return bool(descends.any())
+
+
+def _ties_by_arrival(
+    levels: Sequence[npt.NDArray[Any]], arrival: Int64Array, first: Int64Array, hi: Int64Array,
+    positions: Int64Array, sequence: Int64Array,
+) -> tuple[Int64Array, Int64Array]:  # fmt: skip
+    """`positions` and `sequence` with equal rows of a key in order of arrival; other rows stay where they are.
+
+    Of each key only the rows from `first` to `hi` still can be put in order.
+    """
+    values = levels[0][positions] if levels else np.zeros(len(positions), np.int64)
+    equal = values[1:] == values[:-1]
+    equal[hi[(hi > 0) & (hi < len(positions))] - 1] = False  # the last row of a key and the first one of the next
+    same = np.flatnonzero(equal)
+    same = same[same >= first[np.searchsorted(hi, same, side="right")]]
+    for level in levels[1:]:
+        same = same[level[positions[same]] == level[positions[same + 1]]]
+    if not bool(np.any(arrival[positions[same]] > arrival[positions[same + 1]])):
+        return positions, sequence
+    tied = np.union1d(same, same + 1)
+    run = np.cumsum(~np.isin(tied, same + 1, assume_unique=True))  # a new one where a row doesn't equal the last one
+    before = positions[tied]
+    after = before[np.lexsort((arrival[before], run))]
+    # Rows change places with their equals only, in both orders.
+    moved = np.zeros(len(positions), np.bool_)
+    moved[before] = True
+    places = np.flatnonzero(moved[sequence])
+    places = places[np.argsort(sequence[places])][np.argsort(np.argsort(before))]
+    positions, sequence = positions.copy(), sequence.copy()
+    positions[tied] = after
+    sequence[places] = after
+    return positions, sequence
+
+
+def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:
+    """The row where each key appears first."""
+    if not table.column_names:
+        return pa.table({"__none": pa.nulls(count)}).select([])
+    first = np.zeros(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return table.take(pa.array(first))

@@ -1,7 +1,0 @@
-"""Beyond FUGU: what its paper leaves to future work, and what it can be joined with."""
-
-from trimtab.lab.beyond_fugu.collocation import COLLOCATION
-from trimtab.lab.beyond_fugu.runtime import RUNTIME
-from trimtab.lab.experiment import Experiment
-
-EXPERIMENTS: tuple[Experiment, ...] = (RUNTIME, COLLOCATION)

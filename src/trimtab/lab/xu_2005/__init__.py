@@ -1,8 +1,0 @@
-"""Xu, Hellerstein, Kramer, Patterson: Control Considerations for Scalable Event Processing (DSOM 2005)."""
-
-from trimtab.lab.xu_2005.balanced_delay import FIGURE_8
-from trimtab.lab.xu_2005.dropped_results import FIGURE_3
-from trimtab.lab.xu_2005.held_free_space import FIGURE_6
-from trimtab.lab.xu_2005.ignored_delay import FIGURE_9
-
-EXPERIMENTS = (FIGURE_3, FIGURE_6, FIGURE_8, FIGURE_9)

@@ -1,0 +1,134 @@
+"""The two stateless steps around an operator: the intake before it and the finish behind it.
+
+Both are lists of row-local Spark SQL expressions. Columns that are only passed on are never copied
+and need no database; DuckDB computes the rest. On Spark the same texts run in the JVM instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp, parse_one
+
+from trimtab.engine.operator import ARRIVAL
+from trimtab.engine.signature import signed
+from trimtab.errors import InputError
+
+Columns = tuple[tuple[str, str], ...]
+"""Pairs of an output name and the Spark SQL text that computes it."""
+
+
+@signed("intake")
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What is computed of every row before the operator sees it, and which rows it sees.
+
+    `types` are the types that the compiled query counts on, one per column; empty: whatever comes
+    out.
+    """
+
+    columns: Columns
+    where: str | None = None
+    types: tuple[pa.DataType, ...] = field(default=())
+
+    def run(self, table: pa.Table) -> pa.Table:
+        """The columns, and `__arrival`: the row's number in `table`. Only rows that pass."""
+        rows = _filter(table, self.where)
+        kept = table if rows is None else table.take(rows)
+        arrays = _project(kept, [text for _, text in self.columns], self.types)
+        arrival = pa.array(np.arange(table.num_rows, dtype=np.int64)) if rows is None else rows
+        names = [*(name for name, _ in self.columns), ARRIVAL]
+        return pa.table([*arrays, arrival], names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is computed of the operator's output: the columns asked for, under their names."""
+
+    columns: Columns
+    where: str | None = None
+    types: tuple[pa.DataType, ...] = field(default=())
+
+    def run(self, table: pa.Table) -> pa.Table:
+        """The final columns for the rows that pass the filter; no rows give the same schema."""
+        rows = _filter(table, self.where)
+        kept = table if rows is None else table.take(rows)
+        arrays = _project(kept, [text for _, text in self.columns], self.types)
+        return pa.table(arrays, names=[name for name, _ in self.columns])
+
+
+@lru_cache(maxsize=4096)
+def bare_column(text: str) -> str | None:
+    """The column that an expression only passes on, if it does.
+
+    >>> bare_column("`a b`"), bare_column("price"), bare_column("price + 1")
+    ('a b', 'price', None)
+    """
+    tree = parse_one(text, read="spark")
+    return tree.name if isinstance(tree, exp.Column) and not tree.table else None
+
+
+def _project(table: pa.Table, texts: Sequence[str], types: Sequence[pa.DataType]) -> list[pa.ChunkedArray]:
+    arrays: list[pa.ChunkedArray | None] = [_passed_on(table, text) for text in texts]
+    missing = [i for i, array in enumerate(arrays) if array is None]
+    if missing:
+        computed = _compute(table, [texts[i] for i in missing])
+        for i, array in zip(missing, computed, strict=True):
+            arrays[i] = _as_promised(array, types[i]) if types else array
+    return [array for array in arrays if array is not None]
+
+
+def _passed_on(table: pa.Table, text: str) -> pa.ChunkedArray | None:
+    name = bare_column(text)
+    if name is None:
+        return None
+    at = table.schema.get_field_index(name)
+    if at < 0:
+        raise InputError(
+            "input.column",
+            f"the table has no column {name}",
+            f"its columns are {', '.join(table.column_names)}",
+        )
+    return table.column(at)
+
+
+def _as_promised(array: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if array.type == wanted:
+        return array
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise InputError("input.value", f"a value doesn't fit {wanted}: {error}") from error
+
+
+def _filter(table: pa.Table, where: str | None) -> pa.Array | None:
+    """The numbers of the rows for which the condition holds; None: all of them."""
+    if where is None:
+        return None
+    (holds,) = _compute(table, [where])
+    found = np.flatnonzero(np.asarray(holds.combine_chunks().fill_null(False), dtype=np.bool_))
+    return pa.array(found, pa.int64())
+
+
+def _compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
+    import duckdb  # here, so that a query of bare columns never loads it
+
+    from trimtab.rowwise import duck
+
+    used = _used_columns(tuple(texts), tuple(table.column_names))
+    try:
+        return duck.compute(table.select(used), texts)
+    except (duckdb.Error, pa.ArrowException) as error:
+        first = str(error).split("\n", 1)[0]
+        raise InputError("input.value", f"computing {', '.join(texts)}: {first}") from error
+
+
+@lru_cache(maxsize=1024)
+def _used_columns(texts: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+    """The columns that the texts mention: the others aren't handed over."""
+    mentioned = {column.name.lower() for text in texts for column in parse_one(text, read="spark").find_all(exp.Column)}
+    return [name for name in names if name.lower() in mentioned]

@@ -1,1 +1,0 @@
-"""The Spark side: streams in, batches through the engines, matches out."""

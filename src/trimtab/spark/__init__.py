@@ -1,0 +1,1 @@
+"""Everything that runs on Spark: tier 1, the splitter, sinks, sessions, and a stream's batches."""

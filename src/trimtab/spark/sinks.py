@@ -1,0 +1,285 @@
+"""The combiner: a batch's matches of all engines in event-time order, handed to the query's sinks.
+
+A sink takes each batch before it is committed, so after a crash the same batch may come again, with the same rows and
+the same number. Parquet files are named by that number, which makes them exactly once; Delta Lake is told the number
+and does the same. A user's function gets the number. Any other Spark format is at least once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from trimtab.engine.operator import TIME_US
+from trimtab.errors import JobError
+from trimtab.state.checkpoint import safe_name
+from trimtab.state.files import Folder
+from trimtab.worker.orders import Output
+
+BatchFunction = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a query has to hand over of one batch: rows at hand, and files that engines left in the outbox."""
+
+    name: str
+    incarnation: str  # of the stream: batches of another one have other numbers, and are other batches
+    batch: int
+    table: pa.Table | None
+    files: tuple[str, ...]
+    outbox: Folder
+    spark: SparkSession
+    is_last: bool = True  # nobody else wants the files after this sink
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came out."""
+        return self.table is None and not self.files
+
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame; small ones are part of the plan and need no job to be read."""
+        assert self.table is not None
+        return self.spark.createDataFrame(self.table)
+
+
+class Sink(Protocol):
+    """Where a query's rows go."""
+
+    takes_files: bool  # whether it can take files that engines wrote
+
+    def prepare(self, name: str) -> None:
+        """Called once when the job starts, before anything runs: refuse what can't work."""
+        ...
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Take a batch. `may_repeat`: this batch may have been taken before, in part or whole."""
+        ...
+
+
+def combine(outputs: Sequence[Output]) -> tuple[pa.Table | None, tuple[str, ...]]:
+    """The rows of all engines in event-time order, and the names of the files for what was too much to carry."""
+    tables = [pa.ipc.open_stream(output.inline).read_all() for output in outputs if output.inline]
+    files = tuple(output.file for output in outputs if output.file)
+    if not tables:
+        return None, files
+    table = pa.concat_tables(tables)
+    if TIME_US in table.column_names:
+        times = table.column(TIME_US).fill_null(0).to_numpy()
+        if np.any(times[1:] < times[:-1]):  # also of a single engine: its rows are in order by key
+            table = table.take(pa.array(np.argsort(times, kind="stable")))
+        table = table.drop_columns([TIME_US])
+    return table.combine_chunks(), files
+
+
+@dataclass(slots=True)
+class ParquetSink:
+    """A folder of parquet files, each batch's rows exactly once, readable by anything at any time.
+
+    Files appear by renaming, complete. Their names hold the query, the stream's incarnation and the batch: one that is
+    repeated after a crash takes the place of its first try.
+    """
+
+    path: str
+    compression: str = "snappy"
+    takes_files: bool = True
+
+    def prepare(self, name: str) -> None:
+        """Make the folder."""
+        del name
+        Folder(self.path).make()
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Write the batch's files."""
+        stem = f"{safe_name(delivery.name)}-{delivery.incarnation[:12]}-{delivery.batch:09d}"
+        written: list[str] = []
+        folder = Folder(self.path)
+        if delivery.table is not None:
+            sink = pa.BufferOutputStream()
+            pq.write_table(delivery.table, sink, compression=self.compression)
+            written.append(f"{stem}-000.parquet")
+            folder.write(written[-1], sink.getvalue().to_pybytes())
+        for number, file in enumerate(delivery.files, 1):
+            written.append(f"{stem}-{number:03d}.parquet")
+            if delivery.is_last and delivery.outbox.is_local:
+                folder.publish(delivery.outbox.path_of(file), written[-1])
+            else:
+                folder.write(written[-1], delivery.outbox.read(file))
+        if may_repeat:  # a try before a crash may have had more files: its engines may have spilled others
+            for name in folder.names():
+                if name.startswith(stem) and name not in written:
+                    folder.delete(name)
+
+
+@dataclass(slots=True)
+class FunctionSink:
+    """A user's function, called with (DataFrame, batch id) for every batch that has rows, in event-time order.
+
+    After a crash the last batch may come again with the same id and the same rows: a function that remembers the ids
+    it has done, or writes by id, is exactly once.
+    """
+
+    function: BatchFunction
+    takes_files: bool = False
+
+    def prepare(self, name: str) -> None:
+        """Nothing to do."""
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Call the function."""
+        del may_repeat
+        if not delivery.is_empty:
+            self.function(delivery.frame(), delivery.batch)
+
+
+@dataclass(slots=True)
+class ConsoleSink:
+    """Rows printed as a table, for trying things out."""
+
+    rows: int = 20
+    takes_files: bool = False
+
+    def prepare(self, name: str) -> None:
+        """Nothing to do."""
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Print the first rows."""
+        del may_repeat
+        if delivery.table is None:
+            return
+        table = delivery.table
+        shown = _aligned(table.slice(0, self.rows))
+        more = f"\n... {table.num_rows - self.rows:,} more" if table.num_rows > self.rows else ""
+        sys.stdout.write(f"-- {delivery.name}, batch {delivery.batch}: {table.num_rows:,} rows\n{shown}{more}\n")
+        sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class MemorySink:
+    """Rows kept in the driver and shown as a temporary view of the query's name; gone when the driver ends."""
+
+    spark: SparkSession  # the user's own: a batch has another one, whose views nobody sees
+    view: str | None = None
+    takes_files: bool = False
+    tables: dict[int, pa.Table] = field(default_factory=dict)  # by batch, so that a repeated one replaces itself
+
+    def prepare(self, name: str) -> None:
+        """Take the query's name if none was given."""
+        self.view = self.view or name
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Keep the rows and show them."""
+        del may_repeat
+        if delivery.table is None:
+            return
+        self.tables[delivery.batch] = delivery.table
+        whole = pa.concat_tables([self.tables[batch] for batch in sorted(self.tables)])
+        self.spark.createDataFrame(whole).createOrReplaceTempView(str(self.view))
+
+
+@dataclass(slots=True)
+class DeltaSink:
+    """A Delta Lake table, exactly once: Delta drops a batch whose number it has seen from this stream already."""
+
+    spark: SparkSession
+    options: dict[str, Any]
+    takes_files: bool = False
+
+    def prepare(self, name: str) -> None:
+        """Refuse if Delta Lake isn't there."""
+        loader: Any = self.spark._jvm
+        try:
+            loader.java.lang.Class.forName(
+                "io.delta.sql.DeltaSparkSessionExtension", True, loader.Thread.currentThread().getContextClassLoader()
+            )
+        except Exception as error:
+            raise JobError(
+                "job.sink",
+                f"query {name} writes to Delta Lake, which this Spark session doesn't have",
+                "pip install delta-spark and start Spark with its package, or write parquet",
+            ) from error
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Append in one Delta transaction."""
+        del may_repeat
+        if delivery.is_empty:
+            return
+        options = delta_options(delivery) | self.options
+        delivery.frame().write.format("delta").mode("append").options(**options).save()
+
+
+def delta_options(delivery: Delivery) -> dict[str, str]:
+    """How Delta Lake is told which batch this is."""
+    return {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
+
+
+@dataclass(slots=True)
+class FormatSink:
+    """Any format that Spark can append to. At least once: a batch that is repeated after a crash is appended again."""
+
+    format: str
+    options: dict[str, Any]
+    takes_files: bool = False
+
+    def prepare(self, name: str) -> None:
+        """Nothing to do; Spark complains with the first batch."""
+
+    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+        """Append."""
+        del may_repeat
+        if not delivery.is_empty:
+            delivery.frame().write.format(self.format).mode("append").options(**self.options).save()
+
+
+def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink:
+    """The sink that `.write(...)` asks for."""
+    if not isinstance(target, str):
+        if not callable(target):
+            message = f"a sink is the name of a format or a function, not {target!r}"
+            raise JobError("job.sink", message, 'write for example .write("parquet", path="out/")')
+        if options:
+            raise JobError("job.sink", f"a function takes no options, but got {', '.join(options)}")
+        return FunctionSink(target)
+    match target.lower():
+        case "parquet":
+            return _parquet(dict(options))
+        case "console":
+            return ConsoleSink(**_only(target, options, ("rows",)))
+        case "memory":
+            return MemorySink(spark, **_only(target, options, ("view",)))
+        case "delta":
+            return DeltaSink(spark, options)
+        case _:
+            return FormatSink(target, options)
+
+
+def _parquet(options: dict[str, Any]) -> ParquetSink:
+    if "path" not in options:
+        raise JobError("job.sink", "a parquet sink needs a path", 'write .write("parquet", path="out/")')
+    return ParquetSink(**_only("parquet", options, ("path", "compression")))
+
+
+def _only(format_: str, options: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    for name in options:
+        if name not in known:
+            message = f"a {format_} sink has no option {name}"
+            raise JobError("job.sink", message, f"it has {', '.join(known)}")
+    return options
+
+
+def _aligned(table: pa.Table) -> str:
+    """Rows as text in columns."""
+    cells = [table.column_names, *([_shown(v) for v in row.values()] for row in table.to_pylist())]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+
+
+def _shown(value: object) -> str:
+    return "null" if value is None else str(value)

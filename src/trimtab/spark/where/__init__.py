@@ -1,0 +1,1 @@
+"""Where engines run: executors come and go, and each engine stays on its own."""

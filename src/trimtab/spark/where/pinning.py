@@ -1,0 +1,175 @@
+"""Engines on executors of trimtab's choice.
+
+Spark offers the tasks of a stage to executors in random order, unless the stage's RDD says where a partition would
+like to be. So the RDD of an engines' job is wrapped in one that leaves every partition as it is and names an executor
+for it: Spark's own `CoalescedRDD`, with a coalescer whose few lines of Java are compiled in the driver. Executors never
+see that class, as it is written as a word of text when tasks are sent.
+
+The wrapped RDD is the last one, of reports: nothing is added to a row's way.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from trimtab.spark.where.executors import Executors
+from trimtab.spark.where.hosts import assign, surplus, wanted
+
+log = logging.getLogger("trimtab")
+
+WAIT = "spark.locality.wait.process"
+"""How long Spark lets a task wait for the executor that it would like to be on."""
+_CLASS = "trimtab.Pinned"
+_JAVA = r"""
+package trimtab;
+
+import org.apache.spark.Partition;
+import org.apache.spark.rdd.PartitionCoalescer;
+import org.apache.spark.rdd.PartitionGroup;
+import org.apache.spark.rdd.RDD;
+
+public final class Pinned implements PartitionCoalescer, java.io.Serializable {
+    private final String[] homes;
+
+    public Pinned(String homes) {
+        this.homes = homes.split("\n");
+    }
+
+    public PartitionGroup[] coalesce(int most, RDD parent) {
+        Partition[] partitions = parent.partitions();
+        PartitionGroup[] groups = new PartitionGroup[partitions.length];
+        for (int i = 0; i < partitions.length; i++) {
+            groups[i] = new PartitionGroup(scala.Option.apply(i < this.homes.length ? this.homes[i] : null));
+            groups[i].partitions().addOne(partitions[i]);
+        }
+        return groups;
+    }
+
+    // Not private: Janino makes static methods of those, which serialization doesn't find.
+    protected Object writeReplace() {
+        return "pinned";
+    }
+}
+"""
+
+
+class Homes:
+    """The executors of one stream's engines, kept from batch to batch."""
+
+    def __init__(self, spark: SparkSession, stream: str) -> None:
+        self.executors = Executors(spark)
+        self._spark = spark
+        self._first = zlib.crc32(stream.encode())  # streams with few engines don't all begin with the same executor
+        self._homes: tuple[str, ...] = ()
+        self._asked_for: int | None = None  # executors; None: as many as the cluster gives
+
+    def of(self, engines: int) -> tuple[str, ...]:
+        """The executor of each engine in the next batch; none where there is nothing to choose."""
+        live = self.executors.live()
+        if len(live) < 2:
+            return ()
+        self._homes = assign(engines, live, self._homes, first=self._first % len(live))
+        return self._homes
+
+    def pinned(self, frame: DataFrame, engines: int) -> DataFrame:
+        """The frame, whose partitions are engines, with each of them at its home; the frame itself where that can't be.
+
+        Spark still runs an engine elsewhere if its home is busy or gone.
+        """
+        homes = self.of(engines)
+        if not homes or self._pin is None:
+            return frame
+        return self._pin.pinned(frame, homes)
+
+    def fit(self, engines: int) -> None:
+        """Have executors for so many engines, of all streams together: ask for more, or let some go.
+
+        Those that are asked for come in some seconds, and engines move there with the next batch. Nothing happens
+        where the cluster is not for trimtab to change.
+        """
+        live = self.executors.live()
+        if not self.executors.is_elastic or not live:
+            return
+        total = wanted(engines, live)
+        if going := surplus(engines, live, self._homes):
+            self.executors.release(going)
+            total -= len(going)
+        elif total > len(live) or self._asked_for not in (None, total):
+            self.executors.request(total)
+        self._asked_for = total
+
+    @cached_property
+    def _pin(self) -> Pin | None:
+        try:
+            return Pin(self._spark)
+        except Exception as error:  # whatever another version of Spark lacks
+            first = str(error).split("\n", 1)[0]
+            log.warning("this Spark can't be told where engines run, so they run anywhere: %s", first)
+            return None
+
+
+class Pin:
+    """Wraps frames so that Spark knows where their partitions would like to be."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm
+        context: Any = spark.sparkContext
+        self._gateway, self._context = context._gateway, context._jsc.sc()
+        self._session: Any = spark._jsparkSession
+        self._make = self._compiled()
+        self._probe()
+        _never_wait(self._context.conf())
+
+    def pinned(self, frame: DataFrame, homes: Sequence[str]) -> DataFrame:
+        """The frame's rows by another frame, whose partition i would like to be on executor `homes[i]`."""
+        java: Any = frame._jdf
+        rdd = self._wrapped(java.queryExecution().toRdd(), homes)
+        return _frame_of(rdd, java.schema(), frame.sparkSession)
+
+    def _wrapped(self, rdd: Any, homes: Sequence[str]) -> Any:
+        # The machine's name is left out: by it, Spark would count another executor there as nearly as good, and wait
+        # for that one, too, before it goes elsewhere.
+        places = "\n".join(f"executor_any_{home}" for home in homes)
+        arguments = self._gateway.new_array(self._jvm.java.lang.Object, 1)
+        arguments[0] = places
+        coalescer = self._jvm.scala.Option.apply(self._make.newInstance(arguments))
+        return rdd.coalesce(len(homes), False, coalescer, None)
+
+    def _compiled(self) -> Any:
+        """The constructor of the coalescer, by Janino, which Spark compiles its own generated code with."""
+        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(self._session.getClass().getClassLoader())
+        compiler.cook(_JAVA)
+        types = self._gateway.new_array(self._jvm.java.lang.Class, 1)
+        types[0] = self._jvm.java.lang.Class.forName("java.lang.String")
+        return compiler.getClassLoader().loadClass(_CLASS).getConstructor(types)
+
+    def _probe(self) -> None:
+        """Find out now, and not in the middle of a job, if this Spark is another one; also what executors would see."""
+        plain = self._session.range(1)
+        wrapped = self._wrapped(plain.queryExecution().toRdd(), ["0"])
+        self._jvm.org.apache.commons.lang3.SerializationUtils.clone(wrapped)
+        _frame_of(wrapped, plain.schema(), self._spark)
+
+
+def _frame_of(rdd: Any, schema: Any, spark: SparkSession) -> DataFrame:
+    session: Any = spark._jsparkSession
+    return ClassicDataFrame(session.internalCreateDataFrame(rdd, schema, False), spark)
+
+
+def _never_wait(conf: Any) -> None:
+    """Have an engine whose home is busy or gone run elsewhere at once, unless the user has said how long to wait.
+
+    Spark reads it anew for every stage, and would wait for three seconds. It concerns nothing but tasks that want one
+    certain executor, as these do, and those over cached tables.
+    """
+    if not conf.contains(WAIT) and not conf.contains("spark.locality.wait"):
+        conf.set(WAIT, "0s")

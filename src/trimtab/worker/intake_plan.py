@@ -1,0 +1,142 @@
+"""Tier 1 on paper: which columns are computed of every row of a stream, for all queries that read it together.
+
+Queries share what they can: an expression that two of them need is computed and shuffled once, and queries with the
+same PARTITION BY share a route, that is one copy of each row. No Spark here; `intake.py` turns it into columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from trimtab.language.compiled import Query
+from trimtab.rowwise.local import bare_column
+from trimtab.state.bundle import SLOT as SLOT
+
+ROUTE = "__route"
+ORIGINAL = "__original"
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A column of tier 1: its name on the way to the engines, and the Spark SQL text that it comes from.
+
+    `type`: what the query counts on, None if the text says it all. `source`: the stream's column that is only passed
+    on, if it is one.
+    """
+
+    name: str
+    text: str
+    type: pa.DataType | None
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way of splitting the stream: by these columns; without any, rows are dealt out by their content.
+
+    `split`: the rows of a hot key may go to several engines.
+    """
+
+    keys: tuple[str, ...]
+    is_keyed: bool
+    split: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a query reads what arrives at an engine.
+
+    `columns` pairs the names that its operator knows with those on the way. `wanted`: the column that says whether its
+    WHERE holds. `computed`: the columns that may fail for a row, which then goes to quarantine. `arrival`: the column
+    with a hash of all that the query sees of a row, which breaks ties in time.
+    """
+
+    query: str
+    route: int
+    columns: tuple[tuple[str, str], ...]
+    wanted: str | None
+    computed: tuple[str, ...]
+    failed: str | None
+    arrival: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntakePlan:
+    """All of tier 1 for one stream."""
+
+    columns: tuple[Computed, ...]
+    routes: tuple[Route, ...]
+    readings: tuple[Reading, ...]
+    time: str
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether Spark has something to compute."""
+        return any(column.source is None for column in self.columns)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether rows that no query wants can be left out before the shuffle."""
+        return all(reading.wanted is not None for reading in self.readings)
+
+    @property
+    def split_readings(self) -> tuple[Reading, ...]:
+        """The queries whose hot keys may be spread."""
+        return tuple(reading for reading in self.readings if self.routes[reading.route].split)
+
+
+def plan_intake(
+    queries: Mapping[str, Query], schema: pa.Schema, event_time: str, split: Collection[str] = ()
+) -> IntakePlan:
+    """What tier 1 has to compute for these queries over a stream with this schema; `split`: those with hot keys."""
+    columns: dict[tuple[str, pa.DataType | None], Computed] = {}
+
+    def column(text: str, kind: pa.DataType | None) -> Computed:
+        source = _own_spelling(bare_column(text), schema)
+        key = (source or text, None if source else kind)
+        if key not in columns:
+            columns[key] = Computed(f"c{len(columns)}", text, key[1], source)
+        return columns[key]
+
+    time = column(f"`{event_time}`", None)
+    routes: list[Route] = []
+    readings: list[Reading] = []
+    arrivals: dict[tuple[str, ...], str] = {}
+    for name, query in queries.items():
+        kinds = query.intake.types or (None,) * len(query.intake.columns)
+        own = {known: column(text, kind) for (known, text), kind in zip(query.intake.columns, kinds, strict=True)}
+        wanted = None if query.intake.where is None else column(query.intake.where, pa.bool_())
+        route = _route(query.operator, own, name in split)
+        if route not in routes:
+            routes.append(route)
+        names = tuple(sorted({each.name for each in own.values()}))
+        computed = tuple(c.name for c in [*own.values(), *([wanted] if wanted else [])] if c.source is None)
+        readings.append(
+            Reading(
+                query=name,
+                route=routes.index(route),
+                columns=tuple((known, each.name) for known, each in own.items()),
+                wanted=None if wanted is None else wanted.name,
+                computed=computed,
+                failed=f"f{len(readings)}" if computed else None,
+                arrival=arrivals.setdefault(names, f"a{len(arrivals)}"),
+            )
+        )
+    return IntakePlan(tuple(columns.values()), tuple(routes), tuple(readings), time.name)
+
+
+def _route(operator: Any, own: Mapping[str, Computed], split: bool) -> Route:
+    if operator is None:
+        return Route((), is_keyed=False)
+    return Route(tuple(own[name].name for name in operator.partition), is_keyed=True, split=split)
+
+
+def _own_spelling(name: str | None, schema: pa.Schema) -> str | None:
+    """The stream's column of this name: case doesn't matter, as in Spark."""
+    if name is None:
+        return None
+    return next((each for each in schema.names if each.lower() == name.lower()), None)

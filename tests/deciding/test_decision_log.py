@@ -1,0 +1,170 @@
+"""The coordinator's log: what was written is what is read, and what is no entry is told by name."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.deciding import decision_log
+from trimtab.deciding.actions import AddEngines, DrainEngine, DropEngines, Move
+from trimtab.deciding.balancer import Balancer
+from trimtab.deciding.coordinator import Coordinator, Decision
+from trimtab.deciding.decision_log import Entry, from_bytes, to_bytes
+from trimtab.deciding.observation import Observation
+from trimtab.deciding.placement import Placement
+from trimtab.deciding.policy import POLICIES, Balance, Measure, Scale
+from trimtab.errors import StateError
+from trimtab.state.files import Folder
+
+numbers = st.floats(0, 1e9, allow_nan=False)
+action_lists = st.lists(
+    st.one_of(
+        st.builds(AddEngines, st.integers(1, 9)),
+        st.builds(DrainEngine, st.integers(0, 9)),
+        st.builds(Move, st.dictionaries(st.integers(0, 9), st.integers(0, 9), min_size=1)),
+        st.builds(DropEngines, st.integers(1, 9)),
+    ),
+    max_size=4,
+).map(tuple)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    groups, engines = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+
+    def column(size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array(draw(st.lists(st.integers(0, 2**62), min_size=size, max_size=size)), np.int64)
+
+    seen = Observation(
+        batch=draw(st.integers(0, 10**11)),
+        span_s=draw(numbers),
+        batch_s=draw(numbers),
+        placement=Placement(engines, tuple(int(owner) % engines for owner in column(groups))),
+        events=column(groups),
+        busy_ns=column(groups),
+        state_bytes=column(groups),
+        engine_ns=column(engines),
+        hosts=tuple(draw(st.lists(st.text(max_size=5), min_size=engines, max_size=engines))),
+    )
+    return Entry(
+        seen=seen,
+        decision=Decision(
+            batch=seen.batch,
+            rstd=draw(numbers),
+            least_rstd=draw(numbers),
+            load_distance=draw(numbers),
+            utilisation=draw(numbers),
+            planned_rstd=draw(st.none() | numbers),
+            reason=draw(st.text()),
+            actions=draw(action_lists),
+        ),
+        balance=draw(
+            st.none() | st.builds(Balance, planner=st.sampled_from(POLICIES), measure=st.sampled_from(Measure))
+        ),
+        scale=draw(st.none() | st.builds(Scale, max_engines=st.integers(1, 9))),
+        interval_s=draw(numbers),
+        is_first=draw(st.booleans()),
+        split=draw(st.none() | st.sampled_from(["pkg", "consistent"])),
+    )
+
+
+def an_entry(batch: int = 0) -> Entry:
+    balance = Balance(planner="flux", measure="events", patience=1)
+    seen = replace(Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10]), batch=batch)
+    return Entry(seen, Coordinator(balance).step(seen), balance, Scale(max_engines=3), 1.0, is_first=True)
+
+
+@settings(max_examples=40)
+@given(entries())
+def test_what_is_written_is_what_is_read(entry: Entry) -> None:
+    found = from_bytes(to_bytes(entry))
+    assert replace(found, seen=entry.seen) == entry
+    for name in ("events", "busy_ns", "state_bytes", "engine_ns"):
+        assert getattr(found.seen, name).tolist() == getattr(entry.seen, name).tolist()
+    for name in ("batch", "span_s", "batch_s", "placement", "hosts"):
+        assert getattr(found.seen, name) == getattr(entry.seen, name)
+
+
+def test_entries_come_back_in_order_and_old_ones_go(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_log, "KEPT", 3)
+    folder = Folder(str(tmp_path / "log"))
+    assert list(decision_log.read(folder)) == [], "no folder, no log"
+    folder.make()
+    for batch in (0, 1, 2, 3, 10, 4):
+        decision_log.write(folder, an_entry(batch))
+    (tmp_path / "log" / "notes.txt").write_text("no entry, and not taken for one")
+    assert [entry.seen.batch for entry in decision_log.read(folder)] == [2, 3, 4, 10]
+
+
+WHOLE = to_bytes(an_entry())
+
+
+@pytest.mark.parametrize("content", [b"", b"ARROW1", WHOLE[: len(WHOLE) // 2], WHOLE[:-1], b"{}", WHOLE[40:]])
+def test_a_damaged_file_is_told_by_name(content: bytes, tmp_path: pathlib.Path) -> None:
+    folder = Folder(str(tmp_path))
+    decision_log.write(folder, an_entry(7))
+    folder.write("000000000008.arrow", content)
+    found = decision_log.read(folder)
+    assert next(found).seen.batch == 7
+    with pytest.raises(StateError, match=r"000000000008\.arrow") as raised:
+        next(found)
+    assert raised.value.code == "state.log"
+    assert "nothing but a replay needs it" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("format", 99),
+        ("decision", None),
+        ("decision", {"actions": []}),
+        ("decision", {"actions": [{"add": 1, "drop": 1}]}),
+        ("balance", {"planner": "best"}),
+        ("balance", {"mood": "good"}),
+        ("scale", {"max_engines": 0}),
+        ("engine_ns", "many"),
+        ("hosts", 3),
+    ],
+)
+def test_content_that_makes_no_sense_is_told_as_such(name: str, content: Any, tmp_path: pathlib.Path) -> None:
+    table = pa.ipc.open_file(pa.py_buffer(WHOLE)).read_all()
+    about = json.loads(table.schema.metadata[b"trimtab"]) | {name: content}
+    table = table.replace_schema_metadata({b"trimtab": json.dumps(about).encode()})
+    with pa.ipc.new_file(tmp_path / "000000000001.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(StateError) as raised:
+        list(decision_log.read(Folder(str(tmp_path))))
+    assert raised.value.code == "state.log"
+
+
+def test_damaged_files_and_a_folder_that_is_gone_do_not_disturb_who_writes(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Folder(str(tmp_path / "log"))
+    folder.make()
+    folder.write("000000000000.arrow", WHOLE[:100])
+    (tmp_path / "log" / ".000000000001.arrow-under-way").write_bytes(WHOLE[:50])
+    entry = an_entry()
+    Coordinator(entry.balance).warm()  # the balancer's thread compiles nothing
+    balancer = Balancer(Coordinator(entry.balance), folder)
+    balancer.saw(entry.seen)
+    changed = balancer.changed(entry.seen.placement)
+    balancer.stop()
+    assert changed != entry.seen.placement
+    assert [entry.decision.actions for entry in decision_log.read(folder)] == [entry.decision.actions]
+    balancer = Balancer(Coordinator(entry.balance), folder)
+    for path in (tmp_path / "log").iterdir():
+        path.unlink()
+    (tmp_path / "log").rmdir()
+    balancer.saw(entry.seen)
+    assert balancer.changed(entry.seen.placement) == changed
+    balancer.stop()
+    assert "batch 0 is missing in the coordinator's log" in caplog.text

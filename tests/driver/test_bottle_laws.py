@@ -1,0 +1,180 @@
+"""The three laws without Spark: engines, state and manifests, cut, placed, merged and crashed at random."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pathlib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.support.bottle import Bottle
+from tests.support.bottle_laws import journey
+from tests.support.choices import SeededChoices
+from tests.support.laws import bag
+from tests.support.stream_cases import FIXED_QUERIES, random_stream
+from trimtab import evaluate
+from trimtab.deciding.placement import Placement
+from trimtab.engine.operator import TIME_US
+from trimtab.errors import InputError, OperatorError, StateError, ThreadLimitError
+from trimtab.worker.orders import LATE, QUARANTINE
+
+pytestmark = pytest.mark.slow  # whole jobs
+
+SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.int64()})
+DAWN = datetime.datetime(2026, 1, 1)
+SECOND_US = 1_000_000
+COUNTS = "SELECT k, COUNT(*) AS n FROM t GROUP BY k, window(ts, '10 seconds')"
+RISES = """
+    SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS a, B.x AS b
+      PATTERN (A B) DEFINE B AS B.x > A.x)"""
+SILENT = """
+    SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.ts AS at
+      PATTERN (A TIMEOUT) WITHIN INTERVAL '5' SECOND)"""
+
+
+def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
+    """Rows of a key, seconds after dawn, and a value."""
+    times = [None if second is None else DAWN + datetime.timedelta(seconds=second) for _, second, _ in rows]
+    return pa.table({"k": [k for k, _, _ in rows], "ts": times, "x": [x for _, _, x in rows]}, schema=SCHEMA)
+
+
+@settings(max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "40")))
+@given(st.integers(0, 1 << 30))
+def test_cut_it_place_it_crash_it_the_answer_never_changes(seed: int) -> None:
+    note(f"python -m tests.support.bottle_laws --seeds {seed} {seed + 1}")
+    assert journey(SeededChoices(seed)) in ("", "error")
+
+
+@pytest.mark.parametrize("name", FIXED_QUERIES)
+def test_a_batch_for_each_row_and_a_new_placement_for_each_batch_change_nothing(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    table = pa.concat_tables([random_stream(seed).table for seed in range(3)]).sort_by("ts")
+    sql = FIXED_QUERIES[name]
+    bottle = Bottle(str(tmp_path), {"q": sql}, table.schema, "ts")
+    for row in range(table.num_rows):
+        bottle.batch(table.slice(row, 1), Placement.even(1 + row % 3, 8).moved({row % 8: 0}))
+        if not bottle.runs("q") or row % 5:
+            continue
+        bottle.carry_out(bottle.due_merges() or bottle.merge_into_base("q", row % 7, 8))
+    bottle.close()
+    expected = bag(evaluate(sql, {"t": table}, event_time="ts"))
+    assert expected
+    assert bag(bottle.rows("q")) == expected
+
+
+def test_keys_that_share_a_slot_are_kept_apart(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": RISES}, SCHEMA, "ts", key_groups=1, slot_bits=0)
+    bottle.batch(events(*((key, 0, key) for key in range(20))))
+    bottle.batch(events(*((key, 1, key + key % 2) for key in range(20))))
+    bottle.close()
+    assert sorted(bottle.rows("q")["k"].to_pylist()) == list(range(1, 20, 2))
+
+
+def test_an_idle_key_times_out_because_others_move_the_watermark(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": SILENT}, SCHEMA, "ts")
+    bottle.batch(events((1, 0, 0)), Placement.even(4, 8))
+    assert bottle.rows("q").num_rows == 0
+    bottle.batch(events((2, 100, 0)))  # nothing comes for the engine of key 1
+    bottle.batch(events())
+    assert bottle.rows("q")["k"].to_pylist() == [1]
+
+
+def test_the_state_of_a_key_that_is_done_is_freed_and_merged_away(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
+    bottle.batch(events(*((key, key / 100, 0) for key in range(50))))
+    assert sum(run.keys for run in bottle.runs("q")) == 50
+    bottle.batch(events((0, 60, 0)))
+    bottle.batch(events((0, 60, 0)))
+    bottle.carry_out(bottle.merge_into_base("q", 0, 8))
+    bottle.batch(events())
+    assert sum(run.keys for run in bottle.runs("q")) == 1
+    assert bottle.rows("q").num_rows == 50
+
+
+def test_files_of_work_that_was_lost_are_swept_at_the_next_start(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
+    bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), fails=True)
+    assert bottle.manifest is not None
+    named = set(bottle.manifest.segments)
+    folder = tmp_path / "segments"
+    assert {path.name for path in folder.iterdir()} > named
+    bottle.restart()
+    assert {path.name for path in folder.iterdir()} == named
+
+
+def test_rows_without_a_key_or_a_time_are_quarantined_and_the_others_go_on(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts", keep_original=True)
+    bottle.batch(events((1, 0, 7), (None, 0, 8), (1, None, 9), (None, None, 10)))
+    bottle.close()
+    assert bottle.manifest is not None
+    assert bottle.manifest.quarantined == 3
+    reasons = {row["x"]: row["reason"] for row in bottle.rows(QUARANTINE).to_pylist()}
+    no_time, no_key = "ts is null", "k is null, and rows are keyed by it"
+    assert reasons == {8: no_key, 9: no_time, 10: no_time}
+    assert bottle.rows("q").to_pylist() == [{"k": 1, "n": 1}]
+
+
+def test_late_rows_are_set_aside_and_counted_once_for_all_routes(tmp_path: pathlib.Path) -> None:
+    everything = "SELECT COUNT(*) AS n FROM t GROUP BY window(ts, '10 seconds')"
+    queries = {"q": COUNTS, "r": everything}
+    bottle = Bottle(str(tmp_path), queries, SCHEMA, "ts", delay_us=2 * SECOND_US, keep_original=True)
+    bottle.batch(events((1, 10, 0)))
+    bottle.batch(events((1, 8, 1), (2, 7.9, 2), (1, 7, 3)), Placement.even(3, 8))
+    bottle.close()
+    assert bottle.manifest is not None
+    assert bottle.manifest.late == 2
+    assert sorted(bottle.rows(LATE)["x"].to_pylist()) == [2, 3]
+    assert bottle.manifest.events == 4
+
+
+def test_rows_that_no_query_wants_still_move_the_watermark(tmp_path: pathlib.Path) -> None:
+    sql = COUNTS.replace("FROM t", "FROM t WHERE x > 0")
+    bottle = Bottle(str(tmp_path), {"q": sql}, SCHEMA, "ts")
+    bottle.batch(events((1, 0, 1)))
+    bottle.batch(events((1, 60, 0)))
+    bottle.batch(events())
+    assert bottle.rows("q").to_pylist() == [{"k": 1, "n": 1}]
+
+
+def test_outputs_are_in_order_of_event_time(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(
+        str(tmp_path), {"q": "SELECT k, ts, SUM(x) OVER (PARTITION BY k ORDER BY ts) AS s FROM t"}, SCHEMA, "ts"
+    )
+    bottle.batch(events(*((key, second, 1) for key in range(5) for second in range(5))))
+    bottle.close()
+    times = bottle.rows("q")["ts"].to_pylist()
+    assert len(times) == 25
+    assert times[:20] == sorted(times[:20])
+    assert TIME_US not in bottle.rows("q").column_names
+
+
+def test_an_operator_that_fails_says_so(tmp_path: pathlib.Path) -> None:
+    schema = SCHEMA.set(2, pa.field("x", pa.string()))
+    bottle = Bottle(str(tmp_path), {"q": "SELECT * FROM runs_of(TABLE(t) PARTITION BY k ORDER BY ts, 1)"}, schema, "ts")
+    rows = events((1, 0, 0)).set_column(2, "x", pa.array(["many"]))
+    bottle.batch(rows)
+    with pytest.raises(OperatorError, match="k = 1"):
+        bottle.close()
+
+
+def test_too_many_partial_matches_are_an_error(tmp_path: pathlib.Path) -> None:
+    sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS n
+        AFTER MATCH SKIP TO NEXT ROW PATTERN (A B* C) DEFINE C AS C.x > SUM(A.x) + SUM(B.x))"""
+    bottle = Bottle(str(tmp_path), {"q": sql}, SCHEMA, "ts", max_threads=3)
+    with pytest.raises(ThreadLimitError, match="k=1"):
+        bottle.batch(events(*((1, second, 1) for second in range(20))))
+
+
+def test_a_segment_that_is_gone_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
+    bottle.batch(events((1, 0, 0)))
+    (segment,) = (tmp_path / "segments").iterdir()
+    segment.unlink()
+    bottle.restart()
+    with pytest.raises((StateError, InputError), match=segment.name):
+        bottle.batch(events((1, 1, 0)))

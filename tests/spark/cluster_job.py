@@ -1,0 +1,98 @@
+"""A job on a real cluster of two executors, of which one is let go and another one asked for; run by `test_hosts`."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from tests.spark.bench import RISES, Bench, events
+from tests.support.spark_laws import SETTINGS
+from trimtab.api.evaluate import evaluate
+from trimtab.api.run import Run
+from trimtab.spark.session import start_session
+from trimtab_lab.live.cluster import Cluster
+
+PATIENCE_S = 180.0
+POSITIVE = RISES.replace("FROM t MATCH", "FROM (SELECT * FROM t WHERE x > 0) MATCH")
+
+
+def file(number: int) -> pa.Table:
+    """A row for each of eight keys, most of which rise, and one that the query leaves out."""
+    rows = [(key, float(number), 1 + (number * (key + 1)) % 5) for key in range(8)]
+    return events(*rows, (99, number + 0.5, -1))
+
+
+def wait(until: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < end, f"still no {what}"
+        time.sleep(0.05)
+
+
+class Trial:
+    """The running job, fed file by file."""
+
+    def __init__(self, spark: Any, folder: pathlib.Path) -> None:
+        self.bench = Bench(spark, folder)
+        self.files: list[pa.Table] = []
+        job = self.bench.job()
+        job.query("rises", POSITIVE).write(self.bench.keep("rises"))
+        self.run: Run = job.start()
+        self.homes = self.run._pipelines["t"].homes
+
+    def batches(self, count: int) -> list[list[str]]:
+        """Let so many files come, one after the other; where the engines of each ran."""
+        for _ in range(count):
+            self.files.append(file(len(self.files)))
+            self.bench.stream.add(self.files[-1])
+            wait(lambda: self.run.progress.batches >= len(self.files) or not self.run.is_active, "batch")
+        assert self.run.is_active
+        return [[engine.host for engine in batch.engines] for batch in self.run.history[-count:]]
+
+    def close(self) -> None:
+        """Run to the end of the input, and compare."""
+        assert self.run.progress.events == sum(table.num_rows for table in self.files), "rows left out are counted, too"
+        self.run.stop()
+        self.bench.run(close=True, rises=POSITIVE)
+        right = evaluate(POSITIVE, {"t": pa.concat_tables(self.files)}, event_time="ts").to_pylist()
+        found = self.bench.rows("rises")
+        assert sorted(map(str, found)) == sorted(map(str, right))
+        assert len(right) > 20
+
+
+def main(url: str, folder: pathlib.Path) -> None:
+    """Five batches in a row at home, then on one executor, then on two again."""
+    spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings})
+    context: Any = spark.sparkContext
+    trial = Trial(spark, folder)
+    executors = trial.homes.executors
+    wait(lambda: executors.slots == 2, "two executors")
+    told = [each.id for each in executors.live()]
+    at_home = trial.batches(6)
+    assert sorted(at_home[0]) == told
+    assert at_home == [at_home[0]] * 6, f"engines wander: {at_home}"
+
+    trial.homes.fit(1)
+    wait(lambda: context._jsc.sc().getExecutorIds().size() == 1, "executor gone")
+    (left,) = executors.live()
+    assert left.id == at_home[0][0], "the one with the last engine goes"
+    assert trial.batches(2) == [[left.id, left.id]] * 2
+
+    trial.homes.fit(2)
+    wait(lambda: executors.slots == 2, "executor coming")
+    new = executors.live()[-1].id
+    assert new not in told
+    trial.batches(1)  # an executor that has just registered may not be offered tasks yet
+    assert trial.batches(2) == [[left.id, new]] * 2
+    trial.close()
+    spark.stop()
+    sys.stdout.write("all as it should be\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -1,0 +1,97 @@
+"""The three laws on real Spark: random jobs, moved, resized, failed and started again; `spark_laws` tries more."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.bench import COUNTS, RISES, Bench, events
+from tests.support.choices import SeededChoices
+from tests.support.eager import decided_by_dice, decisions_awaited, logs
+from tests.support.laws import bag
+from tests.support.spark_laws import differs
+from trimtab import evaluate
+from trimtab.deciding import decision_log
+from trimtab.deciding.balancer import Balancer
+from trimtab.errors import StateError
+from trimtab.spark.pipeline import Pipeline
+from trimtab.state import manifest
+from trimtab.state.files import Folder
+
+SEEDS = range(6)
+
+
+@pytest.fixture(scope="module")
+def done() -> Iterator[collections.Counter[str]]:
+    """What coordinators did in all runs together: a law under which nothing moves says nothing."""
+    found: collections.Counter[str] = collections.Counter()
+    yield found
+    if found["tried"] == len(SEEDS):
+        assert found["moved"] >= 10
+        assert found["added"] + found["dropped"] > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_however_a_job_is_cut_placed_and_restarted_it_gives_what_evaluate_gives(
+    seed: int, spark: Any, done: collections.Counter[str]
+) -> None:
+    done["tried"] += 1
+    assert differs(SeededChoices(seed), spark, done) in ("", "error")
+
+
+class DiedError(Exception):
+    """Stands for a process that ends here, with nothing said or done any more."""
+
+
+def dies_at(call: int, function: Callable[..., Any], *, done: bool) -> Callable[..., Any]:
+    """The function, which ends the process before or after what it does in one of its calls."""
+    calls = iter(range(1, call + 1))
+
+    def dying(*arguments: Any, **options: Any) -> Any:
+        is_last = next(calls, call) == call
+        if is_last and not done:
+            raise DiedError
+        found = function(*arguments, **options)
+        if is_last:
+            raise DiedError
+        return found
+
+    return dying
+
+
+def half_written(folder: Folder, entry: decision_log.Entry) -> None:
+    folder.write(f"{entry.seen.batch:012d}.arrow", decision_log.to_bytes(entry)[:300])
+
+
+def test_a_job_that_dies_around_a_decision_goes_on_as_if_it_had_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [events(*((key, second, key * second % 7) for key in range(12))) for second in range(14)]
+    for table in tables:
+        bench.stream.add(table)
+    deaths = [
+        (Balancer, "changed", True),  # decided, and nothing of it written down
+        (Pipeline, "_orders", False),  # the placement is written down, its batch isn't begun
+        (Pipeline, "_next_manifest", True),  # everything is delivered, nothing committed
+        (manifest, "write", True),  # committed, and nothing decided on it
+        (Balancer, "saw", True),  # while it is decided and logged
+    ]
+    with decided_by_dice(5, 3), decisions_awaited():
+        for owner, name, done in deaths:
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, dies_at(3, getattr(owner, name), done=done))
+                if name == "saw":
+                    patch.setattr(decision_log, "write", half_written)
+                with pytest.raises(DiedError):
+                    bench.run(rises=RISES, counts=COUNTS)
+        with pytest.raises(StateError, match="can't be read as an entry"):
+            list(logs(bench.checkpoint))
+        bench.run(close=True, rises=RISES, counts=COUNTS)
+    whole = {"t": pa.concat_tables(tables)}
+    for name, sql in {"rises": RISES, "counts": COUNTS}.items():
+        found = pa.Table.from_pylist(bench.rows(name))
+        assert bag(found) == bag(evaluate(sql, whole, event_time="ts"))

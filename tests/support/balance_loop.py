@@ -1,0 +1,150 @@
+"""A coordinator and a simulated stream in a closed loop: what it decides is where key groups are in the next batch.
+
+No Spark, no time that passes: batches of any cost on hosts of any speed, thousands in a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from trimtab.deciding.actions import Action, AddEngines, DrainEngine, DropEngines, Move, applied
+from trimtab.deciding.coordinator import Coordinator, Decision
+from trimtab.deciding.observation import Float64Array, Observation
+from trimtab.deciding.placement import Placement
+
+EVENT_NS = 1_000_000.0
+"""What an event costs at speed 1, unless told otherwise."""
+
+
+@dataclass(slots=True)
+class BalanceLoop:
+    """Batches of a stream, each seen by a coordinator, whose actions are carried out before the next one.
+
+    coordinator  who decides
+    placement    of the next batch
+    speeds       of the hosts by name; engines are dealt out to them in turn
+    event_ns     (groups,) what an event of each key group costs at speed 1
+    overhead_s   what a batch takes beside its slowest engine
+    interval_s   how often a batch is begun; one that takes longer holds up the next
+    noise        busy times are off by up to this share, at random
+    """
+
+    coordinator: Coordinator
+    placement: Placement
+    speeds: Mapping[str, float] = field(default_factory=lambda: {"": 1.0})
+    event_ns: Float64Array | None = None
+    overhead_s: float = 0.1
+    interval_s: float = 1.0
+    noise: float = 0.0
+    seed: int = 0
+    seen: list[Observation] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    _dice: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Throw the dice of this loop from its seed."""
+        self._dice = np.random.default_rng(self.seed)
+
+    def batch(self, events: npt.ArrayLike, *, state_bytes: npt.ArrayLike | None = None) -> Decision:
+        """One batch of so many events by key group, and what is decided on it."""
+        seen = self.observation(np.asarray(events, np.int64), state_bytes)
+        decision = self.coordinator.step(seen)
+        self.seen.append(seen)
+        self.decisions.append(decision)
+        self.placement = applied(decision.actions, self.placement)
+        return decision
+
+    def run(self, events: npt.ArrayLike, batches: int) -> list[Decision]:
+        """So many batches that are all alike."""
+        return [self.batch(events) for _ in range(batches)]
+
+    def observation(self, events: npt.NDArray[np.int64], state_bytes: npt.ArrayLike | None = None) -> Observation:
+        """What the engines would report of a batch as they are placed now."""
+        owner, hosts = self.placement.array(), self.hosts
+        costs = EVENT_NS if self.event_ns is None else self.event_ns
+        off = 1.0 + self.noise * self._dice.uniform(-1.0, 1.0, len(events))
+        speed = np.array([self.speeds[host] for host in hosts])[owner]
+        busy = np.rint(events * costs * off / speed).astype(np.int64)
+        engine_ns = np.bincount(owner, weights=busy, minlength=self.placement.engines).astype(np.int64)
+        batch_s = self.overhead_s + float(engine_ns.max()) / 1e9
+        return Observation(
+            batch=len(self.seen),
+            span_s=max(self.interval_s, batch_s),
+            batch_s=batch_s,
+            placement=self.placement,
+            events=events,
+            busy_ns=busy,
+            state_bytes=np.zeros(len(events), np.int64) if state_bytes is None else np.asarray(state_bytes, np.int64),
+            engine_ns=engine_ns,
+            hosts=hosts,
+        )
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host of each engine."""
+        names = list(self.speeds)
+        return tuple(names[engine % len(names)] for engine in range(self.placement.engines))
+
+    def utilisations(self, events: npt.ArrayLike) -> Float64Array:
+        """By engine: the percentage of the interval that such a batch would take, as key groups are placed now."""
+        costs = EVENT_NS if self.event_ns is None else self.event_ns
+        work = np.bincount(self.placement.array(), weights=np.asarray(events) * costs, minlength=self.placement.engines)
+        speed = np.array([self.speeds[host] for host in self.hosts])
+        return np.asarray(100.0 * work / 1e9 / speed / self.interval_s)
+
+    def rstd(self, events: npt.ArrayLike) -> float:
+        """The relative standard deviation of the engines' busy times, in percent, as they are placed now."""
+        level = self.utilisations(events)
+        return 100.0 * float(level.std()) / float(level.mean()) if level.mean() > 0 else 0.0
+
+
+def moved_groups(decision: Decision) -> Mapping[int, int]:
+    """The key groups that a decision moves, with their new engines."""
+    return {
+        group: engine
+        for action in decision.actions
+        if isinstance(action, Move)
+        for group, engine in action.moves.items()
+    }
+
+
+def faults(actions: Sequence[Action], placement: Placement, *, min_engines: int, max_engines: int) -> list[str]:
+    """What is wrong with actions on a placement, in words; empty if nothing is."""
+    found = []
+    draining: set[int] = set()
+    for action in actions:
+        engines = placement.engines
+        match action:
+            case AddEngines(count) | DropEngines(count) if count < 1:
+                found.append(f"{count} engines come or go")
+            case DrainEngine(engine):
+                draining.add(engine)
+            case Move(moves):
+                known = all(0 <= g < len(placement.owner) and 0 <= e < engines for g, e in moves.items())
+                found += [] if known and moves else ["a move of nothing, or of what isn't there"]
+                found += [f"group {g} is on {e} already" for g, e in moves.items() if known and placement.owner[g] == e]
+                found += ["something moves to an engine that is emptied"] if draining & set(moves.values()) else []
+            case DropEngines(count):
+                left = engines - count
+                found += ["an engine is dropped that isn't empty"] if max(placement.owner) >= left else []
+        if found:
+            return found
+        placement = applied([action], placement)
+    if actions and not min_engines <= placement.engines <= max_engines:
+        found.append(f"{placement.engines} engines, and {min_engines} to {max_engines} are allowed")
+    return found
+
+
+def engine_changes(decisions: Sequence[Decision]) -> list[int]:
+    """The engines that came (above 0) or were sent away (below 0), change by change."""
+    found = []
+    for decision in decisions:
+        added = sum(action.count for action in decision.actions if isinstance(action, AddEngines))
+        drained = sum(isinstance(action, DrainEngine) for action in decision.actions)
+        found += [added] if added else []
+        found += [-drained] if drained else []
+    return found

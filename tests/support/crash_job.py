@@ -1,0 +1,143 @@
+"""The job that the crash law kills: `python -m tests.support.crash_job CHECKPOINT INPUT OUTPUT --master local[2]`.
+
+It takes one file of INPUT a batch, moves keys and changes its number of engines as it goes, by an eager coordinator
+and by order, and closes at the end.
+Started again after a crash it goes on; exit code 0 means that all of the input was taken and closed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from trimtab.api.job import Job
+from trimtab.api.run import Run
+from trimtab.deciding.policy import Balance, Scale
+from trimtab.errors import JobError
+from trimtab.spark.session import start_session
+
+EVENT_TIME, DELAY_S = "ts", 4
+SCHEMA = "k BIGINT, ts TIMESTAMP, x BIGINT"
+KEY_GROUPS = 64
+MOST_ENGINES = 5
+EAGER = Balance(planner="flux", max_rstd=2.0, patience=1, period_batches=1, min_gain=0.0)
+# A batch takes about as long as the interval, so that there seem to be too many engines now and too few then.
+NERVOUS = Scale(
+    max_engines=MOST_ENGINES, low=30, target=35, high=40, cool_down_batches=0, cool_down_s=0.0, interval_s=0.4
+)
+# Both leave rows out, so that the newest event time has to be observed before that. Events of a key may have the same
+# time: the order of their values makes the answer that of `evaluate`, which knows another order of arrival.
+QUERIES = {
+    "quiet": """
+        SELECT * FROM (SELECT k, ts, x FROM ticks WHERE x <> 13) MATCH_RECOGNIZE (
+          PARTITION BY k ORDER BY ts, x
+          MEASURES A.ts AS since, A.x AS x, COUNT(B.*) AS others
+          PATTERN (A B* TIMEOUT) WITHIN INTERVAL '5' SECOND
+          DEFINE A AS A.x >= 60, B AS B.x < 30
+        )""",
+    "sums": """
+        SELECT k, ts, x, SUM(x) OVER
+          (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND CURRENT ROW) AS recent
+        FROM ticks WHERE x > 4""",
+}
+LATE = "late"
+BY_BATCH = "sums"
+"""The query with a function as a second sink, which writes `sums-by-batch/`."""
+LOCAL_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life: compiling less pays
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the job to its end."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.crash_job", description=main.__doc__)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("input", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--engines", type=int, help="by default as many as the checkpoint has")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
+    parser.add_argument("--still", action="store_true", help="move nothing and keep the number of engines")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = LOCAL_SETTINGS | dict(each.split("=", 1) for each in options.conf)
+    spark = start_session("crash law", options.master, settings)
+    reader: Any = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    job = Job(
+        spark,
+        checkpoint=str(options.checkpoint),
+        engines=options.engines,
+        key_groups=KEY_GROUPS,
+        warm=False,
+        balance=None if options.still else EAGER,
+        scale=None if options.still else NERVOUS,
+    )
+    stream = job.stream("ticks", reader.parquet(str(options.input)), event_time=EVENT_TIME, delay=f"{DELAY_S} seconds")
+    stream.late("parquet", path=str(options.output / LATE))
+    for name, sql in QUERIES.items():
+        query = job.query(name, sql).write("parquet", path=str(options.output / name))
+        if name == BY_BATCH:
+            query.write(_by_batch(options.output / f"{name}-by-batch"))
+    try:
+        run = job.start(available_now=True, close=True)
+    except JobError as error:
+        if error.code == "job.closed":
+            return 0  # it was killed after its last commit
+        raise
+    done = -1
+    while not run.await_termination(0.02):
+        newest = run.progress.streams.get("ticks")
+        if newest is not None and newest.batch > done and not options.still:
+            done = newest.batch
+            _disturb(run, done)
+    spark.stop()
+    return 0
+
+
+def _disturb(run: Run, batch: int) -> None:
+    """Move some key groups or change the number of engines now and then; which and when depends on the batch."""
+    dice = random.Random(batch)
+    match dice.randrange(8):  # what the coordinator decided on such a batch is overtaken
+        case 0:
+            run.resize(dice.randint(1, MOST_ENGINES))
+        case 1:
+            engines = run.placement["ticks"].engines
+            moves = {group: dice.randrange(engines) for group in dice.sample(range(KEY_GROUPS), 20)}
+            try:
+                run.move(moves)
+            except JobError:
+                run.resize(engines)  # a change that waits for the next batch has fewer engines
+
+
+def _by_batch(folder: Path) -> Any:
+    """A sink that keeps each batch in a file of its own; a batch that comes again has to be the same."""
+
+    def take(frame: Any, batch: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = sorted([str(value) for value in row.values()] for row in frame.toArrow().to_pylist())
+        file, content = folder / f"{batch:06d}.json", json.dumps(rows)
+        if file.exists():
+            if file.read_text() != content:
+                (folder / f"{batch:06d}.other").write_text(content)
+                raise ValueError(f"batch {batch} came again with other rows: see {folder}")
+            return
+        under_way = file.with_suffix(".part")
+        under_way.write_text(content)
+        os.replace(under_way, file)
+
+    return take
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""The laws of the columnar matcher as functions, and a soak that tries them on many random cases.
+
+    python -m tests.support.laws --seeds 0 20000
+
+runs every case through the reference, the matcher in one batch, the matcher with random cuts, with one row per batch,
+and the general kernel, and prints each seed whose answers differ. `random_case(seed)` makes the case again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.query_cases import SCHEMA, Case, random_case
+from trimtab.engine.columns.grouping import in_order
+from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.reference import match_rows
+from trimtab.engine.match.run.matcher import Matcher
+from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
+from trimtab.errors import MatchError, ThreadLimitError
+from trimtab.language.compile import compile_query
+from trimtab.language.running import scalar
+
+PATIENCE = 20_000  # ways the reference may try from one row; it takes exponential time in the worst case
+
+
+def plain(value: object) -> object:
+    """A value that compares: NaN is itself, and a float is as good as its first ten digits."""
+    if isinstance(value, float):
+        return f"{value:.10g}" if value else "0"
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+def bag(table: pa.Table) -> list[str]:
+    """The rows in an order of their own, without their numbers and dates, which the reference has none of."""
+    names = [name for name in table.column_names if name not in (ARRIVAL, TIME_US)]
+    return sorted(repr([plain(row[name]) for name in names]) for row in table.to_pylist())
+
+
+def answer(run: Callable[[], pa.Table]) -> list[str] | str:
+    """The bag of rows, or that the standard wants an error; where keys have different ones either may come first."""
+    try:
+        return bag(run())
+    except MatchError:
+        return "an error"
+    except ThreadLimitError as error:  # conditions that see how every row was labelled: as many threads as ways
+        raise TimeoutError(str(error)) from error
+
+
+def matched(matcher: Matcher, rows: pa.Table, cuts: Sequence[int] = ()) -> pa.Table:
+    """The matcher's whole output over the rows, cut into batches."""
+    state: State = {}
+    outputs: list[pa.Table] = []
+    edges = [0, *cuts, rows.num_rows]
+    for start, end in itertools.pairwise(edges):
+        closing = len(outputs) == len(cuts)
+        output, state = matcher.advance(rows.slice(start, end - start), state, Moment(None, closing))
+        outputs.append(output)
+    return pa.concat_tables(outputs)
+
+
+def compiled(case: Case) -> tuple[MatchQuery, pa.Table]:
+    """The engine's query and its input, in the order that the query wants: a cut is fair then."""
+    query = compile_query(case.sql, {"t": SCHEMA})
+    assert isinstance(query.operator, MatchQuery)
+    rows = query.intake.run(case.table)
+    order = in_order([rows.column(key.column) for key in query.operator.order], query.operator.order)
+    if order is not None:
+        rows = rows.take(pa.array(order)).drop([ARRIVAL])
+        rows = rows.append_column(ARRIVAL, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
+    return query.operator, rows
+
+
+def differs(case: Case) -> str:
+    """Which law a case breaks; empty: none, "patience" if an engine would take too long."""
+    query, rows = compiled(case)
+    matcher = Matcher(query, scalar=scalar)
+    general = Matcher(query, scalar=scalar, deterministic=False)
+    every_row = range(1, rows.num_rows)
+    runs: dict[str, Callable[[], pa.Table]] = {
+        "reference": lambda: matched(matcher, rows),
+        "cuts": lambda: matched(matcher, rows, case.cuts),
+        "one row per batch": lambda: matched(matcher, rows, every_row),
+        "general kernel": lambda: matched(general, rows),
+        "general kernel, cuts": lambda: matched(general, rows, case.cuts),
+    }
+    try:
+        expected = answer(lambda: match_rows(query, rows, scalar=scalar, patience=PATIENCE))
+        return next((name for name, run in runs.items() if answer(run) != expected), "")
+    except TimeoutError:
+        return "patience"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the laws on the cases of a range of seeds."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seeds", nargs=2, type=int, default=(0, 1000), metavar=("FROM", "TO"))
+    low, high = options.parse_args(arguments).seeds
+    counts: collections.Counter[str] = collections.Counter()
+    began = time.monotonic()
+    for seed in range(low, high):
+        try:
+            found = differs(random_case(seed))
+        except Exception as error:
+            found = f"raised {type(error).__name__}: {error}"
+        counts[found.split(":")[0] or "agree"] += 1
+        if found not in ("", "patience"):
+            print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
+        if (seed + 1 - low) % 500 == 0 or seed + 1 == high:
+            print(f"{seed + 1 - low} cases in {time.monotonic() - began:.0f} s: {dict(counts)}", flush=True)  # noqa: T201
+    return int(any(name not in ("agree", "patience") for name in counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
