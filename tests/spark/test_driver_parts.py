@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 from trimtab.api.run import RATE_WINDOW_S, Tally
+from trimtab.driver.combining import combine
 from trimtab.driver.progress import BatchProgress
 from trimtab.engine.operator import TIME_US
 from trimtab.errors import JobError
 from trimtab.spark import lost_workers
-from trimtab.spark.sinks import ConsoleSink, DeltaSink, FormatSink, FunctionSink, MemorySink, combine, make_sink
+from trimtab.spark.sinks import ConsoleSink, DeltaSink, FormatSink, FunctionSink, MemorySink, make_sink
 from trimtab.worker.orders import Output
 
 NO_SPARK: Any = None  # nothing here asks for it

@@ -75,8 +75,8 @@ def test_a_job_that_dies_around_a_decision_goes_on_as_if_it_had_not(
         bench.stream.add(table)
     deaths = [
         (Balancer, "changed", True),  # decided, and nothing of it written down
-        (Pipeline, "_orders", False),  # the placement is written down, its batch isn't begun
-        (Pipeline, "_next_manifest", True),  # everything is delivered, nothing committed
+        (Pipeline, "run_engines", False),  # the plan is written down, its batch isn't begun
+        (Pipeline, "collect_merges", True),  # everything is handed over, nothing committed
         (manifest, "write", True),  # committed, and nothing decided on it
         (Balancer, "saw", True),  # while it is decided and logged
     ]

@@ -102,8 +102,8 @@ def run_job(bench: Bench, split: str | None, slots: Sequence[int], *, close: boo
             time.sleep(0.01)
         (pipeline,) = runs[0]._pipelines.values()
         # A change is forgotten when the job ends, and its placement isn't.
-        assert list(pipeline.expected().spread) == WAYS.spread(2 if batch == 3 else batch, sorted(slots))
-        pipeline.change(lambda now: now.with_spread(WAYS.spread(batch + 1, slots)))
+        assert list(pipeline.placing.expected().spread) == WAYS.spread(2 if batch == 3 else batch, sorted(slots))
+        pipeline.placing.change(lambda now: now.with_spread(WAYS.spread(batch + 1, slots)))
 
     for name, sql in {"windows": WINDOWS, "sessions": SESSIONS, "overall": OVERALL}.items():
         job.query(name, sql, split=split).write(bench.keep(name))
@@ -249,9 +249,11 @@ def test_whatever_is_spread_when_nothing_shows(data: st.DataObject) -> None:
             spread = [Spread.over(slot, data.draw(numbers)) for slot in chosen]
             now = bottle.placement.resized(engines).with_spread(spread)
             closing = start == len(rows) == stop
-            bottle.batch(table.slice(start, stop - start), now, fails=data.draw(st.booleans()), closing=closing)
+            dies_after = data.draw(st.none() | st.integers(0, 16))
             if closing:
+                bottle.close(now, dies_after=dies_after)
                 break
+            bottle.batch(table.slice(start, stop - start), now, dies_after=dies_after)
             if data.draw(st.booleans()):
                 bottle.restart()
         for name, sql in QUERIES.items():

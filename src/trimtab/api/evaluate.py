@@ -82,11 +82,24 @@ def evaluate(
             "a delay needs an event_time",
             "name the column with the time of each event",
         )
+    return answer(query, table, edges, event_time=event_time, delay_us=late_us, max_threads=max_threads)
+
+
+def answer(
+    query: Query,
+    table: pa.Table,
+    edges: list[int],
+    *,
+    event_time: str | None = None,
+    delay_us: int = 0,
+    max_threads: int = MAX_THREADS,
+) -> pa.Table:
+    """The rows of a compiled query over its table; `edges` are where batches begin and end, from 0 to all rows."""
     rows = query.intake.run(table)
     if query.operator is None:
         return query.finish.run(rows)
     times = None if event_time is None else _event_times(table, event_time)
-    outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, late_us)
+    outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, delay_us)
     return query.finish.run(outputs)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,23 +19,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 from trimtab.api.run import Run, Tally
 from trimtab.deciding.placement import check_engines, check_key_groups
 from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_scale
-from trimtab.driver.resuming import changed_query, fingerprint, last_versions, open_streams, states
+from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.resuming import begun_batches, changed_query, fingerprint, last_versions, open_streams, states
 from trimtab.driver.splitting import check_split
 from trimtab.engine.match.run.matcher import MAX_THREADS
-from trimtab.errors import InputError, JobError, QueryError
+from trimtab.errors import InputError, JobError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
-from trimtab.spark.intake import Intake, check_columns
+from trimtab.spark.intake import check_columns
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink
 from trimtab.spark.spark_functions import compile_for
+from trimtab.spark.stream_queries import StreamQueries, explained
 from trimtab.spark.where.settling import Demand
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.worker.intake_plan import plan_intake
-from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
+from trimtab.worker.orders import LATE, QUARANTINE
 
 
 @dataclass(slots=True)
@@ -196,7 +198,7 @@ class Job:
             lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
             undo.callback(lock.release)
             versions = last_versions(checkpoint)
-            self._check_changes(versions)
+            self._check_changes(versions, begun_batches(checkpoint, versions))
             read = self._read()
             going_on = open_streams(read, versions, close=close)
             for query in self._queries.values():
@@ -211,7 +213,7 @@ class Job:
             }
             schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
-            run.begin(partial(self._begin, pipelines, checkpoint, set(read), trigger, available_now))
+            run.begin(partial(self._begin, checkpoint, set(read), trigger, available_now))
             undo.pop_all()
             return run
 
@@ -240,13 +242,13 @@ class Job:
         """Have Spark analyse what it will compute for the query: a mistake is told here, and not after the start."""
         layout = plan_intake({name: query}, stream.schema, stream.event_time)
         if layout.is_computed:
-            with _explained({name: query}):
+            with explained({name: query}):
                 check_columns(layout, on_session(stream.frame, copy_for_jobs(self.spark)))
 
-    def _check_changes(self, versions: Mapping[str, Manifest]) -> None:
+    def _check_changes(self, versions: Mapping[str, Manifest], begun: Mapping[str, BatchPlan]) -> None:
         """Refuse queries that are not those whose state the checkpoint has."""
         kept = {name for name, query in self._queries.items() if not query.reset}
-        for stream, name, state in states(versions, kept):
+        for stream, name, state in states(versions, begun, kept):
             query = self._queries[name].query
             if query.source != stream or fingerprint(query) != state.fingerprint:
                 raise changed_query(name, state)
@@ -269,33 +271,25 @@ class Job:
         interval_s: float,
         demand: Demand,
     ) -> Pipeline:
-        queries = {q.name: q.query for q in self._queries.values() if q.query.source == stream.name}
-        sinks: dict[str, list[Sink]] = {name: self._queries[name].sinks for name in queries}
-        sinks |= stream.sinks
-        for name, each in stream.sinks.items():
-            for sink in each:
+        chosen = [query for query in self._queries.values() if query.query.source == stream.name]
+        split = {query.name: query.split for query in chosen if query.split}
+        for name, sinks in stream.sinks.items():
+            for sink in sinks:
                 sink.prepare(f"{stream.name}{name.replace('__', '_')}")
-        keep_original = any(stream.sinks.values())
-        split = {name: self._queries[name].split for name in queries if self._queries[name].split}
-        layout = plan_intake(queries, stream.schema, stream.event_time, split)
-
-        def intake() -> Intake:
-            with _explained(queries):
-                rows = on_session(stream.frame, own)
-                return Intake(layout, rows, self.key_groups, keep_original=keep_original)
-
-        plan = EnginePlan(
-            intake=layout,
-            queries=queries,
-            schema=pa.schema([]),  # known when Spark has analysed tier 1: see Pipeline.prepare
+        queries = StreamQueries(
+            spark=self.spark,
+            stream=stream.name,
+            frame=stream.frame,
+            own=own,
+            schema=stream.schema,
+            event_time=stream.event_time,
             delay_us=stream.delay_us,
+            queries={query.name: query.query for query in chosen},
+            split=frozenset(split),
+            sinks={**{query.name: query.sinks for query in chosen}, **stream.sinks},
             key_groups=self.key_groups,
             max_threads=self.max_threads,
-            keep_original=keep_original,
-            event_time=stream.event_time,
-            spills=frozenset(name for name in queries if all(sink.takes_files for sink in sinks[name])),
         )
-        prints = {name: fingerprint(query) for name, query in queries.items()}
         engines = self.engines
         if engines is None:
             if known is None:
@@ -304,10 +298,6 @@ class Job:
                 now = engines if known is None else known.engines
                 engines = min(max(now or 1, self.scale.min_engines), self.scale.max_engines)
         spec = StreamSpec(
-            name=stream.name,
-            plan=plan,
-            fingerprints=prints,
-            sinks=sinks,
             engines=engines,
             split=next(iter(split.values()), None),
             balance=self.balance,
@@ -315,15 +305,15 @@ class Job:
             interval_s=interval_s,
             warm=self.warm,
         )
-        return Pipeline(self.spark, spec, intake, checkpoint, known, lock, tally.add, demand)
+        return Pipeline(self.spark, spec, queries, checkpoint, known, lock, tally.add, demand)
 
     def _begin(
         self,
-        pipelines: Mapping[str, Pipeline],
         checkpoint: Checkpoint,
         read: set[str],
         trigger: str | None,
         available_now: bool,
+        pipelines: Mapping[str, Pipeline],
     ) -> dict[str, StreamingQuery]:
         """Start Spark's streaming queries. Called in the run's thread: the first start in a JVM takes seconds."""
         self._sweep_streams(checkpoint, read)
@@ -366,15 +356,3 @@ def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
         raise JobError("job.name", message, "a name has letters, digits and underscores, and starts with a letter")
     if name in taken:
         raise JobError("job.name", f"there are two with the name {name}: each {what} has its own")
-
-
-@contextmanager
-def _explained(queries: Mapping[str, Query]) -> Iterator[None]:
-    """What Spark doesn't understand of tier 1 is a mistake in a query."""
-    try:
-        yield
-    except PySparkException as error:
-        first = str(error).split("\n", 1)[0]
-        sql = next(iter(queries.values())).sql if len(queries) == 1 else ""
-        message = f"Spark can't compute the columns of {', '.join(queries)}: {first}"
-        raise QueryError("query.spark", message, sql) from error

@@ -15,12 +15,17 @@ from pyspark.util import InheritableThread
 
 from trimtab.deciding.placement import Placement, check_engines
 from trimtab.driver.progress import BatchProgress, Progress
+from trimtab.driver.resuming import open_streams
 from trimtab.errors import JobError, TrimtabError
 from trimtab.spark.pipeline import Pipeline, StoppingError
 
 RATE_WINDOW_S = 10.0
 BEGIN_S = 0.5
 """How long a start waits for what may fail before the first batch; a start takes a second at most."""
+
+
+StartQueries = Callable[[Mapping[str, Pipeline]], dict[str, StreamingQuery]]
+"""Starts Spark's streaming queries for some pipelines, by stream."""
 
 
 class Tally:
@@ -98,7 +103,7 @@ class Run:
         self._stopping = False
         self._error: BaseException | None = None
 
-    def begin(self, start_queries: Callable[[], dict[str, StreamingQuery]]) -> None:
+    def begin(self, start_queries: StartQueries) -> None:
         """Prepare the streams, start their queries and watch over them until they end: all in a thread of its own.
 
         Raises what goes wrong before the queries run, as far as it shows within `BEGIN_S`.
@@ -152,14 +157,14 @@ class Run:
         """
         chosen = dict(moves)
         for pipeline in self._chosen(stream):
-            pipeline.expected().moved(chosen)  # refuse here what can't be done, not in the batch
-            pipeline.change(lambda placement: placement.moved(chosen))
+            pipeline.placing.expected().moved(chosen)  # refuse here what can't be done, not in the batch
+            pipeline.placing.change(lambda placement: placement.moved(chosen))
 
     def resize(self, engines: int) -> None:
         """Run on another number of engines from the next batch on, with as few key groups moved as that takes."""
         for pipeline in self._pipelines.values():
-            check_engines(engines, pipeline.spec.plan.key_groups)
-            pipeline.change(lambda placement: placement.resized(engines))
+            check_engines(engines, pipeline.key_groups)
+            pipeline.placing.change(lambda placement: placement.resized(engines))
 
     # Ending ------------------------------------------------------------------------------------
 
@@ -188,12 +193,13 @@ class Run:
 
     # Watching over it --------------------------------------------------------------------------
 
-    def _supervise(self, start_queries: Callable[[], dict[str, StreamingQuery]]) -> None:
+    def _supervise(self, start_queries: StartQueries) -> None:
         try:
             for pipeline in self._pipelines.values():
                 pipeline.prepare()
+            self._finish_closing()
             if not self._stopping:
-                self._queries = start_queries()
+                self._queries = start_queries({n: each for n, each in self._pipelines.items() if not each.is_closed})
             self._begun.set()
             if self._stopping:  # asked for while the queries were being started
                 self._stop_queries()
@@ -201,7 +207,8 @@ class Run:
                 self._await(name, query)
             if self._close and not self._stopping and self._error is None:
                 for name, pipeline in self._pipelines.items():
-                    pipeline.close(self._spark, self._schemas[name])
+                    if not pipeline.is_closed:
+                        pipeline.close(self._spark, self._schemas[name])
         except BaseException as error:  # whatever it is, it belongs to whoever waits
             self._error = self._error or error
         finally:
@@ -210,6 +217,18 @@ class Run:
             self._release()
             self._ended.set()
             self._begun.set()
+
+    def _finish_closing(self) -> None:
+        """Finish the end of an input that was begun before: sinks may have seen some of it already.
+
+        Raises JobError `job.closed` unless the job closes the other streams, too.
+        """
+        for name, pipeline in self._pipelines.items():
+            if pipeline.is_closing and not self._stopping:
+                pipeline.close(self._spark, self._schemas[name])
+        known = {name: each.driver.known for name, each in self._pipelines.items() if each.driver.known is not None}
+        if not self._close:
+            open_streams(self._pipelines, known, close=False)
 
     def _await(self, name: str, query: StreamingQuery) -> None:
         try:

@@ -14,7 +14,16 @@ from trimtab.cli.job_file import FILE_FORMATS, columns_known
 from trimtab.cli.job_queries import Streams, compile_known
 from trimtab.cli.job_sections import JobFile, SinkSection
 from trimtab.cli.reachable import check_kafka, check_socket
-from trimtab.driver.resuming import changed_query, fingerprint, is_signed, last_versions, open_streams, states
+from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.resuming import (
+    begun_batches,
+    changed_query,
+    fingerprint,
+    is_signed,
+    last_versions,
+    open_streams,
+    states,
+)
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
@@ -84,7 +93,7 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
     if checkpoint is None:
         return
     versions = last_versions(checkpoint)
-    _check_changes(file, streams, queries, versions)
+    _check_changes(file, streams, queries, versions, begun_batches(checkpoint, versions))
     read = _streams_read(file, queries)
     if read is not None:
         open_streams(read, versions, close=file.close)
@@ -92,7 +101,11 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
 
 
 def _check_changes(
-    file: JobFile, streams: Streams, queries: Mapping[str, Query | None], versions: Mapping[str, Manifest]
+    file: JobFile,
+    streams: Streams,
+    queries: Mapping[str, Query | None],
+    versions: Mapping[str, Manifest],
+    begun: Mapping[str, BatchPlan],
 ) -> None:
     """Refuse queries that are not those whose state the checkpoint has, where that is certain.
 
@@ -100,7 +113,7 @@ def _check_changes(
     that Spark will find, and only the text of the query has changed.
     """
     kept = {each.name for each in file.queries if not each.reset}
-    for stream, name, state in states(versions, kept):
+    for stream, name, state in states(versions, begun, kept):
         query = queries[name]
         if not is_signed(state):
             raise changed_query(name, state)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.state.manifest import Manifest
+from trimtab.worker.orders import EngineReport
 
 if TYPE_CHECKING:  # a command that shows progress need not load the planners
     from trimtab.deciding.coordinator import Decision
@@ -80,3 +86,42 @@ def relative_deviation(loads: Sequence[float]) -> float:
     """
     mean = fmean(loads) if loads else 0.0
     return 100.0 * pstdev(loads) / mean if mean > 0 else 0.0
+
+
+def progress_of(
+    version: Manifest,
+    reports: Sequence[EngineReport],
+    events: int,
+    matches: Mapping[str, int],
+    stages_s: Mapping[str, float],
+    moved: int,
+) -> BatchProgress:
+    """What to say of a batch that is committed; `version` is what it left."""
+    return BatchProgress(
+        stream=version.stream,
+        batch=version.batch,
+        events=events,
+        late=sum(report.late for report in reports),
+        quarantined=sum(report.quarantined for report in reports),
+        matches={name: matches.get(name, 0) for name in version.queries},
+        watermark_us=version.watermark_us,
+        batch_ms=sum(stages_s.values()) * 1e3,
+        stages_ms={name: spent * 1e3 for name, spent in stages_s.items()},
+        engines=tuple(
+            EngineProgress(
+                engine=report.engine,
+                events=int(np.frombuffer(report.loads.events, np.int32).sum()) + report.hot.spread_events,
+                busy_ms=report.busy_ms,
+                groups=report.loads.count,
+                state_bytes=0 if report.segment is None else report.segment.size_bytes,
+                stages_ms=report.stages_ms,
+                worked_ms=(float(np.frombuffer(report.loads.busy_ns, np.int64).sum()) + report.hot.spread_ns) / 1e6,
+                host=report.host,
+            )
+            for report in reports
+        ),
+        moved=moved,
+        state_bytes=sum(run.size_bytes for query in version.queries.values() for run in query.runs),
+        state_bytes_written=sum(report.segment.size_bytes for report in reports if report.segment is not None),
+        finished_at_s=time.time(),
+    )

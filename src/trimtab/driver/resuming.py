@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 
+from trimtab.driver.batch_plan import BatchPlan, read_plan
 from trimtab.errors import JobError
 from trimtab.language.compiled import Query
 from trimtab.state.checkpoint import Checkpoint
@@ -29,10 +30,32 @@ def last_versions(checkpoint: Checkpoint) -> dict[str, Manifest]:
     return found
 
 
-def states(versions: Mapping[str, Manifest], queries: Collection[str]) -> Iterator[tuple[str, str, QueryState]]:
-    """Stream, name and state of each of these queries that the checkpoint has."""
-    for stream, manifest in versions.items():
-        for name, state in manifest.queries.items():
+def begun_batches(checkpoint: Checkpoint, versions: Mapping[str, Manifest]) -> dict[str, BatchPlan]:
+    """The plan of each stream whose next batch was begun before the job last ended: it is finished first.
+
+    Raises StateError as `read_plan` does.
+    """
+    found = {}
+    for name in checkpoint.streams():
+        folders = checkpoint.stream(name)
+        number = versions[name].batch + 1 if name in versions else 0
+        plans = folders.home.child("plans")
+        if plans.exists() and (plan := read_plan(plans, number, folders.incarnation())) is not None:
+            found[name] = plan
+    return found
+
+
+def states(
+    versions: Mapping[str, Manifest], begun: Mapping[str, BatchPlan], queries: Collection[str]
+) -> Iterator[tuple[str, str, QueryState]]:
+    """Stream, name and state of each of these queries that the checkpoint has, once begun batches are finished."""
+    known = {stream: manifest.queries for stream, manifest in versions.items()}
+    for stream, plan in begun.items():
+        known[stream] = {
+            name: QueryState(query.fingerprint, (), query.sql) for name, query in plan.setup.queries.items()
+        }
+    for stream, of_stream in known.items():
+        for name, state in of_stream.items():
             if name in queries:
                 yield stream, name, state
 

@@ -1,4 +1,4 @@
-"""The combiner: a batch's matches of all engines in event-time order, handed to the query's sinks.
+"""Sinks: where the rows of a query go, batch after batch.
 
 A sink takes each batch before it is committed, so after a crash the same batch may come again, with the same rows and
 the same number. Parquet files are named by that number, which makes them exactly once; Delta Lake is told the number
@@ -8,20 +8,17 @@ and does the same. A user's function gets the number. Any other Spark format is 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from trimtab.engine.operator import TIME_US
 from trimtab.errors import JobError
 from trimtab.state.checkpoint import safe_name
 from trimtab.state.files import Folder
-from trimtab.worker.orders import Output
 
 BatchFunction = Callable[[DataFrame, int], None]
 
@@ -62,21 +59,6 @@ class Sink(Protocol):
     def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
         """Take a batch. `may_repeat`: this batch may have been taken before, in part or whole."""
         ...
-
-
-def combine(outputs: Sequence[Output]) -> tuple[pa.Table | None, tuple[str, ...]]:
-    """The rows of all engines in event-time order, and the names of the files for what was too much to carry."""
-    tables = [pa.ipc.open_stream(output.inline).read_all() for output in outputs if output.inline]
-    files = tuple(output.file for output in outputs if output.file)
-    if not tables:
-        return None, files
-    table = pa.concat_tables(tables)
-    if TIME_US in table.column_names:
-        times = table.column(TIME_US).fill_null(0).to_numpy()
-        if np.any(times[1:] < times[:-1]):  # also of a single engine: its rows are in order by key
-            table = table.take(pa.array(np.argsort(times, kind="stable")))
-        table = table.drop_columns([TIME_US])
-    return table.combine_chunks(), files
 
 
 @dataclass(slots=True)

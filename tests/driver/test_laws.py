@@ -12,12 +12,13 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tests.support.bottle import Bottle
-from tests.support.bottle_laws import journey
 from tests.support.choices import SeededChoices
+from tests.support.driver_laws import journey
 from tests.support.laws import bag
 from tests.support.stream_cases import FIXED_QUERIES, random_stream
 from trimtab import evaluate
 from trimtab.deciding.placement import Placement
+from trimtab.driver.shell import StreamFiles
 from trimtab.engine.operator import TIME_US
 from trimtab.errors import InputError, OperatorError, StateError, ThreadLimitError
 from trimtab.worker.orders import LATE, QUARANTINE
@@ -45,7 +46,7 @@ def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
 @settings(max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "40")))
 @given(st.integers(0, 1 << 30))
 def test_cut_it_place_it_crash_it_the_answer_never_changes(seed: int) -> None:
-    note(f"python -m tests.support.bottle_laws --seeds {seed} {seed + 1}")
+    note(f"python -m tests.support.driver_laws --seeds {seed} {seed + 1}")
     assert journey(SeededChoices(seed)) in ("", "error")
 
 
@@ -96,15 +97,24 @@ def test_the_state_of_a_key_that_is_done_is_freed_and_merged_away(tmp_path: path
     assert bottle.rows("q").num_rows == 50
 
 
-def test_files_of_work_that_was_lost_are_swept_at_the_next_start(tmp_path: pathlib.Path) -> None:
+def test_files_of_work_that_was_lost_are_swept_at_the_next_start(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    sweep = StreamFiles.sweep_leftovers
     bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
-    bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), fails=True)
-    assert bottle.manifest is not None
-    named = set(bottle.manifest.segments)
     folder = tmp_path / "segments"
-    assert {path.name for path in folder.iterdir()} > named
-    bottle.restart()
-    assert {path.name for path in folder.iterdir()} == named
+
+    def noted(files: StreamFiles) -> None:
+        left.extend(path.name for path in folder.iterdir())
+        sweep(files)
+
+    monkeypatch.setattr(StreamFiles, "sweep_leftovers", noted)
+    bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), dies_after=4)
+    assert len(left) == 2, "what both engines wrote before the job died"
+    assert bottle.manifest is not None
+    assert {path.name for path in folder.iterdir()} == set(bottle.manifest.segments)
+    assert not set(left) & set(bottle.manifest.segments)
 
 
 def test_rows_without_a_key_or_a_time_are_quarantined_and_the_others_go_on(tmp_path: pathlib.Path) -> None:

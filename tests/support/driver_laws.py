@@ -1,8 +1,9 @@
-"""The three laws without Spark: a bottle is cut, placed, merged, crashed and restarted at random, and never shows it.
+"""The three laws without Spark: jobs are cut, placed, changed and killed at random, and their answers don't show it.
 
-Keys of queries that may be split are spread over engines and made whole again on the way.
+A random case is a stream with queries over it. It lives through several jobs, each with other placements, merges of
+state, spread keys, deaths between any two effects of a batch, and changes of what the job asks for.
 
-    python -m tests.support.bottle_laws --seeds 0 2000
+    python -m tests.support.driver_laws --seeds 0 1000
 
 prints each seed whose answer is another one than `evaluate` gives for the same rows and cuts.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import itertools
+import os
 import sys
 import tempfile
 import time
@@ -19,36 +21,57 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tests.support.bottle import SLOT_BITS, Bottle
+from tests.support.bottle import Bottle
+from tests.support.bottle_rows import SLOT_BITS
+from tests.support.bottle_shell import compiled
 from tests.support.choices import Choices, SeededChoices, between, chance, one_of
 from tests.support.laws import bag
-from tests.support.stream_cases import EVENT_TIME, StreamCase, a_stream
-from trimtab.api.evaluate import evaluate
+from tests.support.stream_cases import EVENT_TIME, FIXED_QUERIES, StreamCase, a_stream
+from trimtab.api.evaluate import answer
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.driver.splitting import obstacle
 from trimtab.errors import MatchError, ThreadLimitError
-from trimtab.language.compile import compile_query
+from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.state.compaction import Merge
 from trimtab.worker.engine import distinct
 from trimtab.worker.orders import LATE
 
 KEY_GROUPS = 8
 MOST_ENGINES = 4
+JOBS = 5
+"""How many jobs a case lives through: what is random about a query is as well seen in five as in one."""
+MOST_STEPS = 24
+"""More effects than a batch has, counted twice: a job may die before and after each."""
+BYSTANDER = "bystander"
+IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""Where files cost no time; these laws are not about power cuts."""
 
 
 def journey(choices: Choices) -> str:
-    """Which query a random life of a random stream gives another answer to; empty: none; "error": as it should be."""
+    """Which query some random job gives another answer to; empty: none; "error": as it should be."""
     case = a_stream(choices)
     queries = {f"q{number}": sql for number, sql in enumerate(case.queries)}
     try:
-        expected = {name: bag(answer(case, sql)) for name, sql in queries.items()}
+        expected = {name: bag(_answer(case, sql)) for name, sql in queries.items()}
     except (MatchError, ThreadLimitError):
         return "error"
-    compiled = {
-        name: compile_query(sql, {"t": case.table.schema}, event_time=EVENT_TIME) for name, sql in queries.items()
-    }
-    splittable = [name for name, query in compiled.items() if not obstacle(query)[0]]
-    with tempfile.TemporaryDirectory() as folder:
+    for _ in range(JOBS):
+        found = _job(choices, case, queries, expected)
+        if found:
+            return found
+    return ""
+
+
+def _answer(case: StreamCase, sql: str) -> pa.Table:
+    """What the query has to give for these rows and cuts; the end of the input is a batch of its own."""
+    query = compiled(sql, case.table.schema, EVENT_TIME)
+    edges = [0, *case.cuts, case.table.num_rows, case.table.num_rows]
+    with if_missing(Missing.PLAIN):
+        return answer(query, case.table, edges, event_time=EVENT_TIME, delay_us=case.delay_s * 1_000_000)
+
+
+def _job(choices: Choices, case: StreamCase, queries: dict[str, str], expected: dict[str, list[str]]) -> str:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         bottle = Bottle(
             folder,
             queries,
@@ -58,22 +81,22 @@ def journey(choices: Choices) -> str:
             key_groups=KEY_GROUPS,
             slot_bits=one_of(choices, SLOT_BITS, 1, 0),
             keep_original=chance(choices, 25),
-            split=[name for name in splittable if chance(choices, 70)],
+            split=_some_split(choices, queries, case.table.schema),
         )
-        _live(choices, bottle, case)
+        _live(choices, bottle, case, queries)
         for name, sql in queries.items():
             # `evaluate` knows no lateness where rows don't wait for each other.
-            if bag(bottle.rows(name)) != expected[name] and (case.is_on_time or bottle.plan.queries[name].operator):
+            is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator is not None
+            if bag(bottle.rows(name)) != expected[name] and (case.is_on_time or is_keyed):
                 return f"{name} differs: {sql}"
         if case.is_on_time and (bottle.manifest is None or bottle.manifest.late or bottle.rows(LATE).num_rows):
             return "a row was late"
     return ""
 
 
-def answer(case: StreamCase, sql: str) -> pa.Table:
-    """What the query has to give for these rows and cuts; the end of the input is a batch of its own."""
-    cuts = [*case.cuts, case.table.num_rows]
-    return evaluate(sql, {"t": case.table}, event_time=EVENT_TIME, delay=f"{case.delay_s} seconds", cuts=cuts)
+def _some_split(choices: Choices, queries: dict[str, str], schema: pa.Schema) -> list[str]:
+    able = [name for name, sql in queries.items() if not obstacle(compiled(sql, schema, EVENT_TIME))[0]]
+    return [name for name in able if chance(choices, 70)]
 
 
 def a_placement(choices: Choices, now: Placement) -> Placement:
@@ -88,7 +111,9 @@ def a_placement(choices: Choices, now: Placement) -> Placement:
 
 def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -> Placement:
     """The placement with other keys spread, or the same ones, over some engines."""
-    if not bottle.split or chance(choices, 40):
+    if not bottle.split:
+        return now.with_spread(())
+    if chance(choices, 40):
         return now
     slots = distinct(bottle.slots_of(one_of(choices, *bottle.split), rows)).tolist()
     chosen = {one_of(choices, *slots) for _ in range(choices.below(4))} if slots else set()
@@ -96,22 +121,34 @@ def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -
     return now.with_spread(Spread.over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
 
 
-def _live(choices: Choices, bottle: Bottle, case: StreamCase) -> None:
+def _live(choices: Choices, bottle: Bottle, case: StreamCase, queries: dict[str, str]) -> None:
     edges = [0, *case.cuts, case.table.num_rows]
     for start, end in itertools.pairwise(edges):
         placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
-        bottle.batch(case.table.slice(start, end - start), placement, fails=chance(choices, 20))
-        if chance(choices, 40):
+        dies_after = choices.below(MOST_STEPS) if chance(choices, 30) else None
+        if dies_after is not None and case.is_on_time and chance(choices, 40):
+            _change(choices, bottle, case, queries)
+        rows = case.table.slice(start, end - start)
+        bottle.batch(rows, placement, dies_after=dies_after, writes_late=chance(choices, 30))
+        if chance(choices, 25) and bottle.manifest is not None:
             bottle.carry_out(_merges(choices, bottle))
-        if chance(choices, 20):
+        if chance(choices, 10):
             bottle.restart()
-    bottle.batch(
-        case.table.slice(0, 0), a_placement(choices, bottle.placement), fails=chance(choices, 20), closing=True
-    )
+    placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
+    bottle.close(placement, dies_after=choices.below(MOST_STEPS) if chance(choices, 40) else None)
+
+
+def _change(choices: Choices, bottle: Bottle, case: StreamCase, queries: dict[str, str]) -> None:
+    """What the job is when it starts again: with a query more or without it, with a longer delay, with other splits."""
+    others = {BYSTANDER: one_of(choices, *FIXED_QUERIES.values())} if chance(choices, 60) else {}
+    delay_us = bottle.delay_us + choices.below(2) * 1_000_000
+    asked = queries | others
+    bottle.change(asked, delay_us, _some_split(choices, asked, case.table.schema))
 
 
 def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:
-    query = one_of(choices, *bottle.plan.queries)
+    assert bottle.manifest is not None
+    query = one_of(choices, *bottle.manifest.queries)
     match choices.below(3):
         case 0:
             return bottle.due_merges()
@@ -139,7 +176,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts[kind] += 1
         if kind == "differ":
             print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
-    print(f"{high - low} journeys in {time.monotonic() - began:.0f} s: {dict(counts)}")  # noqa: T201
+    spent_s = time.monotonic() - began
+    jobs = JOBS * (high - low - counts["error"])
+    print(f"{jobs} jobs in {spent_s:.0f} s, {60 * jobs / spent_s:,.0f} a minute: {dict(counts)}")  # noqa: T201
     return int(counts["differ"] > 0)
 
 

@@ -1,0 +1,121 @@
+"""What a batch is going to do, decided and written down before anyone outside can see anything of it.
+
+Whatever a batch's rows turn into depends on its plan, on the state before it and on the rows themselves. So a batch
+that is repeated after a crash follows the plan of its first try, under the same number, and gives the same rows: also
+if queries, the delay, the engines or the placement were changed in between. The changes wait for the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.deciding.placement import Placement
+from trimtab.errors import StateError
+from trimtab.state.files import Folder
+from trimtab.state.manifest import corrupt, manifest_name, seal, unseal
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySetup:
+    """A query as a batch runs it: its text, the fingerprint of its state, and whether its hot keys may be split."""
+
+    sql: str
+    fingerprint: str
+    is_split: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a job asks of a stream: the queries over it, its event time, and how late rows may come."""
+
+    event_time: str
+    delay_us: int
+    queries: Mapping[str, QuerySetup]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values that `from_json` reads."""
+        queries = {name: [each.sql, each.fingerprint, each.is_split] for name, each in self.queries.items()}
+        return {"event_time": self.event_time, "delay_us": self.delay_us, "queries": queries}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Setup:
+        """What `as_json` made."""
+        return cls(
+            kept["event_time"], kept["delay_us"], {name: QuerySetup(*each) for name, each in kept["queries"].items()}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One batch: which rows it takes, and everything that decides what becomes of them.
+
+    number          trimtab's own, which sinks know the batch by
+    spark_batch     the batch of Spark's whose rows it takes; None: it has no rows
+    closing         whether the input ends with it
+    clock_s         the time of day that the batch goes by
+    watermark_us    rows older than this are late; None: no row is
+    previous_watermark_us   the watermark of the batch before, up to which time-outs have been told
+    """
+
+    incarnation: str
+    number: int
+    spark_batch: int | None
+    closing: bool
+    clock_s: float
+    watermark_us: int | None
+    previous_watermark_us: int | None
+    placement: Placement
+    setup: Setup
+
+    def to_bytes(self) -> bytes:
+        """The plan as a file."""
+        body = {
+            "incarnation": self.incarnation,
+            "number": self.number,
+            "spark_batch": self.spark_batch,
+            "closing": self.closing,
+            "clock_s": self.clock_s,
+            "watermark_us": self.watermark_us,
+            "previous_watermark_us": self.previous_watermark_us,
+            "placement": self.placement.as_json(),
+            "setup": self.setup.as_json(),
+        }
+        return seal(FORMAT, body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str = "the plan") -> BatchPlan:
+        """Read what `to_bytes` made; `path` is for messages.
+
+        Raises StateError `state.corrupt` or `state.newer`.
+        """
+        body = unseal(data, path, FORMAT)
+        try:
+            placement, setup = Placement.from_json(body["placement"]), Setup.from_json(body["setup"])
+            return cls(**body | {"placement": placement, "setup": setup})
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise corrupt(path, f"a part of it is not as it has to be: {error!r}") from error
+
+
+def plan_name(number: int) -> str:
+    """The name of a batch's plan."""
+    return manifest_name(number)
+
+
+def read_plan(folder: Folder, number: int, incarnation: str) -> BatchPlan | None:
+    """The plan of a batch, if it was begun before.
+
+    Raises StateError `state.corrupt`, `state.newer` or `state.foreign`.
+    """
+    name = plan_name(number)
+    if not folder.exists(name):
+        return None
+    path = folder.shown_path(name)
+    plan = BatchPlan.from_bytes(folder.read(name), path)
+    if plan.number != number or plan.incarnation != incarnation:
+        hint = "restore the checkpoint's own files, or start the job with a fresh checkpoint"
+        raise StateError("state.foreign", f"{path} is not the plan of batch {number} of this stream", hint)
+    return plan

@@ -1,0 +1,272 @@
+"""One stream's batches as a machine: it is told what happened and answers what to do. No Spark, no files, no clock.
+
+    BatchCame        -> WritePlan, RunEngines     a batch that was begun before has its plan already
+    EnginesReported  -> MergeParts                if keys are spread over engines
+    PlanWritten and all reports -> HandOver ...   one for each output; the first effect that anyone outside can see
+    HandedOver (all) -> CollectMerges
+    MergesCollected  -> Commit                    the manifest, which makes all of it count
+    Committed        -> Delete, PlanMerges
+
+A shell (on Spark: `spark/pipeline.py`; in tests: a bottle) does what it answers. It may die between any two of these
+steps; the driver that the next start makes of the files goes on so that nobody outside can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trimtab.deciding.placement import Placement, Spread
+from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.happenings import (
+    BatchCame,
+    CollectMerges,
+    Commit,
+    Committed,
+    Delete,
+    EnginesReported,
+    HandedOver,
+    HandOver,
+    Happening,
+    Instruction,
+    MergeParts,
+    MergesCollected,
+    PartsMerged,
+    PlanMerges,
+    PlanWritten,
+    RunEngines,
+    Seen,
+    WritePlan,
+)
+from trimtab.driver.next_version import Identity, kept_queries, next_version
+from trimtab.errors import JobError, StateError
+from trimtab.state.manifest import Manifest
+from trimtab.state.sweep import KEEP
+from trimtab.worker.orders import LATE, QUARANTINE, EngineReport
+
+
+@dataclass
+class _UnderWay:
+    """A batch between its beginning and its commit."""
+
+    run: RunEngines
+    is_repeated: bool
+    is_plan_written: bool
+    reports: tuple[EngineReport, ...] = ()
+    seen: Seen | None = None  # None: engines are at it
+    is_merged: bool = False  # whether the parts of spread keys are together
+    not_taken: set[str] | None = None  # outputs that sinks have still to take; None: none was handed over yet
+    manifest: Manifest | None = None  # being written
+
+    @property
+    def plan(self) -> BatchPlan:
+        return self.run.plan
+
+
+class Driver:
+    """Decides what happens to one stream's batches.
+
+    Args:
+        identity: Whose batches they are.
+        known: The last committed version.
+        unfinished: The plan of the batch after it, if that was begun before the job last ended.
+        kept: The versions whose files are kept, oldest first, `known` the last of them.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        known: Manifest | None = None,
+        unfinished: BatchPlan | None = None,
+        kept: Iterable[Manifest] = (),
+    ) -> None:
+        self.identity, self.known, self.unfinished = identity, known, unfinished
+        self._kept = {each.batch: each for each in kept}
+        if known is not None:
+            self._kept[known.batch] = known
+        self._under_way: _UnderWay | None = None
+
+    # Looking -----------------------------------------------------------------------------------
+
+    @property
+    def next_number(self) -> int:
+        """The number of the batch that is under way, or comes next."""
+        return 0 if self.known is None else self.known.batch + 1
+
+    @property
+    def next_of_spark(self) -> int:
+        """The batch of Spark's whose rows come next."""
+        last = None if self.known is None else self.known.spark_batch
+        return 0 if last is None else last + 1
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where key groups were in the last committed batch."""
+        if self.known is None:
+            return None
+        spread = tuple(Spread(slot, engines) for slot, engines in self.known.spread)
+        return Placement(self.known.engines, self.known.placement, spread)
+
+    # Going on ----------------------------------------------------------------------------------
+
+    def handle(self, happened: Happening) -> tuple[Instruction, ...]:
+        """What to do about it, in this order.
+
+        Raises StateError `state.missing-version` where Spark's batches and the state don't follow each other.
+        """
+        if isinstance(happened, BatchCame):
+            return self._begin(happened)
+        batch = self._under_way
+        assert batch is not None, "nothing happens between two batches"
+        match happened:
+            case PlanWritten():
+                batch.is_plan_written = True
+                return self._handed_over(batch)
+            case EnginesReported(reports, seen):
+                self._check_complete(batch, reports)
+                batch.reports, batch.seen = tuple(reports), seen
+                if batch.plan.placement.spread:
+                    return (MergeParts(batch.run, batch.reports, seen.newest_us),)
+                batch.is_merged = True
+                return self._handed_over(batch)
+            case PartsMerged(reports):
+                batch.reports += tuple(reports)
+                batch.is_merged = True
+                return self._handed_over(batch)
+            case HandedOver(name):
+                assert batch.not_taken is not None
+                batch.not_taken.remove(name)
+                return () if batch.not_taken else (CollectMerges(self.known),)
+            case MergesCollected(merged):
+                assert batch.seen is not None
+                batch.manifest = next_version(self.identity, self.known, batch.plan, batch.reports, batch.seen, merged)
+                return (Commit(batch.manifest),)
+            case Committed():
+                return self._committed(batch)
+
+    def _begin(self, came: BatchCame) -> tuple[Instruction, ...]:
+        assert self._under_way is None, "one batch at a time"
+        if came.spark_batch is not None and came.spark_batch < self.next_of_spark:
+            return ()  # committed already; Spark had not got to writing that down
+        plan = self._plan(came)
+        known, kept = self.known, kept_queries(self.known, plan)
+        runs = {name: known.queries[name].runs for name in kept} if known is not None else {}
+        run = RunEngines(plan, runs, {} if known is None else known.segments)
+        is_repeated = plan is self.unfinished
+        self._under_way = _UnderWay(run, is_repeated, is_plan_written=is_repeated)
+        return (run,) if is_repeated else (WritePlan(plan), run)
+
+    def _plan(self, came: BatchCame) -> BatchPlan:
+        if came.spark_batch is not None and came.spark_batch != self.next_of_spark:
+            raise out_of_step(
+                f"Spark goes on with batch {came.spark_batch} of stream {self.identity.stream}, "
+                f"but the state ends before {self.next_of_spark}"
+            )
+        if self.unfinished is not None:
+            plan = self.unfinished
+            if (plan.spark_batch, plan.closing) != (came.spark_batch, came.closing):
+                raise out_of_step(
+                    f"batch {plan.number} of stream {self.identity.stream} was begun with {_rows_of(plan)}, "
+                    "and other rows come"
+                )
+            return plan
+        watermark_us = None if self.known is None else self.known.watermark_us
+        previous_us = None if self.known is None else self.known.previous_watermark_us
+        return BatchPlan(
+            incarnation=self.identity.incarnation,
+            number=self.next_number,
+            spark_batch=came.spark_batch,
+            closing=came.closing,
+            clock_s=came.clock_s,
+            watermark_us=watermark_us,
+            previous_watermark_us=previous_us,
+            placement=came.placement,
+            setup=came.setup,
+        )
+
+    def _check_complete(self, batch: _UnderWay, reports: Sequence[EngineReport]) -> None:
+        engines = batch.plan.placement.engines
+        if [report.engine for report in reports] != list(range(engines)):
+            message = f"{len(reports)} of {engines} engines reported in batch {batch.plan.number}"
+            raise JobError("job.engines", message, "this is a mistake in trimtab: please report it")
+
+    def _handed_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
+        """The first effects outside, once the plan is on disk and all reports are there."""
+        if not (batch.is_plan_written and batch.is_merged):
+            return ()
+        found = []
+        for name in (*batch.plan.setup.queries, LATE, QUARANTINE):
+            outputs = tuple(report.outputs[name] for report in batch.reports if name in report.outputs)
+            if (
+                outputs or batch.is_repeated
+            ):  # the first try may have given rows where this one has none to replace them
+                found.append(HandOver(name, batch.plan, outputs, batch.is_repeated))
+        batch.not_taken = {each.name for each in found}
+        return tuple(found) if found else (CollectMerges(self.known),)
+
+    def _committed(self, batch: _UnderWay) -> tuple[Instruction, ...]:
+        now = batch.manifest
+        assert now is not None
+        outbox = tuple(output.file for report in batch.reports for output in report.outputs.values() if output.file)
+        # The plan stays until the next commit: a copy of the checkpoint may be one version behind.
+        gone = self._forget(now)
+        self._kept[now.batch] = now
+        named = {name for each in self._kept.values() for name in each.segments}
+        dropped = {name for each in gone for name in each.segments if name not in named}
+        self.known, self.unfinished, self._under_way = now, None, None
+        delete = Delete(
+            manifests=tuple(each.batch for each in gone),
+            plans=(now.batch - 1,) if now.batch else (),
+            segments=tuple(sorted(dropped)),
+            outbox=outbox,
+        )
+        return (delete, PlanMerges(now))
+
+    def _forget(self, now: Manifest) -> list[Manifest]:
+        """Versions that are old enough once `now` is there."""
+        old = sorted(number for number in self._kept if number <= now.batch - KEEP)
+        return [self._kept.pop(number) for number in old]
+
+    # Checking ----------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raise AssertionError if something is not as it always has to be; for tests, after every step."""
+        for manifest in self._kept.values():
+            named = {run.segment for query in manifest.queries.values() for run in query.runs}
+            assert named == set(manifest.segments), "a version names exactly the files that it needs"
+            assert manifest.incarnation == self.identity.incarnation
+        if self.known is not None:
+            assert self._kept[self.known.batch] is self.known
+            assert len(self.known.placement) == self.identity.key_groups
+            before, now = self.known.previous_watermark_us, self.known.watermark_us
+            assert before is None or (now is not None and before <= now), "time doesn't go back"
+        assert len(self._kept) <= KEEP
+        if self.unfinished is not None:
+            assert self.unfinished.number == self.next_number
+        if self._under_way is not None:
+            self._validate_batch(self._under_way)
+
+    def _validate_batch(self, batch: _UnderWay) -> None:
+        plan, known = batch.plan, self.known
+        assert plan.number == self.next_number
+        assert plan.watermark_us == (None if known is None else known.watermark_us)
+        assert plan.placement.engines > max(plan.placement.owner), "every key group has an engine"
+        assert len(plan.placement.owner) == self.identity.key_groups
+        assert all(max(each.engines) < plan.placement.engines for each in plan.placement.spread)
+        assert batch.is_repeated == (plan is self.unfinished)
+        if batch.not_taken is not None:
+            assert batch.is_plan_written, "nobody sees anything of a batch before its plan is on disk"
+            assert batch.seen is not None
+            assert batch.is_merged
+        if batch.manifest is not None:
+            assert not batch.not_taken, "nothing counts before all sinks have taken it"
+
+
+def out_of_step(message: str) -> StateError:
+    """The error where Spark's own log and the state don't belong together."""
+    hint = "the checkpoint's `spark` and `streams` folders don't belong together: restore both from the same time"
+    return StateError("state.missing-version", message, hint)
+
+
+def _rows_of(plan: BatchPlan) -> str:
+    return "the end of the input" if plan.spark_batch is None else f"the rows of Spark's batch {plan.spark_batch}"

@@ -1,0 +1,106 @@
+"""The manifest that a batch leaves, from the one before it and from what the engines reported. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.happenings import Seen
+from trimtab.engine.columns.watermark import raised
+from trimtab.state.manifest import Manifest, QueryState, Run
+from trimtab.state.merging import Merged, take_up
+from trimtab.worker.orders import EngineReport
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose batches these are: the checkpoint's job, the stream, and its incarnation."""
+
+    job: str
+    stream: str
+    incarnation: str
+    key_groups: int
+
+
+def kept_queries(known: Manifest | None, plan: BatchPlan) -> list[str]:
+    """Queries whose state goes on: those that the last version has, unchanged."""
+    if known is None:
+        return []
+    queries = plan.setup.queries
+    return [
+        name
+        for name, state in known.queries.items()
+        if name in queries and queries[name].fingerprint == state.fingerprint
+    ]
+
+
+def next_version(
+    identity: Identity,
+    known: Manifest | None,
+    plan: BatchPlan,
+    reports: Sequence[EngineReport],
+    seen: Seen,
+    merged: Sequence[Merged] = (),
+) -> Manifest:
+    """The version after a batch; `known` is the one before it, `merged` the merges that it takes up."""
+    kept = kept_queries(known, plan)
+    queries = {}
+    for name, query in plan.setup.queries.items():
+        before = known.queries[name].runs if known is not None and name in kept else ()
+        runs = () if plan.closing else (*_new_runs(name, plan.number, identity.key_groups, reports), *before)
+        queries[name] = QueryState(fingerprint=query.fingerprint, runs=runs, sql=query.sql)
+    queries, files = (queries, []) if plan.closing else take_up(queries, merged)
+    segments = {} if known is None else dict(known.segments)
+    segments |= {report.segment.name: report.segment for report in reports if report.segment is not None}
+    segments |= {file.name: file for file in files}
+    named = {run.segment for query in queries.values() for run in query.runs}
+    matches = {
+        name: (known.matches.get(name, 0) if known is not None and name in kept else 0) + rows_of(name, reports)
+        for name in queries
+    }
+    last_of_spark = None if known is None else known.spark_batch
+    return Manifest(
+        job=identity.job,
+        stream=identity.stream,
+        incarnation=identity.incarnation,
+        batch=plan.number,
+        spark_batch=last_of_spark if plan.spark_batch is None else plan.spark_batch,
+        key_groups=identity.key_groups,
+        engines=plan.placement.engines,
+        placement=plan.placement.owner,
+        watermark_us=raised(plan.watermark_us, seen.newest_us, plan.setup.delay_us),
+        previous_watermark_us=plan.watermark_us,
+        queries=queries,
+        segments={name: file for name, file in segments.items() if name in named},
+        events=(known.events if known else 0) + seen.events,
+        late=(known.late if known else 0) + sum(report.late for report in reports),
+        quarantined=(known.quarantined if known else 0) + sum(report.quarantined for report in reports),
+        matches=matches,
+        closed=plan.closing,
+        written_at_s=plan.clock_s,
+        spread=tuple((each.slot, each.engines) for each in plan.placement.spread),
+    )
+
+
+def rows_of(name: str, reports: Sequence[EngineReport]) -> int:
+    """How many rows a query gave in a batch."""
+    return sum(report.outputs[name].rows for report in reports if name in report.outputs)
+
+
+def _new_runs(query: str, batch: int, key_groups: int, reports: Sequence[EngineReport]) -> list[Run]:
+    return [
+        Run(
+            segment=report.segment.name,
+            part=query,
+            sequence=batch,
+            is_base=False,
+            first_group=0,
+            behind_group=key_groups,
+            slots=report.parts[query].slots,
+            keys=report.parts[query].keys,
+            size_bytes=report.parts[query].size_bytes,
+        )
+        for report in reports
+        if report.segment is not None and query in report.parts
+    ]

@@ -1,0 +1,40 @@
+"""Checkpoints of builds from before batches had plans."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+from trimtab.deciding.placement import Placement
+from trimtab.driver.batch_plan import BatchPlan, Setup
+from trimtab.driver.machine import Driver
+from trimtab.state.files import Folder
+
+
+def begun_by_older_build(driver: Driver, home: Folder, offsets: Folder, setup: Setup) -> BatchPlan | None:
+    """The plan of a batch that such a build had begun, as far as it is known.
+
+    `offsets` is where Spark writes down which rows a batch has. The placement was written down if it was another one
+    than before; queries and delay were not, so they are those of this start.
+    """
+    placements = home.child("placements")
+    if not placements.exists() or not offsets.exists(str(driver.next_of_spark)):
+        return None
+    name = f"{driver.next_number:012d}.json"
+    kept = Placement.from_json(json.loads(placements.read(name))) if placements.exists(name) else driver.placement
+    if kept is None:
+        return None
+    known = driver.known
+    may_spread = any(query.is_split for query in setup.queries.values())
+    return BatchPlan(
+        incarnation=driver.identity.incarnation,
+        number=driver.next_number,
+        spark_batch=driver.next_of_spark,
+        closing=False,
+        clock_s=time.time(),
+        watermark_us=None if known is None else known.watermark_us,
+        previous_watermark_us=None if known is None else known.previous_watermark_us,
+        placement=kept if may_spread else replace(kept, spread=()),
+        setup=setup,
+    )

@@ -1,0 +1,213 @@
+"""Does what a driver says, as far as files go; engines and sinks are for the shell around it to provide.
+
+A batch's effects are the instructions of `happenings`, one after another. Only the plan is written beside the engines'
+work: they don't wait for the disk, and the driver hands nothing over before it has the plan there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+from trimtab.driver.batch_plan import BatchPlan, Setup, plan_name, read_plan
+from trimtab.driver.happenings import (
+    BatchCame,
+    CollectMerges,
+    Commit,
+    Committed,
+    Delete,
+    EnginesReported,
+    HandedOver,
+    HandOver,
+    Happening,
+    Instruction,
+    MergeParts,
+    MergesCollected,
+    PartsMerged,
+    PlanMerges,
+    PlanWritten,
+    RunEngines,
+    Seen,
+    WritePlan,
+)
+from trimtab.driver.machine import Driver
+from trimtab.driver.next_version import Identity
+from trimtab.driver.partials import Merger
+from trimtab.machine_code.offer import Offer
+from trimtab.state import manifest as manifests
+from trimtab.state.checkpoint import StreamFolders
+from trimtab.state.files import Folder
+from trimtab.state.manifest import Manifest
+from trimtab.state.merging import Merged
+from trimtab.state.sweep import KEEP, sweep
+from trimtab.worker.orders import EnginePlan, EngineReport, Orders
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFiles:
+    """Where a stream's batches leave their files."""
+
+    folders: StreamFolders
+    plans: Folder
+    outbox: Folder  # outputs that are too large for a report, until sinks have taken them
+
+    @classmethod
+    def of(cls, folders: StreamFolders) -> StreamFiles:
+        """Those of a stream; made where they are missing."""
+        files = cls(folders, folders.home.child("plans"), folders.home.child("outbox"))
+        folders.make()
+        files.plans.make()
+        files.outbox.make()
+        return files
+
+    def driver(self, identity: Identity, known: Manifest | None) -> Driver:
+        """The driver that goes on from what is there; nothing is changed."""
+        number = 0 if known is None else known.batch + 1
+        unfinished = read_plan(self.plans, number, identity.incarnation)
+        numbers = manifests.batches(self.folders.manifests)[-KEEP:]
+        kept = [manifests.read(self.folders.manifests, batch) for batch in numbers]
+        return Driver(identity, known, unfinished, kept)
+
+    def sweep_leftovers(self) -> None:
+        """Delete what a crash left: outputs that nobody takes, segments that no version names."""
+        for name in self.outbox.names():
+            self.outbox.delete(name)
+        sweep(self.folders, at_start=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """The queries of a setup, ready to run: the plan of its engines, and who merges the parts of spread keys."""
+
+    setup: Setup
+    plan: EnginePlan
+    packed: bytes  # the plan, pickled
+    plan_id: str
+    merger: Merger
+
+
+class Shell(ABC):
+    """Runs the batches of one stream; see `machine` for the order in which things happen.
+
+    `writer` puts plans on disk while engines run.
+    """
+
+    def __init__(self, files: StreamFiles, driver: Driver, writer: Executor) -> None:
+        self.files, self.driver, self._writer = files, driver, writer
+        self._being_written: Future[None] | None = None
+        self._ready: Ready | None = None
+
+    def run_batch(self, came: BatchCame) -> None:
+        """Everything that happens to a batch. If it fails, nothing of it counts, and it has to be repeated."""
+        to_do = deque(self.driver.handle(came))
+        while to_do or self._being_written is not None:
+            happened = self.perform(to_do.popleft()) if to_do else self._await_plan()
+            if happened is not None:
+                to_do.extend(self.driver.handle(happened))
+
+    def perform(self, instruction: Instruction) -> Happening | None:
+        """Do one thing, and say what happened."""
+        match instruction:
+            case WritePlan(plan):
+                write, name = self.files.plans.write, plan_name(plan.number)
+                self._being_written = self._writer.submit(write, name, plan.to_bytes())
+                return None
+            case RunEngines(plan):
+                reports, seen = self.run_engines(self.ready(plan.setup), self.orders(instruction), plan)
+                return EnginesReported(reports, seen)
+            case MergeParts(run, reports, newest_us):
+                merger = self.ready(run.plan.setup).merger
+                return PartsMerged(merger.merge(self.orders(run), reports, newest_us))
+            case HandOver():
+                self.hand_over(instruction)
+                return HandedOver(instruction.name)
+            case CollectMerges(known):
+                return MergesCollected(self.collect_merges(known))
+            case Commit(manifest):
+                self.before_commit()
+                manifests.write(self.files.folders.manifests, manifest)
+                return Committed()
+            case Delete():
+                self._delete(instruction)
+                return None
+            case PlanMerges(manifest):
+                self.plan_merges(manifest)
+                return None
+
+    def ready(self, setup: Setup) -> Ready:
+        """The queries of a setup, ready to run: made once, and anew for a batch that was begun with another one."""
+        if self._ready is None or self._ready.setup != setup:
+            self._ready = self.make_ready(setup)
+        return self._ready
+
+    def orders(self, run: RunEngines) -> Orders:
+        """What the engines of a batch are told."""
+        plan, ready, placement = run.plan, self.ready(run.plan.setup), run.plan.placement
+        return Orders(
+            plan=ready.packed,
+            plan_id=ready.plan_id,
+            batch=plan.number,
+            engines=placement.engines,
+            owner=placement.array().tobytes(),
+            watermark_us=plan.watermark_us,
+            previous_watermark_us=plan.previous_watermark_us,
+            runs=run.runs,
+            segments=run.segments,
+            folder=self.files.folders.segments,
+            outbox=self.files.outbox,
+            closing=plan.closing,
+            incarnation=plan.incarnation,
+            machine_code=self.machine_code(),
+            spread=placement.spread_slots().tobytes(),
+        )
+
+    def _await_plan(self) -> PlanWritten:
+        assert self._being_written is not None
+        try:
+            self._being_written.result()
+        finally:
+            self._being_written = None
+        return PlanWritten()
+
+    def _delete(self, gone: Delete) -> None:
+        for number in gone.manifests:
+            self.files.folders.manifests.delete(manifests.manifest_name(number))
+        for number in gone.plans:
+            self.files.plans.delete(plan_name(number))
+        for name in gone.segments:
+            self.files.folders.segments.delete(name)
+        for name in gone.outbox:
+            self.files.outbox.delete(name)
+
+    # For the shell around it -------------------------------------------------------------------
+
+    @abstractmethod
+    def make_ready(self, setup: Setup) -> Ready:
+        """Compile the queries of a setup."""
+
+    @abstractmethod
+    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Seen]:
+        """Have every engine take its rows of the batch; reports in order of the engines."""
+
+    @abstractmethod
+    def hand_over(self, output: HandOver) -> None:
+        """Give rows to their sinks."""
+
+    def machine_code(self) -> Offer:
+        """What engines may run besides plain Python."""
+        return Offer()
+
+    @abstractmethod
+    def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
+        """Merges that are done; `known` is the last version."""
+
+    @abstractmethod
+    def plan_merges(self, manifest: Manifest) -> None:
+        """Begin merges that are due."""
+
+    @abstractmethod
+    def before_commit(self) -> None:
+        """Raise if the checkpoint is no longer ours to write to."""

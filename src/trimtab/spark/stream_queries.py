@@ -1,0 +1,118 @@
+"""The queries over one stream, from the job's description to engines that can run them: their plan, and tier 1."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from trimtab.driver.batch_plan import QuerySetup, Setup
+from trimtab.driver.partials import Merger
+from trimtab.driver.resuming import fingerprint
+from trimtab.driver.shell import Ready
+from trimtab.errors import JobError, QueryError
+from trimtab.language.compiled import Query
+from trimtab.spark.intake import Intake
+from trimtab.spark.settings import JavaSession, on_session
+from trimtab.spark.sinks import Sink
+from trimtab.spark.spark_functions import compile_for
+from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadyOnSpark(Ready):
+    """Queries ready to run, with the tier 1 that brings them their rows."""
+
+    intake: Intake
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamQueries:
+    """A stream, its queries and where their rows go, as the job describes them.
+
+    `own` is the session that tier 1 is analysed in. `split` are the queries whose hot keys may be spread.
+    """
+
+    spark: SparkSession
+    stream: str
+    frame: DataFrame
+    own: JavaSession
+    schema: pa.Schema
+    event_time: str
+    delay_us: int
+    queries: Mapping[str, Query]
+    split: Collection[str]
+    sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
+    key_groups: int
+    max_threads: int
+
+    @property
+    def setup(self) -> Setup:
+        """What the batches of this start are to do."""
+        queries = {
+            name: QuerySetup(query.sql, fingerprint(query), name in self.split) for name, query in self.queries.items()
+        }
+        return Setup(self.event_time, self.delay_us, queries)
+
+    def ready(self, setup: Setup) -> ReadyOnSpark:
+        """The queries of a setup: those of this start, or others that a batch was begun with.
+
+        Raises QueryError `query.spark`, and JobError `job.unfinished-batch` for a query that isn't understood any more.
+        """
+        queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
+        split = {name for name, each in setup.queries.items() if each.is_split}
+        layout = plan_intake(queries, self.schema, setup.event_time, split)
+        keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
+        with explained(queries):
+            intake = Intake(layout, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
+        plan = EnginePlan(
+            intake=layout,
+            queries=queries,
+            schema=intake.schema,
+            delay_us=setup.delay_us,
+            key_groups=self.key_groups,
+            max_threads=self.max_threads,
+            keep_original=keep_original,
+            event_time=setup.event_time,
+            spills=frozenset(name for name in queries if all(each.takes_files for each in self.sinks.get(name, ()))),
+        )
+        packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
+        return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), intake)
+
+    def _compiled(self, name: str, wanted: QuerySetup, event_time: str) -> Query:
+        own = self.queries.get(name)
+        if own is not None and own.sql == wanted.sql and fingerprint(own) == wanted.fingerprint:
+            return own
+        try:
+            query = compile_for(self.spark, wanted.sql, {self.stream: self.schema}, event_time)
+        except QueryError as error:
+            raise self._not_understood(name) from error
+        if fingerprint(query) != wanted.fingerprint:
+            raise self._not_understood(name)
+        return query
+
+    def _not_understood(self, name: str) -> JobError:
+        return JobError(
+            "job.unfinished-batch",
+            f"a batch of stream {self.stream} was begun with a query {name} that isn't understood any more",
+            "start the job once as it was, so that the batch is finished; then change it",
+        )
+
+
+@contextmanager
+def explained(queries: Mapping[str, Query]) -> Iterator[None]:
+    """What Spark doesn't understand of tier 1 is a mistake in a query."""
+    try:
+        yield
+    except PySparkException as error:
+        first = str(error).split("\n", 1)[0]
+        sql = next(iter(queries.values())).sql if len(queries) == 1 else ""
+        message = f"Spark can't compute the columns of {', '.join(queries)}: {first}"
+        raise QueryError("query.spark", message, sql) from error

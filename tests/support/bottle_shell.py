@@ -1,0 +1,244 @@
+"""The shell of a bottle: what `spark/pipeline.py` is on Spark, in one process and in milliseconds.
+
+It may be told to die at any step, and then dies there: what is in files stays, everything else is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.bottle_rows import SLOT_BITS, RowsToEngines
+from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
+from trimtab.driver.combining import combine
+from trimtab.driver.happenings import BatchCame, HandOver, Happening, Instruction, Seen
+from trimtab.driver.next_version import Identity
+from trimtab.driver.partials import Merger
+from trimtab.driver.resuming import fingerprint
+from trimtab.driver.shell import Ready, Shell, StreamFiles
+from trimtab.engine.columns.binding import times_us
+from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.language.compile import compile_query
+from trimtab.language.compiled import Query
+from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.state.manifest import Manifest
+from trimtab.state.merging import Merged
+from trimtab.worker.engine import Engine, ReadyPlan, ReadyQuery, ready_query
+from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.orders import EnginePlan, EngineReport, Orders
+
+STREAM = "t"
+NEVER = np.iinfo(np.int64).min
+
+
+class DiedError(Exception):
+    """The process ended here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What stays the same for a bottle's life.
+
+    `slot_bits`: see `RowsToEngines`. `keep_original`: whether late and quarantined rows are kept, and not only counted.
+    """
+
+    schema: pa.Schema
+    event_time: str
+    key_groups: int = 8
+    slot_bits: int = SLOT_BITS
+    keep_original: bool = False
+    max_threads: int = MAX_THREADS
+
+
+@dataclass
+class Outside:
+    """What is outside of a job, and stays when it dies: its sinks, which know batches by their numbers.
+
+    A batch that is given again has to be the same batch.
+    """
+
+    taken: dict[str, dict[int, pa.Table]] = field(default_factory=dict)
+
+    def take(self, name: str, number: int, table: pa.Table | None) -> None:
+        """Take the rows of a batch."""
+        before = self.taken.setdefault(name, {}).get(number)
+        rows = pa.table({}) if table is None else table
+        if before is not None:
+            same = repr(before.to_pylist()) == repr(rows.to_pylist())  # NaN is NaN here
+            assert same, f"batch {number} of {name} was another one the first time"
+        self.taken[name][number] = rows
+
+    def rows(self, name: str) -> pa.Table:
+        """All rows of a query, batch after batch."""
+        found = [table for _, table in sorted(self.taken.get(name, {}).items()) if table.num_columns]
+        return pa.concat_tables(found) if found else pa.table({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadyInBottle(Ready):
+    """Queries ready to run, with their operators built, and what brings them their rows."""
+
+    engines: ReadyPlan
+    to_engines: RowsToEngines
+
+
+class LazyWriter(Executor):
+    """Writes when someone waits for it: as late as a thread of its own could."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Note what is to be done."""
+        return _Later(fn, args, kwargs)
+
+
+class _Later(Future[Any]):
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        super().__init__()
+        self._call = (function, args, kwargs)
+
+    def result(self, timeout: float | None = None) -> Any:
+        del timeout
+        function, args, kwargs = self._call
+        return function(*args, **kwargs)
+
+
+class EagerWriter(Executor):
+    """Writes at once: as early as a thread of its own could."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+class BottleShell(Shell):
+    """One start of a bottle's job: gone when it dies.
+
+    `steps_to_live`: how many effects it may have before it dies; None: it doesn't.
+    """
+
+    def __init__(self, files: StreamFiles, known: Manifest | None, traits: Traits, outside: Outside) -> None:
+        identity = Identity("bottle", STREAM, files.folders.incarnation(), traits.key_groups)
+        super().__init__(files, files.driver(identity, known), EagerWriter())
+        self.traits, self.outside = traits, outside
+        self.rows, self.first_number = traits.schema.empty_table(), 0
+        self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
+        self.merged: list[Merged] = []
+        self.steps_to_live: int | None = None
+        self.driver.validate()
+
+    def take(self, came: BatchCame, rows: pa.Table, first_number: int, *, writes_late: bool = False) -> None:
+        """Run a batch; raises DiedError where it dies."""
+        self._writer = LazyWriter() if writes_late else EagerWriter()
+        self.rows, self.first_number = rows, first_number
+        with if_missing(Missing.PLAIN):
+            self.run_batch(came)
+
+    def perform(self, instruction: Instruction) -> Happening | None:
+        """Do one thing, unless the end has come."""
+        self._live_on()
+        happened = super().perform(instruction)
+        self._live_on()
+        self.driver.validate()
+        return happened
+
+    def _live_on(self) -> None:
+        if self.steps_to_live is not None:
+            self.steps_to_live -= 1
+            if self.steps_to_live < 0:
+                raise DiedError
+
+    def make_ready(self, setup: Setup) -> Ready:
+        """Compile the queries, and build their operators."""
+        cached = _ready(json.dumps(setup.as_json()), self.traits)
+        return replace(cached, merger=Merger(cached.plan))  # it remembers the last batch of its job
+
+    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Seen]:
+        """One engine after another."""
+        assert isinstance(ready, ReadyInBottle)
+        arriving = ready.to_engines.arriving(self.rows, self.first_number)
+        engines = ready.to_engines.engines(arriving, plan.placement)
+        reports = []
+        for number in range(plan.placement.engines):
+            own = arriving.filter(pa.array(engines == number))
+            report = Engine(orders, ready.engines, number).run(own.to_batches())
+            reports.append(pickle.loads(pickle.dumps(report)))
+        self.reports = tuple(reports)
+        return reports, self._seen(ready.plan, reports)
+
+    def _seen(self, plan: EnginePlan, reports: Sequence[EngineReport]) -> Seen:
+        known = [report.newest_us for report in reports if report.newest_us is not None]
+        if plan.intake.is_filtered and self.rows.num_rows:
+            times, nulls = times_us(self.rows.column(plan.event_time))
+            known += (
+                [] if nulls is not None and nulls.all() else [int((times if nulls is None else times[~nulls]).max())]
+            )
+        newest_us = max(known, default=NEVER)
+        return Seen(self.rows.num_rows, None if newest_us == NEVER else newest_us)
+
+    def hand_over(self, output: HandOver) -> None:
+        """Give rows to the sinks."""
+        table, files = combine(output.outputs)
+        assert not files, "nothing is too large for a report here"
+        self.outside.take(output.name, output.plan.number, table)
+
+    def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
+        """Those that were carried out since the last batch."""
+        del known
+        merged, self.merged = self.merged, []
+        return merged
+
+    def plan_merges(self, manifest: Manifest) -> None:
+        """Whoever has the bottle merges what they like."""
+
+    def before_commit(self) -> None:
+        """There is nobody else."""
+
+
+@lru_cache(maxsize=1000)
+def compiled(sql: str, schema: pa.Schema, event_time: str) -> Query:
+    """A query over the stream, compiled once."""
+    return compile_query(sql, {STREAM: schema}, event_time=event_time)
+
+
+def setup_of(queries: dict[str, str], traits: Traits, delay_us: int, split: Sequence[str] = ()) -> Setup:
+    """What a job with these queries asks for."""
+    prints = {name: fingerprint(compiled(sql, traits.schema, traits.event_time)) for name, sql in queries.items()}
+    asked = {name: QuerySetup(sql, prints[name], name in split) for name, sql in queries.items()}
+    return Setup(traits.event_time, delay_us, asked)
+
+
+@lru_cache(maxsize=1000)
+def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
+    setup = Setup.from_json(json.loads(setup_json))
+    queries = {name: compiled(each.sql, traits.schema, setup.event_time) for name, each in setup.queries.items()}
+    split = [name for name, each in setup.queries.items() if each.is_split]
+    layout = plan_intake(queries, traits.schema, setup.event_time, split)
+    to_engines = RowsToEngines(layout, traits.schema, traits.key_groups, traits.slot_bits, traits.keep_original)
+    plan = EnginePlan(
+        intake=layout,
+        queries=queries,
+        schema=to_engines.arriving(traits.schema.empty_table(), 0).schema,
+        delay_us=setup.delay_us,
+        key_groups=traits.key_groups,
+        max_threads=traits.max_threads,
+        keep_original=traits.keep_original,
+        event_time=setup.event_time,
+        spills=frozenset(),
+    )
+    ready = {name: _ready_query(each.sql, traits, setup.event_time) for name, each in setup.queries.items()}
+    return ReadyInBottle(setup, plan, b"", "", Merger(plan), ReadyPlan(plan, ready), to_engines)
+
+
+@lru_cache(maxsize=1000)
+def _ready_query(sql: str, traits: Traits, event_time: str) -> ReadyQuery:
+    """A query with its operator built: most of the time goes into writing its kernels."""
+    return ready_query(compiled(sql, traits.schema, event_time), traits.max_threads)
