@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import itertools
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -55,8 +56,10 @@ def journey(choices: Choices) -> str:
         expected = {name: bag(_answer(case, sql)) for name, sql in queries.items()}
     except (MatchError, ThreadLimitError):
         return "error"
+    edges = itertools.pairwise([0, *case.cuts, case.table.num_rows])
+    batches = [case.table.slice(start, end - start) for start, end in edges]
     for _ in range(JOBS):
-        found = _job(choices, case, queries, expected)
+        found = _job(choices, case, batches, queries, expected)
         if found:
             return found
     return ""
@@ -70,7 +73,13 @@ def _answer(case: StreamCase, sql: str) -> pa.Table:
         return answer(query, case.table, edges, event_time=EVENT_TIME, delay_us=case.delay_s * 1_000_000)
 
 
-def _job(choices: Choices, case: StreamCase, queries: dict[str, str], expected: dict[str, list[str]]) -> str:
+def _job(
+    choices: Choices,
+    case: StreamCase,
+    batches: Sequence[pa.Table],
+    queries: dict[str, str],
+    expected: dict[str, list[str]],
+) -> str:
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         bottle = Bottle(
             folder,
@@ -83,7 +92,7 @@ def _job(choices: Choices, case: StreamCase, queries: dict[str, str], expected: 
             keep_original=chance(choices, 25),
             split=_some_split(choices, queries, case.table.schema),
         )
-        _live(choices, bottle, case, queries)
+        _live(choices, bottle, case, batches, queries)
         for name, sql in queries.items():
             # `evaluate` knows no lateness where rows don't wait for each other.
             is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator is not None
@@ -121,14 +130,14 @@ def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -
     return now.with_spread(Spread.over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
 
 
-def _live(choices: Choices, bottle: Bottle, case: StreamCase, queries: dict[str, str]) -> None:
-    edges = [0, *case.cuts, case.table.num_rows]
-    for start, end in itertools.pairwise(edges):
+def _live(
+    choices: Choices, bottle: Bottle, case: StreamCase, batches: Sequence[pa.Table], queries: dict[str, str]
+) -> None:
+    for rows in batches:
         placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
         dies_after = choices.below(MOST_STEPS) if chance(choices, 30) else None
         if dies_after is not None and case.is_on_time and chance(choices, 40):
             _change(choices, bottle, case, queries)
-        rows = case.table.slice(start, end - start)
         bottle.batch(rows, placement, dies_after=dies_after, writes_late=chance(choices, 30))
         if chance(choices, 25) and bottle.manifest is not None:
             bottle.carry_out(_merges(choices, bottle))
@@ -160,6 +169,14 @@ def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:
             return bottle.merge_of_batches(query, first, first + 2 + choices.below(3))
 
 
+def found_by(seed: int) -> tuple[int, str]:
+    """A seed, and what is wrong with its journey."""
+    try:
+        return seed, journey(SeededChoices(seed))
+    except Exception as error:
+        return seed, f"raised {type(error).__name__}: {error}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the laws on the journeys of a range of seeds."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -167,15 +184,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     low, high = options.parse_args(arguments).seeds
     counts: collections.Counter[str] = collections.Counter()
     began = time.monotonic()
-    for seed in range(low, high):
-        try:
-            found = journey(SeededChoices(seed))
-        except Exception as error:
-            found = f"raised {type(error).__name__}: {error}"
-        kind = {"": "agree", "error": "error"}.get(found, "differ")
-        counts[kind] += 1
-        if kind == "differ":
-            print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        for seed, found in pool.imap_unordered(found_by, range(low, high), chunksize=5):
+            kind = {"": "agree", "error": "error"}.get(found, "differ")
+            counts[kind] += 1
+            if kind == "differ":
+                print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
     spent_s = time.monotonic() - began
     jobs = JOBS * (high - low - counts["error"])
     print(f"{jobs} jobs in {spent_s:.0f} s, {60 * jobs / spent_s:,.0f} a minute: {dict(counts)}")  # noqa: T201
