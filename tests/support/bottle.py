@@ -20,7 +20,7 @@ milliseconds, so a property test can try hundreds of cuts, placements, merges an
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -96,16 +96,21 @@ class Bottle:
         placement: Placement | None = None,
         *,
         dies_after: int | None = None,
+        when_dead: Callable[[], None] = lambda: None,
         writes_late: bool = False,
     ) -> None:
         """Let rows come as one batch, and go on until it is done; without a placement all stays where it was.
 
-        `dies_after`: the job dies after this many effects and between effects, and is started again.
+        `dies_after`: the job dies after this many steps, each before or after an effect, and is started again.
+        `when_dead` is called in between.
         """
         self._log.append((rows, self._arrived))
         self._arrived += rows.num_rows
-        self._live(placement, dies_after, writes_late)
-        self.take_again()
+        if not self._is_done(placement, dies_after, writes_late):
+            when_dead()
+            self.restart()
+            assert self._is_done()
+        self._done += 1
 
     def close(
         self, placement: Placement | None = None, *, dies_after: int | None = None, writes_late: bool = False
@@ -120,21 +125,18 @@ class Bottle:
             if self.manifest is None or not self.manifest.closed:
                 self.close()
 
-    def take_again(self) -> None:
-        """Take the rows of batches that Spark doesn't know to be done, as after a start."""
-        while self._done < len(self._log):
-            self._live(None, None, False)
-
-    def _live(self, placement: Placement | None, dies_after: int | None, writes_late: bool) -> None:
+    def _is_done(
+        self, placement: Placement | None = None, dies_after: int | None = None, writes_late: bool = False
+    ) -> bool:
+        """Take the rows that Spark doesn't know to be done; False if the job dies over it."""
         rows, first_number = self._log[self._done]
         came = BatchCame(self._done, False, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
             self._shell.take(came, rows, first_number, writes_late=writes_late)
         except DiedError:
-            self.restart()
-        else:
-            self._done += 1
+            return False
+        return True
 
     def due_merges(self) -> list[Merge]:
         """The merges that a job would plan now."""

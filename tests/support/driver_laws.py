@@ -136,9 +136,12 @@ def _live(
     for rows in batches:
         placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
         dies_after = choices.below(MOST_STEPS) if chance(choices, 30) else None
-        if dies_after is not None and case.is_on_time and chance(choices, 40):
-            _change(choices, bottle, case, queries)
-        bottle.batch(rows, placement, dies_after=dies_after, writes_late=chance(choices, 30))
+
+        def when_dead() -> None:
+            if case.is_on_time and chance(choices, 60):
+                _change(choices, bottle, case, queries)
+
+        bottle.batch(rows, placement, dies_after=dies_after, when_dead=when_dead, writes_late=chance(choices, 30))
         if chance(choices, 25) and bottle.manifest is not None:
             bottle.carry_out(_merges(choices, bottle))
         if chance(choices, 10):
