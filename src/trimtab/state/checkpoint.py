@@ -4,6 +4,7 @@ job.json                                     id, number of key groups, format
 lock                                         who writes here (lock.py)
 spark/<stream>/                              Spark's own offset and commit logs
 streams/<stream>/stream.json                 the stream's incarnation
+streams/<stream>/plans/000000000043.json     what batch 43 does, if it was begun
 streams/<stream>/manifests/000000000042.json
 streams/<stream>/segments/000000000042-e3-<incarnation>-<uuid>.segment
 

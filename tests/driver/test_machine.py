@@ -1,0 +1,198 @@
+"""The machine step by step: what it answers to what happened, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trimtab.deciding.placement import Placement, Spread
+from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
+from trimtab.driver.happenings import (
+    BatchCame,
+    CollectMerges,
+    Commit,
+    Committed,
+    Delete,
+    EnginesReported,
+    HandedOver,
+    HandOver,
+    Happening,
+    Instruction,
+    MergeParts,
+    MergesCollected,
+    PartsMerged,
+    PlanMerges,
+    PlanWritten,
+    RunEngines,
+    Seen,
+    WritePlan,
+)
+from trimtab.driver.machine import Driver
+from trimtab.driver.next_version import Identity
+from trimtab.errors import JobError, StateError
+from trimtab.state.manifest import SegmentFile
+from trimtab.state.segment import PartSize
+from trimtab.state.sweep import KEEP
+from trimtab.worker.orders import EngineReport, GroupLoads, Output
+
+IDENTITY = Identity("job", "t", "incarnation", key_groups=4)
+SETUP = Setup("ts", 1_000, {"q": QuerySetup("SELECT 1", "print-1")})
+TWO = Placement.even(2, 4)
+
+
+def came(spark_batch: int | None, *, setup: Setup = SETUP, placement: Placement = TWO) -> BatchCame:
+    return BatchCame(spark_batch, spark_batch is None, 5.0, setup, placement)
+
+
+def report(engine: int, batch: int, **options: Any) -> EngineReport:
+    """Of an engine that wrote some state of the query."""
+    segment = SegmentFile(f"{batch}-{engine}", 1, "00")
+    settings: dict[str, Any] = {"segment": segment, "parts": {"q": PartSize(1, 1, 1)}, "outputs": {}} | options
+    return EngineReport(engine, 3, 10_000, 0, 0, 1.0, {}, GroupLoads(b"", b"", b"", b""), **settings)
+
+
+def reported(batch: int, **options: Any) -> EnginesReported:
+    return EnginesReported([report(engine, batch, **options) for engine in range(2)], Seen(6, 10_000))
+
+
+class Checked:
+    """A driver that is validated after every step."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.driver = Driver(IDENTITY, *arguments)
+        self.driver.validate()
+
+    def __call__(self, happened: Happening) -> tuple[Instruction, ...]:
+        found = self.driver.handle(happened)
+        self.driver.validate()
+        return found
+
+
+def done(step: Checked, spark_batch: int | None, *, setup: Setup = SETUP, **options: Any) -> Delete:
+    """A whole batch without rows; what may be deleted after it."""
+    step(came(spark_batch, setup=setup))
+    step(PlanWritten())
+    step(reported(step.driver.next_number, **options))
+    step(MergesCollected(()))
+    delete, _ = step(Committed())
+    assert isinstance(delete, Delete)
+    return delete
+
+
+def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
+    step = Checked()
+    write, run = step(came(0))
+    assert isinstance(write, WritePlan)
+    assert isinstance(run, RunEngines)
+    assert run.plan == write.plan
+    assert (run.plan.number, run.plan.spark_batch, run.plan.watermark_us) == (0, 0, None)
+    assert step(PlanWritten()) == ()
+    output = Output(2, b"rows")
+    (hand_over,) = step(reported(0, outputs={"q": output}))
+    assert hand_over == HandOver("q", run.plan, (output, output), may_repeat=False)
+    assert step(HandedOver("q")) == (CollectMerges(None),)
+    (commit,) = step(MergesCollected(()))
+    assert isinstance(commit, Commit)
+    assert (commit.manifest.batch, commit.manifest.matches, commit.manifest.watermark_us) == (0, {"q": 4}, 9_000)
+    assert step(Committed()) == (Delete(), PlanMerges(commit.manifest))
+    assert step.driver.known is commit.manifest
+
+
+@pytest.mark.parametrize("plan_first", [True, False])
+def test_nothing_is_handed_over_before_the_plan_is_on_disk(plan_first: bool) -> None:
+    step = Checked()
+    step(came(0))
+    first, second = PlanWritten(), reported(0, outputs={"q": Output(1, b"x")})
+    one, other = (first, second) if plan_first else (second, first)
+    assert step(one) == ()
+    assert [type(each) for each in step(other)] == [HandOver]
+
+
+def test_parts_of_spread_keys_are_merged_before_anything_is_handed_over() -> None:
+    step = Checked()
+    step(came(0, placement=TWO.with_spread([Spread.over(7, [0, 1])])))
+    step(PlanWritten())
+    (merge,) = step(reported(0))
+    assert isinstance(merge, MergeParts)
+    assert merge.newest_us == 10_000
+    extra = replace(report(0, 0), engine=-1, segment=None, parts={}, outputs={"q": Output(5, b"x")})
+    (hand_over,) = step(PartsMerged([extra]))
+    assert isinstance(hand_over, HandOver)
+    assert hand_over.outputs == (Output(5, b"x"),)
+
+
+def test_a_batch_that_was_begun_is_repeated_as_it_was_planned() -> None:
+    first = Checked()
+    write, _ = first(came(0))
+    assert isinstance(write, WritePlan)
+    kept = BatchPlan.from_bytes(write.plan.to_bytes())
+    assert kept == write.plan
+    changed = Setup("ts", 99, {"other": QuerySetup("SELECT 2", "print-2")})
+    again = Checked(None, kept)
+    (run,) = again(came(0, setup=changed, placement=Placement.even(3, 4)))
+    assert isinstance(run, RunEngines)
+    assert run.plan == write.plan
+    found = again(reported(0))
+    assert [each.name for each in found if isinstance(each, HandOver)] == ["q", "__late", "__quarantine"]
+    assert all(isinstance(each, HandOver) and each.may_repeat for each in found)
+    for each in found:
+        assert isinstance(each, HandOver)
+        again(HandedOver(each.name))
+    again(MergesCollected(()))
+    again(Committed())
+    write, run = again(came(1, setup=changed, placement=Placement.even(3, 4)))
+    assert isinstance(run, RunEngines)
+    assert run.plan.setup == changed
+    assert run.runs == {}, "a query that the state knows nothing of begins fresh"
+
+
+def test_what_spark_had_not_got_to_writing_down_is_not_run_twice() -> None:
+    step = Checked()
+    done(step, 0)
+    assert step(came(0)) == ()
+    assert step.driver.next_number == 1
+
+
+def test_the_end_of_the_input_has_a_number_of_its_own_and_no_batch_of_spark() -> None:
+    step = Checked()
+    done(step, 0)
+    done(step, None)
+    assert step.driver.known is not None
+    assert (step.driver.known.batch, step.driver.known.spark_batch, step.driver.known.closed) == (1, 0, True)
+    assert step.driver.known.segments == {}
+
+
+@pytest.mark.parametrize("begun", [0, None])
+def test_other_rows_than_those_a_batch_was_begun_with_are_refused(begun: int | None) -> None:
+    write, _ = Checked()(came(begun))
+    assert isinstance(write, WritePlan)
+    with pytest.raises(StateError, match=r"was begun with .*, and other rows come") as raised:
+        Checked(None, write.plan)(came(None if begun == 0 else 0))
+    assert raised.value.code == "state.missing-version"
+
+
+def test_batches_that_do_not_follow_each_other_are_refused() -> None:
+    with pytest.raises(StateError, match="Spark goes on with batch 3 of stream t, but the state ends before 0"):
+        Checked()(came(3))
+
+
+def test_an_engine_that_did_not_report_is_a_mistake() -> None:
+    step = Checked()
+    step(came(0))
+    with pytest.raises(JobError, match="1 of 2 engines reported in batch 0"):
+        step(EnginesReported([report(0, 0)], Seen(0, None)))
+
+
+def test_files_go_when_the_last_version_that_names_them_does() -> None:
+    step = Checked()
+    done(step, 0)
+    without: dict[str, Any] = {"segment": None, "parts": {}}
+    gone = [done(step, batch, **without) for batch in range(1, KEEP + 1)]
+    assert [each.manifests for each in gone] == [(), (), (0,)]
+    assert [each.plans for each in gone] == [(0,), (1,), (2,)]
+    assert [each.segments for each in gone] == [(), (), ()], "the state of the first batch is still in use"
+    other = Setup("ts", 0, {"r": QuerySetup("SELECT 3", "print-3")})
+    gone = [done(step, batch, setup=other, **without) for batch in range(KEEP + 1, 2 * KEEP + 1)]
+    assert [each.segments for each in gone] == [(), (), ("0-0", "0-1")]
