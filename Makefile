@@ -4,14 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
-# The lab and what it stands on compile kernels of their own, which `trimtab warm` doesn't build.
-LAB := lab tests/test_benchmarks.py docs/planning.md
-QUICKLY := --doctest-ignore-import-errors $(addprefix --ignore=,$(LAB))
+TIERS := unit papers spark servers cluster live  # see tests/tiers.py
+MINUTES ?= 5
 unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile all modules again
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check quick demo java bench lab format clean
+.PHONY: help test check quick laws demo java bench lab format clean $(TIERS)
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,8 +26,15 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-quick: .venv/.ready  ## Run what needs neither Spark nor patience, stopping at the first failure
-	$(PYTEST) -x -m "not slow and not spark" $(QUICKLY)
+$(TIERS): .venv/.ready
+	$(PYTEST) -m "$@ and not alone" || test $$? = 5  # 5: there are none
+
+unit: ## Run what needs no Spark, in two minutes; also papers, spark, servers, cluster, live
+quick: .venv/.ready  ## Run the quick part of it, stopping at the first failure
+	$(PYTEST) -x -m "unit and not slow"
+
+laws: .venv/.ready  ## Draw new examples for the laws for MINUTES=5, and make small what breaks one
+	$(BIN)/python -m tests.search --minutes $(MINUTES)
 
 demo: java .venv/.demo-ready  ## Run a skewed stream on a local Spark, hashed and balanced; draws demo/balance.png
 	$(BIN)/python -m trimtab.cli.main demo

@@ -3,10 +3,10 @@
 Hypothesis has one profile, whose number of examples an environment variable scales:
 `TRIMTAB_EXAMPLES=2000 pytest tests/engine/test_laws.py` looks harder than a normal run does, and
 `python -m tests.support.laws --seeds 0 20000` harder still. Among the tests that take seconds (`-m "not slow"`, as in
-`make quick`) a law has an eighth of its examples.
+`make quick`) a law has an eighth of its examples. `make laws` draws new ones, for as long as it is told to.
 
-A test that asks for a Spark session or a cluster has the mark `spark` by that; one that starts Spark in another way
-carries it in its file. Without those (`-m "not spark"`) there is no Java: a test that lacks the mark fails.
+Every test has the mark of its tier: see `tests/tiers.py`. Among those that need no Spark (`-m unit`) there is no Java:
+a test that starts it and lacks the mark fails.
 """
 
 from __future__ import annotations
@@ -20,37 +20,41 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.java import options
+from tests.tiers import tier_of
 from tests.turns import turn_of
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", options())
+
+SEARCHING = "TRIMTAB_SEARCH" in os.environ  # see `tests/search.py`
 
 settings.register_profile(
     "trimtab",
     deadline=None,  # the first example of a test pays for imports
     # The same examples in every normal run, new ones in a search.
-    derandomize="TRIMTAB_EXAMPLES" not in os.environ,
-    # A case is hundreds of decisions, and shrinking one takes minutes; `testing.simplest_case` is quicker by hand.
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    derandomize=not SEARCHING and "TRIMTAB_EXAMPLES" not in os.environ,
+    # A case is hundreds of decisions: making one small takes minutes, which a normal run hasn't got.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, *([Phase.shrink] if SEARCHING else [])],
+    print_blob=SEARCHING,
     max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "150")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("trimtab")
 
-SPARK_FIXTURES = {"spark", "cluster"}
 FEWER = 8
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if "not spark" in config.option.markexpr:
+    if config.option.markexpr.split(" and ")[0] in ("unit", "papers"):
         os.environ["JAVA_HOME"] = str(Path(__file__).with_name("tests") / "no_java")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = [item for item in items if isinstance(item, pytest.Function)]
-    for test in tests:
-        if not SPARK_FIXTURES.isdisjoint(test.fixturenames):
-            test.add_marker("spark")
+    for item in items:
+        path = item.path.relative_to(config.rootpath).as_posix() if item.path.is_relative_to(config.rootpath) else ""
+        marks = {mark.name for mark in item.iter_markers()}
+        item.add_marker(tier_of(path, marks, getattr(item, "fixturenames", ())))
     if "not slow" in config.option.markexpr and "TRIMTAB_EXAMPLES" not in os.environ:
         for function in {test.function for test in tests}:
             _have_fewer_examples(function)

@@ -32,7 +32,7 @@ def test_that_starts_one_behind_everybodys_back():
 def test_a_test_that_asks_for_a_session_is_left_out_and_one_that_starts_it_unmarked_fails(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="it is in the extra `spark`")
     (tmp_path / "test_probe.py").write_text(PROBE)
-    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-m", "not spark", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-m", "unit", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "1 failed, 1 deselected" in done.stdout, done.stdout + done.stderr
     assert "This test starts Spark" in done.stdout

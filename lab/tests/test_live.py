@@ -50,7 +50,7 @@ def _small_session() -> Iterator[None]:
     machines.close_drivers()
 
 
-@pytest.mark.spark
+@pytest.mark.live
 @pytest.mark.parametrize("id_", CHOSEN)
 def test_a_live_experiment_comes_to_its_verdict_and_is_drawn(id_: str) -> None:
     results = run_while_watched(EXPERIMENTS[id_])
@@ -59,7 +59,7 @@ def test_a_live_experiment_comes_to_its_verdict_and_is_drawn(id_: str) -> None:
     assert_drawn_without_warnings(EXPERIMENTS[id_], results)
 
 
-@pytest.mark.spark
+@pytest.mark.live
 def test_engines_get_the_tweets_that_the_feed_says() -> None:
     runs = schemes.runs_of((schemes.KG, schemes.PKG, schemes.DLB_L), Order.DEFAULT, Settings(Scale.REDUCED, SEED))
     sent = runs[schemes.KG].sent
@@ -78,7 +78,7 @@ def test_engines_get_the_tweets_that_the_feed_says() -> None:
             assert np.bincount(there, minlength=len(got)).tolist() == got.tolist()
 
 
-@pytest.mark.spark
+@pytest.mark.live
 def test_what_engines_are_to_do_is_what_they_get() -> None:
     run = live_runs.split_run(Scale.REDUCED, SEED).run
     tables = updates.split_updates(Scale.REDUCED, SEED)

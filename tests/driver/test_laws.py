@@ -8,13 +8,13 @@ import pathlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.bottle import Bottle
-from tests.support.choices import SeededChoices
 from tests.support.driver_laws import journey
 from tests.support.laws import bag
+from tests.support.queries import DrawnChoices
 from tests.support.stream_cases import FIXED_QUERIES, random_stream
 from trimtab import evaluate
 from trimtab.deciding.placement import Placement
@@ -44,10 +44,9 @@ def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
 
 
 @settings(max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "40")))
-@given(st.integers(0, 1 << 30))
-def test_cut_it_place_it_crash_it_the_answer_never_changes(seed: int) -> None:
-    note(f"python -m tests.support.driver_laws --seeds {seed} {seed + 1}")
-    assert journey(SeededChoices(seed)) in ("", "error")
+@given(st.data())
+def test_cut_it_place_it_crash_it_the_answer_never_changes(data: st.DataObject) -> None:
+    assert journey(DrawnChoices(data.draw)) in ("", "error")
 
 
 @pytest.mark.parametrize("name", FIXED_QUERIES)

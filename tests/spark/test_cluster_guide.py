@@ -31,7 +31,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.mark.spark
+@pytest.mark.cluster
 def test_the_first_run_on_a_cluster_does_what_the_page_says(tmp_path: Path) -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java")
