@@ -25,8 +25,8 @@ from benchmarks.results import Bar, Cell, Number, Result, Side, Table
 from benchmarks.spark.figures import number, rate, trigger
 from benchmarks.spark.session import Batch, batches_of, local_session
 from trimtab.driver.progress import BatchProgress
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.keyed.query import KeyedQuery
-from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, Moment, State
 from trimtab_lab.workloads.fingerprints import KEYS
 from trimtab_lab.workloads.first_story import FirstStory

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trimtab
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.keyed.description import KeyedOperator, Logic, Snapshot, registered
 from trimtab.engine.keyed.query import KeyedQuery
-from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.errors import InputError, OperatorError
 

@@ -7,6 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import (
     Aggregate,
     Call,
@@ -20,7 +21,6 @@ from trimtab.engine.match.ir.expression import (
 )
 from trimtab.engine.match.ir.query import (
     MatchQuery,
-    OrderKey,
     Rows,
     SkipPastLast,
     SkipTo,

@@ -30,7 +30,7 @@ import xxhash
 
 from trimtab.deciding.placement import SHARES, Placement, Spread
 from trimtab.driver.partials import Merger
-from trimtab.engine.columns.binding import times_us
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import raised
 from trimtab.engine.match.run.matcher import MAX_THREADS
 from trimtab.language.compile import compile_query

@@ -130,7 +130,7 @@ def _edges(cuts: Iterable[int] | None, rows: int) -> list[int]:
 
 
 def _event_times(table: pa.Table, column: str) -> Any:
-    from trimtab.engine.columns.binding import times_us
+    from trimtab.engine.columns.times import times_us
 
     name = _column(table, column)
     if name is None:
@@ -155,7 +155,8 @@ def _column(table: pa.Table, name: str) -> str | None:
 
 def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
     """Without watermarks a row must not come before rows of an earlier batch: they are decided already."""
-    from trimtab.engine.columns.grouping import in_order, key_codes
+    from trimtab.engine.columns.keys import key_codes
+    from trimtab.engine.columns.order import in_order
 
     order = getattr(query.operator, "order", ())
     partition = getattr(query.operator, "partition", ())

@@ -94,11 +94,11 @@ def sliding_windows() -> None:
 
 
 def patterns() -> None:
-    """What all patterns share: putting rows in order, and running sums along a match."""
-    from trimtab.engine.columns.sorting import counting_order
+    """What all patterns share: numbering keys, putting rows in order, and running sums along a match."""
+    from trimtab.engine.columns.keys import load_machine_code
     from trimtab.engine.match.run.scanning import scan
 
-    counting_order(np.zeros(4, np.int64), 2)
+    load_machine_code()
     for values in (np.zeros(4, np.int64), np.zeros(4, np.float64)):
         scan(0, values, np.ones(4, np.bool_), np.zeros(4, np.int64))
     evaluate(_PATTERN, {"t": made_up_rows()}, event_time="ts", cuts=[7, 15])

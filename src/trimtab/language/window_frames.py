@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.errors import QueryError
 from trimtab.language.context import Context

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trimtab.engine.columns.binding import times_us
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import is_late, raised
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.engine.windows.over import OverQuery

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
 from trimtab.engine.columns.keys import Keys
-from trimtab.engine.columns.times import floor_us, ticks
+from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.keyed.description import KeyedOperator
 from trimtab.engine.operator import State
 from trimtab.errors import OperatorError
@@ -66,7 +66,7 @@ class Memory:
         used[self.waiting_keys] = used[self.snapshot_keys] = True
         deadlines[self.snapshot_keys] = self.wakes_us
         if time is not None and self.waiting.num_rows:
-            np.minimum.at(deadlines, self.waiting_keys, times_us(self.waiting, time) + 1)
+            np.minimum.at(deadlines, self.waiting_keys, known_times_us(self.waiting[time], time) + 1)
         numbers = np.cumsum(used) - 1
         columns = dict(keys.take(np.flatnonzero(used)).columns)
         columns["deadline_us"] = _times(deadlines[used])
@@ -87,12 +87,6 @@ class Memory:
 def state_type(description: KeyedOperator) -> pa.DataType:
     """The type of a snapshot."""
     return pa.struct(list(description.state))
-
-
-def times_us(rows: pa.Table, time: str) -> Int64Array:
-    """The event times of rows."""
-    array = plain(rows[time])
-    return floor_us(ticks(array, time), array.type)
 
 
 def _times(values: Int64Array) -> pa.Array:

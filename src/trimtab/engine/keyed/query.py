@@ -15,20 +15,18 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import (
     Int64Array,
-    counting_order,
     int64s,
     plain,
     plain_type,
-    sort_columns,
-    stable_order,
     valid_mask,
 )
+from trimtab.engine.columns.groups import counting_order
 from trimtab.engine.columns.keys import Keys, encode_keys
-from trimtab.engine.columns.times import is_time
+from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
+from trimtab.engine.columns.times import is_time, known_times_us
 from trimtab.engine.keyed.description import KeyedOperator, Snapshot
-from trimtab.engine.keyed.memory import NEVER, Memory, state_type, times_us
+from trimtab.engine.keyed.memory import NEVER, Memory, state_type
 from trimtab.engine.keyed.visit import Visit, snapshots_as_arrow
-from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.signature import signed
 from trimtab.errors import OperatorError
@@ -126,7 +124,7 @@ class KeyedQuery:
         if moment.watermark_us is None:
             return replace(memory, waiting=table.slice(0, 0), waiting_keys=numbers[:0]), table, numbers
         assert self._time is not None
-        ready = times_us(table, self._time) < moment.watermark_us
+        ready = known_times_us(table[self._time], self._time) < moment.watermark_us
         if moment.closing:
             ready[:] = True
         rest = replace(memory, waiting=table.filter(pa.array(~ready)), waiting_keys=numbers[~ready])
@@ -134,11 +132,8 @@ class KeyedQuery:
 
     def _by_key(self, rows: pa.Table, numbers: Int64Array, count: int) -> tuple[pa.Table, Int64Array]:
         """The columns that the logic knows, sorted by key and order, and where each key starts."""
-        ranks: list[Int64Array] = []
-        for key in self.order:
-            array = plain(rows[key.column])
-            ranks += sort_columns(array, descending=key.descending, nulls_first=key.nulls_first)
-        by_time = stable_order([*ranks, int64s(plain(rows[ARRIVAL]))], len(numbers))
+        levels = sort_levels([rows[key.column] for key in self.order], self.order)
+        by_time = arrival_order(levels, int64s(plain(rows[ARRIVAL])))
         order, starts = counting_order(numbers[by_time], count)
         places = pa.array(by_time[order])
         names = [name for name, _ in self.columns]
@@ -150,7 +145,7 @@ class KeyedQuery:
         latest = np.full(count, -NEVER)
         if self._time is not None and is_time(rows.schema.field(self._time).type):
             known = valid_mask(plain(rows[self._time]))
-            np.maximum.at(latest, numbers[known], times_us(rows.filter(pa.array(known)), self._time))
+            np.maximum.at(latest, numbers[known], known_times_us(rows[self._time].filter(pa.array(known)), self._time))
         return np.where(latest == -NEVER, NEVER, latest)
 
     def _visit(

@@ -14,6 +14,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match import aggregates, scalars
 from trimtab.engine.match.ir.expression import (
     Aggregate,
@@ -37,7 +38,7 @@ from trimtab.engine.match.ir.pattern import (
     Permute,
     Quantify,
 )
-from trimtab.engine.match.ir.query import MatchQuery, OrderKey, Rows, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
 from trimtab.errors import MatchError
 
 Scalar = Callable[[str, tuple[object, ...]], object]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type, stable_order
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
 from trimtab.engine.columns.keys import Keys, distinct_numbers, encode_keys, joint_codes
+from trimtab.engine.columns.order import stable_order
 from trimtab.engine.columns.times import floor_us, tick_type, ticks, ticks_per_us
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.signature import signed

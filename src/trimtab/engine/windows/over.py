@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, plain
 from trimtab.engine.columns.keys import encode_keys
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.operator import Moment, State
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.layout import Frame, Layout, bounds, lay_out

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, int64s, plain
 from trimtab.engine.columns.keys import Keys
-from trimtab.engine.columns.times import floor_us, ticks
+from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.operator import Moment, State
 from trimtab.engine.windows.over_plan import Plan
 
@@ -96,8 +96,7 @@ class Memory:
     @staticmethod
     def _times(plan: Plan, rows: pa.Table) -> Int64Array:
         """The event times of rows in microseconds."""
-        array = plain(rows[plan.time])
-        return floor_us(ticks(array, plan.time), array.type)
+        return known_times_us(rows[plan.time], plan.time)
 
 
 def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, Side
 from trimtab.engine.match.ir.pattern import Pattern
 from trimtab.engine.signature import signed
@@ -45,16 +46,6 @@ class SkipTo:
 
 
 Skip = SkipPastLast | SkipToNext | SkipTo
-
-
-@signed("order")
-@dataclass(frozen=True, slots=True)
-class OrderKey:
-    """A column to order by."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = True
 
 
 Slot = RowValue | Aggregate | MatchNumber

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import Int64Array, times_us
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.ir.expression import MatchNumber
 from trimtab.engine.match.ir.pattern import Anchor

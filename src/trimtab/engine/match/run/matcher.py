@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
-from trimtab.engine.columns.grouping import LARGE, by_key
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, is_string, single
+from trimtab.engine.columns.keys import load_machine_code
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.compile.program import Program, compile_pattern
 from trimtab.engine.match.compile.registers import Fold
 from trimtab.engine.match.ir.expression import Aggregate, Expr, RowValue
@@ -25,7 +26,6 @@ from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.bounds import Bounds, computes
 from trimtab.engine.match.kernels.codegen import KernelPlan, generate
 from trimtab.engine.match.kernels.emit import walk
-from trimtab.engine.match.kernels.lowered import is_string
 from trimtab.engine.match.kernels.plan import (
     ERROR_SKIP_FIRST,
     ERROR_SKIP_MISSING,
@@ -36,6 +36,7 @@ from trimtab.engine.match.kernels.plan import (
     Generated,
     traits_of,
 )
+from trimtab.engine.match.run.binding import numbers, ranks
 from trimtab.engine.match.run.keeping import Keeper, Left
 from trimtab.engine.match.run.paths import Paths, PathSlots, Points
 from trimtab.engine.match.run.reading import RowReader
@@ -157,7 +158,7 @@ class Matcher:
         if not generated.compiled:
             return False
         kernels.compiled(generated.source)
-        by_key(np.zeros(LARGE, np.int64), 2)
+        load_machine_code()
         before, self._seen = (self._seen, self._work), (frozenset(), False)
         try:
             # The same as for any batch, so that the types of all arguments are those of any batch.

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import Int64Array, times_us
-from trimtab.engine.columns.grouping import by_key, key_codes, sort_levels, sorted_by
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.groups import by_group, first_rows
+from trimtab.engine.columns.keys import key_codes
+from trimtab.engine.columns.order import sort_levels, sorted_by
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.operator import ARRIVAL, Moment, State
 
@@ -79,8 +80,6 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     if keys is not None and old_count:
         new_keys = pa.concat_tables([keys.select(query.partition), new_keys], promote_options="default")
     codes, count = key_codes([new_keys.column(c) for c in query.partition], old_count + table.num_rows)
-    if not query.partition:
-        count = 1 if old_count + table.num_rows else 0
     context = np.zeros(0, np.int64)
     key, waiting = codes[old_count:], np.arange(table.num_rows)
     if old is not None and old.num_rows:
@@ -97,7 +96,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     if order is not None:
         waiting = waiting[order]
     sequence = np.concatenate([context, waiting]) if len(context) else waiting
-    grouped = by_key(key[sequence], count) if count > 1 else None
+    grouped = by_group(key[sequence], count) if count > 1 else None
     positions = sequence if grouped is None else sequence[grouped]
     sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
     hi = np.cumsum(sizes)
@@ -118,7 +117,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     )
 
 
-def _ties_descend(levels: Sequence[npt.NDArray[Any]], order: Int64Array | None, arrival: Int64Array) -> bool:
+def _ties_descend(levels: Sequence[Int64Array], order: Int64Array | None, arrival: Int64Array) -> bool:
     """Whether two neighbours in the order, of any keys, are equal and came the other way round.
 
     `arrival` stands in that order; where nothing is found nothing has to be done, so what is cheap comes first.
@@ -133,7 +132,7 @@ def _ties_descend(levels: Sequence[npt.NDArray[Any]], order: Int64Array | None, 
 
 
 def _ties_by_arrival(
-    levels: Sequence[npt.NDArray[Any]], arrival: Int64Array, first: Int64Array, hi: Int64Array,
+    levels: Sequence[Int64Array], arrival: Int64Array, first: Int64Array, hi: Int64Array,
     positions: Int64Array, sequence: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:  # fmt: skip
     """`positions` and `sequence` with equal rows of a key in order of arrival; other rows stay where they are.
@@ -168,6 +167,4 @@ def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:
     """The row where each key appears first."""
     if not table.column_names:
         return pa.table({"__none": pa.nulls(count)}).select([])
-    first = np.zeros(count, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return table.take(pa.array(first))
+    return table.take(pa.array(first_rows(codes, count)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import Int64Array
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.match.kernels.plan import FIXED, Generated
 from trimtab.engine.match.run.rowset import Rowset
 from trimtab.engine.operator import State
