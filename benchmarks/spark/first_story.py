@@ -117,7 +117,7 @@ def operator_alone(tweets: Tweets, sizes: Sizes) -> Number:
         table = as_table(tweets.take(np.arange(begin, behind)))
         table = table.append_column(ARRIVAL, pa.array(np.arange(behind - begin)))
         began = time.perf_counter()
-        _, state = query.advance(table, state, Moment())
+        _, state = query.open().advance(table, state, Moment())
         seconds.append(time.perf_counter() - began)
     return number([sizes.tweets / each for each in seconds[-sizes.batches :]], "tweets/s")
 

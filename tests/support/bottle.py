@@ -32,12 +32,12 @@ from trimtab.deciding.placement import SHARES, Placement, Spread
 from trimtab.driver.partials import Merger
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import raised
-from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.engine.operator import MAX_THREADS
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
 from trimtab.rowwise.local import Intake
 from trimtab.spark.sinks import combine
 from trimtab.state import manifest as manifests
-from trimtab.state.bundle import GROUP_SHIFT
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, plan_merges
 from trimtab.state.files import Folder

@@ -25,7 +25,6 @@ from tests.support.laws import bag
 from tests.support.stream_cases import EVENT_TIME, StreamCase, a_stream
 from trimtab.api.evaluate import evaluate
 from trimtab.deciding.placement import Placement, Spread
-from trimtab.driver.splitting import obstacle
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.language.compile import compile_query
 from trimtab.state.compaction import Merge
@@ -47,7 +46,7 @@ def journey(choices: Choices) -> str:
     compiled = {
         name: compile_query(sql, {"t": case.table.schema}, event_time=EVENT_TIME) for name, sql in queries.items()
     }
-    splittable = [name for name, query in compiled.items() if not obstacle(query)[0]]
+    splittable = [name for name, query in compiled.items() if query.operator.split_obstacle() is None]
     with tempfile.TemporaryDirectory() as folder:
         bottle = Bottle(
             folder,

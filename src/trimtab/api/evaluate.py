@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.watermark import is_late, raised
-from trimtab.engine.match.run.matcher import MAX_THREADS
-from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
+from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, State
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
@@ -83,8 +82,8 @@ def evaluate(
             "name the column with the time of each event",
         )
     rows = query.intake.run(table)
-    if query.operator is None:
-        return query.finish.run(rows)
+    if not query.operator.is_keyed:
+        edges, event_time = [0, table.num_rows], None  # rows don't meet, so neither cuts nor times play a part
     times = None if event_time is None else _event_times(table, event_time)
     outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, late_us)
     return query.finish.run(outputs)
@@ -158,8 +157,7 @@ def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
     from trimtab.engine.columns.keys import key_codes
     from trimtab.engine.columns.order import in_order
 
-    order = getattr(query.operator, "order", ())
-    partition = getattr(query.operator, "partition", ())
+    order, partition = query.operator.order, query.operator.partition
     if not order or not rows.num_rows:
         return
     batch = np.searchsorted(np.array(edges[1:-1]), rows.column(ARRIVAL).to_numpy(), side="right")

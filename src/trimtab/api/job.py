@@ -21,7 +21,7 @@ from trimtab.deciding.placement import check_engines, check_key_groups
 from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_scale
 from trimtab.driver.resuming import changed_query, fingerprint, last_versions, open_streams, states
 from trimtab.driver.splitting import check_split
-from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.engine.operator import MAX_THREADS
 from trimtab.errors import InputError, JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us

@@ -16,7 +16,6 @@ import pyarrow as pa
 from trimtab.api.evaluate import evaluate
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, POLICIES, Balance
-from trimtab.engine.warming import warm
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
 from trimtab.planning import PLANNERS, synthetic_cluster
@@ -65,7 +64,7 @@ def _run(sql: str) -> None:
     evaluate(sql, {"t": rows}, event_time="ts")
     evaluate(sql, {"t": rows}, event_time="ts", cuts=[7, 15], delay="2 seconds")
     query = compile_query(sql, {"t": rows.schema}, event_time="ts")
-    warm(operator_of(query), query.intake.run(rows.slice(0, 0)).schema)
+    operator_of(query).warm(query.intake.run(rows.slice(0, 0)).schema)
 
 
 def _calls(of: dict[str, tuple[str, ...]]) -> list[str]:

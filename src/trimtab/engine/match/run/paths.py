@@ -34,8 +34,7 @@ from trimtab.engine.match.run.binding import numbers
 from trimtab.engine.match.run.prefixes import prefixes
 from trimtab.engine.match.run.reading import RowReader
 from trimtab.engine.match.scalars import SCALARS
-
-Scalar = Callable[[str, tuple[object, ...]], object]
+from trimtab.engine.operator import Scalar
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from trimtab.engine.columns.keys import key_codes
 from trimtab.engine.columns.order import sort_levels, sorted_by
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.ir.state_schema import PENDING, ROWS
 from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.keyed_state import KEY, KEYS
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Rowset:
 
 def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:
     """The rows at hand: those kept in the state and the new ones, with the columns that are needed."""
-    keys, old = state.get("keys"), state.get("rows")
+    keys, old = state.get(KEYS), state.get(ROWS)
     table = rows.select(columns)
     new_keys = table.select(query.partition)
     old_count = 0 if keys is None else keys.num_rows
@@ -84,8 +86,8 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     key, waiting = codes[old_count:], np.arange(table.num_rows)
     if old is not None and old.num_rows:
         table = pa.concat_tables([old.select(columns), table])
-        key = np.concatenate([old.column("key").to_numpy(), key])
-        pending = old.column("pending").to_numpy(zero_copy_only=False).astype(np.bool_)
+        key = np.concatenate([old.column(KEY).to_numpy(), key])
+        pending = old.column(PENDING).to_numpy(zero_copy_only=False).astype(np.bool_)
         waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
         context = np.flatnonzero(~pending)
     table = table.combine_chunks()  # once, and not wherever a column is looked at
