@@ -25,7 +25,8 @@ import pyarrow as pa
 from benchmarks import report
 from benchmarks.measure import Timing
 from benchmarks.results import Cell, Number, Result, Table, milliseconds
-from trimtab.state.bundle import GROUP_SHIFT, State, group_start, to_bundle
+from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.state.bundle import State, group_start, to_bundle
 from trimtab.state.compaction import SHARE, TARGET_KEYS, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
 from trimtab.state.gathering import Int64Array

@@ -23,6 +23,7 @@ from benchmarks import measure
 from benchmarks.results import Bar, Result, Side, Table, milliseconds, rate, ratio, seconds
 from benchmarks.workloads import ticks
 from trimtab.engine.match import reference
+from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.plan import PARAMETERS
 from trimtab.engine.operator import Moment
@@ -253,7 +254,7 @@ def _reference(table: pa.Table, sizes: Sizes) -> measure.Timing:
     rows = query.intake.run(table)
 
     def matched() -> pa.Table:
-        assert query.operator is not None
+        assert isinstance(query.operator, MatchQuery)
         return query.finish.run(reference.match_rows(query.operator, rows))
 
     assert matched().sort_by("ts").equals(_evaluate(table).sort_by("ts"))

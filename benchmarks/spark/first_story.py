@@ -25,8 +25,8 @@ from benchmarks.results import Bar, Cell, Number, Result, Side, Table
 from benchmarks.spark.figures import number, rate, trigger
 from benchmarks.spark.session import Batch, batches_of, local_session
 from trimtab.driver.progress import BatchProgress
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.keyed.query import KeyedQuery
-from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, Moment, State
 from trimtab_lab.workloads.fingerprints import KEYS
 from trimtab_lab.workloads.first_story import FirstStory
@@ -117,7 +117,7 @@ def operator_alone(tweets: Tweets, sizes: Sizes) -> Number:
         table = as_table(tweets.take(np.arange(begin, behind)))
         table = table.append_column(ARRIVAL, pa.array(np.arange(behind - begin)))
         began = time.perf_counter()
-        _, state = query.advance(table, state, Moment())
+        _, state = query.open().advance(table, state, Moment())
         seconds.append(time.perf_counter() - began)
     return number([sizes.tweets / each for each in seconds[-sizes.batches :]], "tweets/s")
 

@@ -65,7 +65,7 @@ def test_the_command_builds_a_part_that_workers_then_load(
     monkeypatch.setattr(shelf, "installed", lambda: folder)
     assert main(["warm", "patterns"]) == 0
     assert "patterns: compiled" in capsys.readouterr().out
-    assert folder.has("trimtab.engine.columns.sorting.counting_order")
+    assert folder.has("trimtab.engine.columns.groups.counting_order")
 
 
 def test_a_part_that_there_is_not_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trimtab
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.keyed.description import KeyedOperator, Logic, Snapshot, registered
 from trimtab.engine.keyed.query import KeyedQuery
-from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.errors import InputError, OperatorError
 
@@ -158,7 +158,7 @@ def run(
             newest = max(rows["ts"].slice(0, stop).cast(pa.int64()).to_pylist())
             watermark = newest - delay_us
         moment = Moment(watermark, closing=len(outputs) == len(cuts))
-        output, state = operator.advance(rows.slice(start, stop - start), state, moment)
+        output, state = operator.open().advance(rows.slice(start, stop - start), state, moment)
         state = through_ipc(state) if ipc else state
         outputs.append(output)
     assert state == {}
@@ -207,16 +207,16 @@ def test_merging_the_states_of_a_split_stream_answers_as_the_whole(
         mine = [row for row, side in zip(drawn, sides, strict=False) if side is wanted]
         state: State = {}
         for start, stop in itertools.pairwise([0, *sorted(cut for cut in cuts if cut < len(mine)), len(mine)]):
-            _, state = operator.advance(table(mine).slice(start, stop - start), state, Moment(10 * SECOND))
+            _, state = operator.open().advance(table(mine).slice(start, stop - start), state, Moment(10 * SECOND))
         states.append(through_ipc(state))
-    merged = operator.merge(states[0], states[1])
-    output, _ = operator.advance(table([]), merged, Moment(closing=True))
+    merged = operator.open().merge(states, SCHEMA)
+    output, _ = operator.open().advance(table([]), merged, Moment(closing=True))
     assert bag(output) == run(operator, table(drawn))
 
 
 def test_rows_wait_for_the_watermark_and_keys_have_deadlines() -> None:
     rows = table([("a", 2, 1), ("a", 5, 1), ("b", 5, 1), ("c", 3, 1)])
-    output, state = query(Stretches()).advance(rows, {}, Moment(watermark_us=5 * SECOND))
+    output, state = query(Stretches()).open().advance(rows, {}, Moment(watermark_us=5 * SECOND))
     assert output.num_rows == 0
     assert state["waiting"].select(["key", "row.x"]).to_pylist() == [{"key": 0, "row.x": 1}, {"key": 1, "row.x": 1}]
     assert state["snapshots"].select(["key", "wake_us"]).to_pylist() == [
@@ -232,12 +232,12 @@ def test_rows_wait_for_the_watermark_and_keys_have_deadlines() -> None:
 
 def test_an_idle_key_is_woken_and_then_forgotten() -> None:
     operator = query(Stretches())
-    output, state = operator.advance(table([("a", 1, 1)]), {}, Moment(2 * SECOND))
+    output, state = operator.open().advance(table([("a", 1, 1)]), {}, Moment(2 * SECOND))
     assert output.num_rows == 0
     assert state["keys"].to_pylist() == [{"k": "a", "deadline_us": 5 * SECOND}]
-    output, state = operator.advance(table([]), state, Moment(5 * SECOND - 1))
+    output, state = operator.open().advance(table([]), state, Moment(5 * SECOND - 1))
     assert output.num_rows == 0
-    output, state = operator.advance(table([]), state, Moment(5 * SECOND))
+    output, state = operator.open().advance(table([]), state, Moment(5 * SECOND))
     assert output.select(["k", "rows"]).to_pylist() == [{"k": "a", "rows": 1}]
     assert state["keys"].num_rows == state["snapshots"].num_rows == 0
 
@@ -252,10 +252,10 @@ def test_keys_without_rows_are_not_opened() -> None:
             return super().open(snapshot)
 
     operator = query(Watched())
-    _, state = operator.advance(table([("a", 1, 1), ("b", 1, 2), ("a", 2, 3)]), {}, Moment())
-    _, state = operator.advance(table([("b", 3, 4)]), state, Moment())
+    _, state = operator.open().advance(table([("a", 1, 1), ("b", 1, 2), ("a", 2, 3)]), {}, Moment())
+    _, state = operator.open().advance(table([("b", 3, 4)]), state, Moment())
     assert opened == [None, None, {"least": 2, "most": 2, "n": 1}]
-    output, _ = operator.advance(table([]), state, Moment(closing=True))
+    output, _ = operator.open().advance(table([]), state, Moment(closing=True))
     assert output.drop([TIME_US]).to_pylist() == [
         {"k": "a", "least": 1, "most": 3, "n": 2},
         {"k": "b", "least": 2, "most": 4, "n": 2},
@@ -335,7 +335,7 @@ class NaughtyLogic:
 )
 def test_a_mistake_in_the_code_names_operator_key_and_method(what: str, code: str, method: str, message: str) -> None:
     with pytest.raises(OperatorError) as caught:
-        query(Naughty(what)).advance(table([("a", 1, 1)]), {}, Moment(10 * SECOND))
+        query(Naughty(what)).open().advance(table([("a", 1, 1)]), {}, Moment(10 * SECOND))
     error = caught.value
     assert (error.code, error.operator, error.method, error.key) == (code, "mine", method, "k = 'a'")
     assert message in error.message
@@ -345,44 +345,44 @@ def test_a_mistake_in_the_code_names_operator_key_and_method(what: str, code: st
 
 def test_the_exception_of_the_code_is_the_cause() -> None:
     with pytest.raises(OperatorError) as caught:
-        query(Naughty(), partition=()).advance(table([("a", 1, 1)]), {}, Moment(closing=True))
+        query(Naughty(), partition=()).open().advance(table([("a", 1, 1)]), {}, Moment(closing=True))
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert str(caught.value) == "error[operator.failed]: mine: on_close for all rows: RuntimeError: closed"
 
 
 @pytest.mark.parametrize(("what", "value"), [("nulls", None), ("batch", 1)])
 def test_a_record_batch_and_a_column_of_nothing_but_nulls_will_do(what: str, value: int | None) -> None:
-    output, _ = query(Naughty(what)).advance(table([("a", 1, 1)]), {}, Moment())
+    output, _ = query(Naughty(what)).open().advance(table([("a", 1, 1)]), {}, Moment())
     assert output.to_pylist() == [{"k": "a", "n": value, TIME_US: SECOND}]
 
 
 @pytest.mark.parametrize(("what", "code"), [("merge", "operator.failed"), ("", "operator.state")])
 def test_a_merge_that_fails_is_told(what: str, code: str) -> None:
     operator = query(Naughty(what))
-    _, state = operator.advance(table([("a", 1, 1)]), {}, Moment())
+    _, state = operator.open().advance(table([("a", 1, 1)]), {}, Moment())
     with pytest.raises(OperatorError) as caught:
-        operator.merge(state, state)
+        operator.open().merge([state, state], SCHEMA)
     assert (caught.value.code, caught.value.method) == (code, "merge")
 
 
 def test_states_without_a_merge_are_not_merged() -> None:
     operator = query(Stretches())
     with pytest.raises(OperatorError) as caught:
-        operator.merge({}, {})
+        operator.open().merge([{}, {}], SCHEMA)
     assert caught.value.code == "operator.merge"
 
 
 def test_a_state_of_other_types_is_refused() -> None:
-    _, state = query(Range()).advance(table([("a", 1, 1)]), {}, Moment())
+    _, state = query(Range()).open().advance(table([("a", 1, 1)]), {}, Moment())
     with pytest.raises(OperatorError) as caught:
-        query(Naughty()).advance(table([("a", 1, 1)]), state, Moment())
+        query(Naughty()).open().advance(table([("a", 1, 1)]), state, Moment())
     assert caught.value.code == "operator.state"
 
 
 def test_a_row_without_a_time_is_refused_on_a_stream() -> None:
     rows = table([("a", 1, 1)]).set_column(1, "ts", pa.array([None], pa.timestamp("us")))
     with pytest.raises(InputError) as caught:
-        query(Range()).advance(rows, {}, Moment(5))
+        query(Range()).open().advance(rows, {}, Moment(5))
     assert caught.value.code == "input.null-time"
 
 

@@ -28,6 +28,7 @@ from tests.support.patterns import (
     star,
     times,
 )
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import (
     HERE,
     Aggregate,
@@ -41,7 +42,7 @@ from trimtab.engine.match.ir.expression import (
     Side,
 )
 from trimtab.engine.match.ir.pattern import Pattern
-from trimtab.engine.match.ir.query import OrderKey, Rows, Skip, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.match.ir.query import Rows, Skip, SkipPastLast, SkipTo, SkipToNext
 from trimtab.engine.match.reference import match_rows
 from trimtab.errors import MatchError
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.query_cases import random_case
-from trimtab.engine.columns.grouping import in_order
+from trimtab.engine.columns.order import in_order
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import Moment, State

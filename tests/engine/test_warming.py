@@ -7,10 +7,10 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from trimtab.engine.made_up import made_up
 from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import Moment
-from trimtab.engine.warming import made_up, warm
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
 
@@ -72,7 +72,7 @@ def test_windows_warm_up_without_leaving_a_trace(sql: str) -> None:
     rows = query.intake.run(ticks([1.0, 2.0]))
     before, _ = operator_of(query).advance(rows, {}, Moment(closing=True))
     operator = operator_of(query)
-    warm(operator, rows.schema)
+    operator.warm(rows.schema)
     assert operator.advance(rows, {}, Moment(closing=True))[0] == before
 
 

@@ -11,9 +11,10 @@ import pytest
 from tests.golden.queries import QUERIES, SIGNATURES, Steps, compiled
 from trimtab.driver.resuming import fingerprint
 from trimtab.engine import signature
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import Expr
 from trimtab.engine.match.ir.pattern import Pattern
-from trimtab.engine.match.ir.query import OrderKey, Skip
+from trimtab.engine.match.ir.query import Skip
 from trimtab.engine.signature import signature_of, signed
 from trimtab.errors import OperatorError
 

@@ -7,6 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import (
     Aggregate,
     Call,
@@ -20,12 +21,12 @@ from trimtab.engine.match.ir.expression import (
 )
 from trimtab.engine.match.ir.query import (
     MatchQuery,
-    OrderKey,
     Rows,
     SkipPastLast,
     SkipTo,
     SkipToNext,
 )
+from trimtab.engine.selection import Selection
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 
@@ -345,9 +346,9 @@ def test_row_wise_sub_selects_are_merged_into_the_intake(sql: str) -> None:
     assert query.finish.columns == (("c", "slot0"),)
 
 
-def test_a_plain_select_has_no_operator() -> None:
+def test_rows_of_a_plain_select_dont_meet() -> None:
     query = compiled("SELECT symbol, price * quantity AS value FROM ticks WHERE open")
-    assert query.operator is None
+    assert query.operator == Selection()
     assert query.intake.columns == (("symbol", "symbol"), ("__c1", "price * quantity"))
     assert query.intake.where == "open"
     assert query.finish.columns == (("symbol", "symbol"), ("value", "__c1"))

@@ -27,8 +27,8 @@ from trimtab.deciding.policy import Measure
 from trimtab.deciding.spreading import HotLoads, spread_keys
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, OperatorError
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
-from trimtab.state.bundle import GROUP_SHIFT
 from trimtab.worker.intake_plan import plan_intake
 from trimtab.worker.orders import EngineReport
 

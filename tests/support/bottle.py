@@ -30,7 +30,7 @@ from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.happenings import BatchCame
 from trimtab.driver.shell import StreamFiles
-from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.engine.operator import MAX_THREADS
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, plan_merges

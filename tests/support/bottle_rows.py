@@ -14,8 +14,8 @@ import pyarrow as pa
 import xxhash
 
 from trimtab.deciding.placement import SHARES, Placement
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.rowwise.local import Intake
-from trimtab.state.bundle import GROUP_SHIFT
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan
 
 Int64Array = npt.NDArray[np.int64]

@@ -24,8 +24,8 @@ from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
 from trimtab.driver.resuming import fingerprint
 from trimtab.driver.shell import Ready, Shell, StreamFiles
-from trimtab.engine.columns.binding import times_us
-from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.engine.columns.times import times_us
+from trimtab.engine.operator import MAX_THREADS
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 from trimtab.machine_code.policy import Missing, if_missing

@@ -30,7 +30,6 @@ from tests.support.laws import bag
 from tests.support.stream_cases import EVENT_TIME, FIXED_QUERIES, StreamCase, a_stream
 from trimtab.api.evaluate import answer
 from trimtab.deciding.placement import Placement, Spread
-from trimtab.driver.splitting import obstacle
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.state.compaction import Merge
@@ -95,7 +94,7 @@ def _job(
         _live(choices, bottle, case, batches, queries)
         for name, sql in queries.items():
             # `evaluate` knows no lateness where rows don't wait for each other.
-            is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator is not None
+            is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator.is_keyed
             if bag(bottle.rows(name)) != expected[name] and (case.is_on_time or is_keyed):
                 return f"{name} differs: {sql}"
         if case.is_on_time and (bottle.manifest is None or bottle.manifest.late or bottle.rows(LATE).num_rows):
@@ -104,7 +103,9 @@ def _job(
 
 
 def _some_split(choices: Choices, queries: dict[str, str], schema: pa.Schema) -> list[str]:
-    able = [name for name, sql in queries.items() if not obstacle(compiled(sql, schema, EVENT_TIME))[0]]
+    able = [
+        name for name, sql in queries.items() if compiled(sql, schema, EVENT_TIME).operator.split_obstacle() is None
+    ]
     return [name for name in able if chance(choices, 70)]
 
 

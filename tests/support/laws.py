@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.query_cases import SCHEMA, Case, random_case
-from trimtab.engine.columns.grouping import in_order
+from trimtab.engine.columns.order import in_order
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.reference import match_rows
 from trimtab.engine.match.run.matcher import Matcher

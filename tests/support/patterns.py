@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, Place, RowValue
 from trimtab.engine.match.ir.pattern import (
     EMPTY,
@@ -30,7 +31,7 @@ from trimtab.engine.match.ir.pattern import (
     Permute,
     Quantify,
 )
-from trimtab.engine.match.ir.query import MatchQuery, OrderKey, Rows, SkipPastLast
+from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast
 
 __all__ = [
     "EMPTY",

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.watermark import is_late, raised
-from trimtab.engine.match.run.matcher import MAX_THREADS
-from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
+from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, State
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
@@ -96,8 +95,8 @@ def answer(
 ) -> pa.Table:
     """The rows of a compiled query over its table; `edges` are where batches begin and end, from 0 to all rows."""
     rows = query.intake.run(table)
-    if query.operator is None:
-        return query.finish.run(rows)
+    if not query.operator.is_keyed:
+        edges, event_time = [0, table.num_rows], None  # rows don't meet, so neither cuts nor times play a part
     times = None if event_time is None else _event_times(table, event_time)
     outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, delay_us)
     return query.finish.run(outputs)
@@ -143,7 +142,7 @@ def _edges(cuts: Iterable[int] | None, rows: int) -> list[int]:
 
 
 def _event_times(table: pa.Table, column: str) -> Any:
-    from trimtab.engine.columns.binding import times_us
+    from trimtab.engine.columns.times import times_us
 
     name = _column(table, column)
     if name is None:
@@ -168,10 +167,10 @@ def _column(table: pa.Table, name: str) -> str | None:
 
 def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
     """Without watermarks a row must not come before rows of an earlier batch: they are decided already."""
-    from trimtab.engine.columns.grouping import in_order, key_codes
+    from trimtab.engine.columns.keys import key_codes
+    from trimtab.engine.columns.order import in_order
 
-    order = getattr(query.operator, "order", ())
-    partition = getattr(query.operator, "partition", ())
+    order, partition = query.operator.order, query.operator.partition
     if not order or not rows.num_rows:
         return
     batch = np.searchsorted(np.array(edges[1:-1]), rows.column(ARRIVAL).to_numpy(), side="right")

@@ -22,7 +22,7 @@ from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_s
 from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.resuming import begun_batches, changed_query, fingerprint, last_versions, open_streams, states
 from trimtab.driver.splitting import check_split
-from trimtab.engine.match.run.matcher import MAX_THREADS
+from trimtab.engine.operator import MAX_THREADS
 from trimtab.errors import InputError, JobError
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us

@@ -8,7 +8,6 @@ from typing import Any
 
 from trimtab.cli.files import query_file, read_schemas
 from trimtab.cli.operators import add_option, import_operators
-from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.explain import explain, kernel_of
@@ -57,6 +56,6 @@ def run(options: argparse.Namespace) -> int:
     with query_file(options.query) as sql:
         query = compile_query(sql, schemas, event_time=options.event_time)
         print(explain(query))
-        if options.kernel and isinstance(query.operator, MatchQuery):
-            print(f"\nKERNEL\n{kernel_of(query.operator).source}", end="")
+        if options.kernel and (kernel := kernel_of(query.operator)) is not None:
+            print(f"\nKERNEL\n{kernel.source}", end="")
     return 0

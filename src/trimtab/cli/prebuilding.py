@@ -16,7 +16,6 @@ import pyarrow as pa
 from trimtab.api.evaluate import evaluate
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, POLICIES, Balance
-from trimtab.engine.warming import warm
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
 from trimtab.planning import PLANNERS, synthetic_cluster
@@ -65,7 +64,7 @@ def _run(sql: str) -> None:
     evaluate(sql, {"t": rows}, event_time="ts")
     evaluate(sql, {"t": rows}, event_time="ts", cuts=[7, 15], delay="2 seconds")
     query = compile_query(sql, {"t": rows.schema}, event_time="ts")
-    warm(operator_of(query), query.intake.run(rows.slice(0, 0)).schema)
+    operator_of(query).warm(query.intake.run(rows.slice(0, 0)).schema)
 
 
 def _calls(of: dict[str, tuple[str, ...]]) -> list[str]:
@@ -94,11 +93,11 @@ def sliding_windows() -> None:
 
 
 def patterns() -> None:
-    """What all patterns share: putting rows in order, and running sums along a match."""
-    from trimtab.engine.columns.sorting import counting_order
+    """What all patterns share: numbering keys, putting rows in order, and running sums along a match."""
+    from trimtab.engine.columns.keys import load_machine_code
     from trimtab.engine.match.run.scanning import scan
 
-    counting_order(np.zeros(4, np.int64), 2)
+    load_machine_code()
     for values in (np.zeros(4, np.int64), np.zeros(4, np.float64)):
         scan(0, values, np.ones(4, np.bool_), np.zeros(4, np.int64))
     evaluate(_PATTERN, {"t": made_up_rows()}, event_time="ts", cuts=[7, 15])

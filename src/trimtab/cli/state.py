@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from trimtab.cli.tables import text_table
+from trimtab.engine.operator import ARRIVAL
 from trimtab.errors import StateError
-from trimtab.state.bundle import DEADLINE, KEY, KEYS, SLOT, State
+from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW, SLOT
+from trimtab.state.bundle import State
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import (
     at_version,
@@ -27,8 +29,7 @@ from trimtab.state.manifest import Manifest
 
 SHOWN_KEYS = 20
 SHOWN_ROWS = 40
-ROW = "row."  # what operators put in front of the columns of rows that they keep
-HIDDEN = {KEY, SLOT, "__arrival", f"{ROW}{SLOT}", f"{ROW}__arrival"}
+HIDDEN = {KEY, SLOT, ARRIVAL, f"{ROW}{SLOT}", f"{ROW}{ARRIVAL}"}
 TIMES = {("windows", "start"), ("windows", "last")}  # besides what ends in _us
 THREAD = {"i0": "position", "i1": "first_row", "i2": "last_row", "i3": "path"}
 TITLES = {

@@ -17,13 +17,13 @@ from trimtab.deciding.load_estimates import LoadEstimates
 from trimtab.deciding.observation import Float64Array, Int64Array, Observation
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
 from trimtab.deciding.spreading import HotLoads, spread_keys
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
 from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.hot_units import plan_around_hot_units
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import BoolArray, Int32Array, Problem
 from trimtab.planning.scaling_rule import ScalingRule
-from trimtab.state.bundle import GROUP_SHIFT
 
 NEAR_ENOUGH = 0.02
 """Load distances below this share of the mean are all the same to the optimising planners: moves aren't free."""

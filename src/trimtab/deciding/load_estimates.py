@@ -20,7 +20,7 @@ import numpy.typing as npt
 from trimtab.deciding.observation import Float64Array, Int64Array, Observation
 from trimtab.deciding.placement import Spread
 from trimtab.deciding.policy import Measure
-from trimtab.state.bundle import GROUP_SHIFT
+from trimtab.keyed_state import GROUP_SHIFT
 
 BoolArray = npt.NDArray[np.bool_]
 Scalable = TypeVar("Scalable", float, Float64Array)

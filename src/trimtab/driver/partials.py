@@ -9,16 +9,13 @@ engine that owns the key's group finds it as soon as the key isn't spread any mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.watermark import raised
-from trimtab.engine.keyed.query import KeyedQuery
-from trimtab.engine.operator import Moment, Operator, State
-from trimtab.engine.windows.grouped import GroupQuery
+from trimtab.engine.operator import Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
@@ -68,8 +65,7 @@ class Merger:
             fresh = [_unpacked(each.partials[query]) for each in reports if query in each.partials]
             states = [state for state in (*self._stored(orders, query, slots), *fresh) if state]
             if states:
-                assert ready.operator is not None
-                state = merged(ready.operator, states, no_rows.schema)
+                state = ready.operator.merge(states, no_rows.schema)
                 moment = Moment(watermark_us=watermark, closing=orders.closing)
                 output, after = ready.operator.advance(no_rows, state, moment)
                 table = ready.finish.run(output)
@@ -108,14 +104,6 @@ class Merger:
             segment=segment,
             parts=sizes,
         )
-
-
-def merged(operator: Operator, states: Sequence[State], schema: pa.Schema) -> State:
-    """Several states of the same keys as one; `schema` is that of the rows."""
-    if isinstance(operator, GroupQuery):
-        return operator.merge(states, schema)
-    assert isinstance(operator, KeyedQuery)
-    return reduce(operator.merge, states)
 
 
 def _unpacked(state: PackedState) -> State:

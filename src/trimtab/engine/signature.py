@@ -69,7 +69,7 @@ def signature_of(value: Any) -> Any:
 
     Raises TypeError for what has none: a new part of an operator has to be `signed`.
 
-    >>> from trimtab.engine.match.ir.query import OrderKey
+    >>> from trimtab.engine.columns.order import OrderKey
     >>> signature_of((OrderKey("ts"), OrderKey("n", descending=True)))
     [{'is': 'order', 'column': 'ts'}, {'is': 'order', 'column': 'n', 'descending': True}]
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.operator import Description
 from trimtab.engine.signature import signature_of
 from trimtab.rowwise.local import Finish, Intake
 
@@ -19,14 +19,13 @@ class Query:
     """A checked query, ready to run: plain data that pickles.
 
     `source` is the table that it reads. The intake runs first, then the operator over its output,
-    then the finish over the operator's. `operator` None: a row-wise SELECT, whose intake feeds the
-    finish.
+    then the finish over the operator's.
     """
 
     sql: str
     source: str
     intake: Intake
-    operator: MatchQuery | Any | None
+    operator: Description
     finish: Finish
 
     @property

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from trimtab.engine.match.ir.state_schema import RESERVED
 from trimtab.errors import QueryError
 from trimtab.language import oracle
 from trimtab.language.mistakes import Span, mistake
@@ -100,10 +101,7 @@ class Context:
         )
 
 
-_OF_STATE = frozenset({"key", "pending", "number", "begun", "tail", "front", "deadline_us"})
-
-
 def is_reserved(name: str) -> bool:
     """Whether the engine gives such names to columns of its own, in its output or its state."""
     lower = name.lower()
-    return name.startswith("__") or lower in _OF_STATE or re.fullmatch(r"slot\d+", lower) is not None
+    return name.startswith("__") or lower in RESERVED or re.fullmatch(r"slot\d+", lower) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 
 import pyarrow as pa
 
@@ -17,6 +18,8 @@ from trimtab.engine.match.kernels.codegen import generate
 from trimtab.engine.match.kernels.emit import NotCompilable
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 from trimtab.engine.match.kernels.plan import Generated, traits_of
+from trimtab.engine.operator import Description
+from trimtab.engine.selection import Selection
 from trimtab.engine.windows.assign import ClockWindow
 from trimtab.engine.windows.grouped import GroupQuery
 from trimtab.engine.windows.layout import Unit
@@ -47,23 +50,33 @@ def explain(query: Query) -> str:
     parts = [_part("SOURCE", [query.source])]
     title = "EACH ROW (Spark SQL: in Spark's JVM on a cluster, in DuckDB here)"
     parts.append(_part(title, _columns(query.intake.columns, query.intake.types, query.intake.where)))
-    if isinstance(query.operator, MatchQuery):
-        parts += _match_parts(query.operator, dict(query.intake.columns))
-    elif isinstance(query.operator, GroupQuery):
-        parts.append(_part("WINDOWS", _group_lines(query.operator)))
-    elif isinstance(query.operator, OverQuery):
-        parts.append(_part("WINDOWS", _over_lines(query.operator, query.intake)))
-    elif isinstance(query.operator, KeyedQuery):
-        parts.append(_part("OPERATOR", _keyed_lines(query.operator)))
-    elif query.operator is not None:
-        parts.append(_part("OPERATOR", [str(query.operator)]))
+    parts += _operator_parts(query.operator, query.intake)
     parts.append(_part("OUTPUT", _columns(query.finish.columns, query.finish.types, query.finish.where)))
     return "\n\n".join(parts)
 
 
-def kernel_of(match: MatchQuery) -> Generated:
-    """The kernel that runs a pattern over columns without nulls and NaN."""
+@singledispatch
+def _operator_parts(operator: Description, intake: Intake) -> list[str]:
+    """The parts between the work on rows and the output; `intake` says what the operator's columns are."""
+    raise NotImplementedError(f"no words for {operator}, which reads {intake}")
+
+
+@singledispatch
+def kernel_of(operator: Description) -> Generated | None:
+    """The kernel that runs a pattern over columns without nulls and NaN; None: the operator isn't a pattern."""
+    del operator
+    return None
+
+
+@kernel_of.register
+def _pattern_kernel(match: MatchQuery) -> Generated:
     return generate(match, _program(match), frozenset(), False).generated
+
+
+@_operator_parts.register
+def _no_parts(selection: Selection, intake: Intake) -> list[str]:
+    del selection, intake
+    return []
 
 
 def configurations(generated: Generated) -> int:
@@ -71,9 +84,10 @@ def configurations(generated: Generated) -> int:
     return 1 + max(map(int, re.findall(r"^ +state(?:, [\w, ]+)? = (\d+)", generated.source, re.MULTILINE)), default=0)
 
 
-def _match_parts(match: MatchQuery, texts: dict[str, str]) -> list[str]:
-    program = _program(match)
-    generated = kernel_of(match)
+@_operator_parts.register
+def _match_parts(match: MatchQuery, intake: Intake) -> list[str]:
+    program, texts = _program(match), dict(intake.columns)
+    generated = _pattern_kernel(match)
     words = Wording(match.labels, texts)
     conditions: list[tuple[str, str]] = []
     for label, condition in zip(match.labels, match.conditions, strict=True):
@@ -158,7 +172,9 @@ def _skip_text(match: MatchQuery) -> str:
             return f"skip to {side.value.lower()} {name.removeprefix(side.value).strip()}"
 
 
-def _group_lines(group: GroupQuery) -> list[str]:
+@_operator_parts.register
+def _group_parts(group: GroupQuery, intake: Intake) -> list[str]:
+    del intake  # the names of its columns say it all
     window = group.window
     if isinstance(window, ClockWindow):
         what = f"of {length_text(window.size_us)}"
@@ -177,10 +193,11 @@ def _group_lines(group: GroupQuery) -> list[str]:
     for call in group.calls:
         inside = ", ".join([*call.args, *map(str, call.parameters)])
         calls.append((call.name, f"{call.function}({inside})"))
-    return _aligned(head + calls)
+    return [_part("WINDOWS", _aligned(head + calls))]
 
 
-def _over_lines(over: OverQuery, intake: Intake) -> list[str]:
+@_operator_parts.register
+def _over_parts(over: OverQuery, intake: Intake) -> list[str]:
     types = {name: type_ for (name, _), type_ in zip(intake.columns, intake.types, strict=True)}
     timed = bool(over.order) and is_time(types[over.order[0].column])
     head = [
@@ -190,15 +207,17 @@ def _over_lines(over: OverQuery, intake: Intake) -> list[str]:
     ]
     texts = [f"{call.function}({', '.join(call.args)}) over {_frame_text(call, timed)}" for call in over.calls]
     calls = [(call.name, text) for call, text in zip(over.calls, texts, strict=True)]
-    return _aligned(head + calls)
+    return [_part("WINDOWS", _aligned(head + calls))]
 
 
-def _keyed_lines(keyed: KeyedQuery) -> list[str]:
+@_operator_parts.register
+def _keyed_parts(keyed: KeyedQuery, intake: Intake) -> list[str]:
+    del intake
     description = keyed.description
     given = [f"{field.name} = {getattr(description, field.name)!r}" for field in arguments(type(description))]
     order = ", ".join(key.column + (" desc" if key.descending else "") for key in keyed.order)
     splits = "may be dealt out to several engines, for their states merge" if description.merges else "stay together"
-    return _aligned(
+    lines = _aligned(
         [
             ("function", f"{keyed.name}({', '.join(given)})"),
             ("keys", ", ".join(keyed.partition) or "one for all rows"),
@@ -209,6 +228,7 @@ def _keyed_lines(keyed: KeyedQuery) -> list[str]:
             ("rows", f"of a key {splits}"),
         ]
     )
+    return [_part("OPERATOR", lines)]
 
 
 def _fields(schema: pa.Schema) -> str:

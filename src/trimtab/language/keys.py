@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.language.context import Context
 from trimtab.language.relation import Definition, column
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from trimtab.engine.match.ir.query import MatchQuery
-from trimtab.engine.match.run.matcher import MAX_THREADS, Matcher
-from trimtab.engine.operator import Operator
+from trimtab.engine.operator import MAX_THREADS, Operator, Settings
 from trimtab.language.compiled import Query
 
 
 def operator_of(query: Query, *, max_threads: int = MAX_THREADS) -> Operator:
-    """The operator that runs the query's keyed step."""
-    if isinstance(query.operator, MatchQuery):
-        return Matcher(query.operator, scalar=scalar, max_threads=max_threads)
-    assert query.operator is not None
-    operator: Operator = query.operator
-    return operator
+    """The operator that runs the query's step over rows."""
+    return query.operator.open(Settings(max_threads, scalar))
 
 
 def scalar(sql: str, args: tuple[object, ...]) -> object:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from trimtab.engine.selection import Selection
 from trimtab.errors import QueryError
 from trimtab.language.compiled import Query
 from trimtab.language.context import Context
@@ -25,9 +26,7 @@ from trimtab.language.relation import Relation, listing, spark_text, table_relat
 from trimtab.rowwise.local import Finish
 
 if TYPE_CHECKING:
-    from trimtab.engine.keyed.query import KeyedQuery
-    from trimtab.engine.windows.grouped import GroupQuery
-    from trimtab.engine.windows.over import OverQuery
+    from trimtab.engine.operator import Description
 
 _PLAIN = {"expressions", "from_", "where", "with_", "match", "kind", "hint"}
 _CLAUSES = {
@@ -61,7 +60,7 @@ class Layer:
     relation: Relation
     context: Context | None = None
     matched: Matched | None = None
-    operator: OverQuery | GroupQuery | KeyedQuery | None = None
+    operator: Description | None = None
 
     @property
     def has_operator(self) -> bool:
@@ -100,7 +99,7 @@ class Reader:
         return self._row_wise(layer)
 
     def _row_wise(self, layer: Layer) -> Query:
-        """A SELECT without an operator: the intake computes everything, the finish names it."""
+        """A SELECT in which rows don't meet: the intake computes everything, the finish names it."""
         relation = layer.relation
         table = table_relation(self.sql, relation.base, frozenset())
         context = self._context(layer.source, replace(table, where=relation.where))
@@ -109,7 +108,7 @@ class Reader:
             for each in relation.definitions
         )
         output = Relation(self.sql, relation.base, definitions)
-        return Query(self.sql, layer.source, context.intake(), None, finish(output))
+        return Query(self.sql, layer.source, context.intake(), Selection(), finish(output))
 
     def _windows(self, select: exp.Select, known: dict[str, WithQuery]) -> Layer:
         from trimtab.language.windows import window_relation

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.errors import QueryError
+from trimtab.keyed_state import DEADLINE
 from trimtab.language.context import Context
 from trimtab.language.intervals import interval_length
 from trimtab.language.mistakes import did_you_mean
@@ -57,7 +58,7 @@ def key_column(context: Context, node: exp.Expr) -> str:
         raise context.error("query.type", message, node, "take its parts instead")
     name = context.add(node)
     # The state has a column of that name beside the keys, so the key gets another one.
-    return context.add(exp.Paren(this=node.copy())) if name.lower() == "deadline_us" else name
+    return context.add(exp.Paren(this=node.copy())) if name.lower() == DEADLINE else name
 
 
 def check_time(context: Context, ordered: exp.Expr) -> None:

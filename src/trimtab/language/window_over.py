@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import FUNCTIONS, OverCall
 from trimtab.language.context import Context

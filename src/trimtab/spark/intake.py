@@ -27,7 +27,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import PythonEvalType
 
 from trimtab.deciding.placement import SHARES, Placement
-from trimtab.state.bundle import GROUP_SHIFT
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
 
 REPORT_SCHEMA = StructType([StructField("report", BinaryType())])

@@ -1,6 +1,6 @@
 """The state of some slots of one operator at rest: sorted by slot, so that it can be searched, sliced and merged.
 
-A slot is a key's hash with its key group in front (`group << 48 | 48 bits of hash`). Nothing here looks at what the
+A slot is a key's hash with its key group in front (see `keyed_state`). Nothing here looks at what the
 tables mean: rows that refer to other rows count from their key's first row, so they stay true wherever a key goes.
 """
 
@@ -15,16 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.errors import StateError
+from trimtab.keyed_state import DEADLINE, GROUP_SHIFT, KEY, KEYS, SLOT
 from trimtab.state.gathering import Int64Array, Piece, Source, offsets, one_chunk, rows_of, spans
 
 State = Mapping[str, pa.Table]
 """As operators hand it over: `keys`, and tables whose int64 column `key` is the row of their key in `keys`."""
-
-SLOT = "__slot"
-"""The first partition column of every operator on Spark."""
-GROUP_SHIFT = 48
-"""A slot's key group is `slot >> GROUP_SHIFT`."""
-KEYS, KEY, DEADLINE = "keys", "key", "deadline_us"
 
 _NONE = np.empty(0, np.int64)
 _KEY_FIELD = pa.field(KEY, pa.int64())

@@ -17,16 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.errors import StateError
-from trimtab.state.bundle import DEADLINE, GROUP_SHIFT, KEY, KEYS, SLOT, Bundle, State
+from trimtab.keyed_state import DEADLINE, GROUP_SHIFT, KEY, KEYS, PATTERN_COLUMNS, SLOT
+from trimtab.state.bundle import Bundle, State
 from trimtab.state.checkpoint import Checkpoint, StreamFolders
 from trimtab.state.files import Folder
 from trimtab.state.local_copies import check_content
 from trimtab.state.manifest import Manifest, Run, SegmentFile, batches, manifest_name, read
 from trimtab.state.runs import Reader
 from trimtab.state.segment import segment_of, verify_segment
-
-PATTERN_COLUMNS = ("number", "begun", "tail", "front")
-"""What a pattern remembers of a key besides its columns; they stand between these and the deadline."""
 
 _ATTEMPTS = 5  # how often a version may be swept under one's eyes
 _GONE = ("state.missing", "state.gone")

@@ -11,7 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from trimtab.state.bundle import GROUP_SHIFT, Bundle, Part, State, assemble, state_of
+from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.state.bundle import Bundle, Part, State, assemble, state_of
 from trimtab.state.gathering import BoolArray, Int64Array
 from trimtab.state.manifest import Run
 

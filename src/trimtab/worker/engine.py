@@ -21,17 +21,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trimtab.engine.columns.binding import times_us
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import is_late, raised
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
-from trimtab.errors import InputError, OperatorError, TrimtabError
+from trimtab.errors import InputError, TrimtabError
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compiled import Query
 from trimtab.language.running import operator_of
 from trimtab.machine_code import wanted
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.rowwise.local import Finish
-from trimtab.state.bundle import GROUP_SHIFT, Bundle, to_bundle
+from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.runs import Reader
@@ -104,7 +105,7 @@ class ReadyQuery:
     """A query with its operator built: kernels that were loaded for it stay loaded."""
 
     query: Query
-    operator: Operator | None
+    operator: Operator
     finish: Finish
 
 
@@ -138,12 +139,8 @@ def ready_query(query: Query, max_threads: int) -> ReadyQuery:
     columns = (*query.finish.columns, (TIME_US, TIME_US))
     types = (*query.finish.types, pa.int64()) if query.finish.types else ()
     finish = dataclasses.replace(query.finish, columns=columns, types=types)
-    if query.operator is None:
-        return ReadyQuery(query, None, finish)
-    # The slot in front makes the store's order the operator's; the key columns behind it keep it exact.
-    keyed = dataclasses.replace(query.operator, partition=(SLOT, *query.operator.partition))
-    operator = operator_of(dataclasses.replace(query, operator=keyed), max_threads=max_threads)
-    return ReadyQuery(query, operator, finish)
+    by_slot = dataclasses.replace(query, operator=query.operator.by_slot())
+    return ReadyQuery(query, operator_of(by_slot, max_threads=max_threads), finish)
 
 
 def operands(reading: Reading, table: pa.Table) -> pa.Table:
@@ -310,11 +307,8 @@ class Engine:
             return rows
         with self._timed("partials"):
             own, ready = self._wanted(reading, rows.only(chosen)), self.ready.queries[reading.query]
-            assert ready.operator is not None
             if len(own.slots):
-                output, state = ready.operator.advance(operands(reading, own.table), {}, Moment())
-                if output.num_rows:
-                    raise _emits_early(reading.query, ready.query)
+                state = ready.operator.partial(operands(reading, own.table))
                 self.partials[reading.query] = {name: packed(table) for name, table in state.items()}
             rest = rows.only(~chosen)
         self.hot.charge(rows.slots[chosen], time.perf_counter_ns() - began_ns)
@@ -323,11 +317,12 @@ class Engine:
     def _advance(self, reading: Reading, rows: Rows, meter: Meter) -> None:
         ready = self.ready.queries[reading.query]
         rows = self._wanted(reading, rows)
-        if ready.operator is None:
+        if not ready.query.operator.is_keyed:
             if len(rows.slots):
                 with self._timed("advance"):
                     table = operands(reading, rows.table).append_column(TIME_US, pa.array(rows.times))
-                    self._put_out(reading.query, ready.finish.run(table))
+                    output, _ = ready.operator.advance(table, {}, Moment())
+                    self._put_out(reading.query, ready.finish.run(output))
             return
         watermark = self._watermark_us
         if watermark is None and not len(rows.slots):
@@ -358,7 +353,6 @@ class Engine:
     def _close(self, reading: Reading, rows: Rows, reader: Reader) -> None:
         """The end of the input: every key there is, some at a time."""
         ready = self.ready.queries[reading.query]
-        assert ready.operator is not None
         slots = np.union1d(self._own(reading, reader.slots(self.owned)), distinct(rows.slots))
         outputs = []
         for start in range(0, len(slots), CLOSING_SLOTS):
@@ -482,16 +476,6 @@ def _shares(amounts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Each one's part of the whole; nothing where there is nothing."""
     total = float(amounts.sum())
     return amounts / total if total else np.zeros(len(amounts))
-
-
-def _emits_early(name: str, query: Query) -> OperatorError:
-    return OperatorError(
-        "operator.merge",
-        getattr(query.operator, "name", name),
-        "rows came out of a part of a key's rows, before the parts were merged",
-        "while a key is split, give rows in on_time and on_close only, or leave out split in the query",
-        "on_rows",
-    )
 
 
 def distinct(slots: Int64Array) -> Int64Array:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.state.bundle import GROUP_SHIFT
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.worker.orders import HotKeys
 
 Int64Array = npt.NDArray[np.int64]

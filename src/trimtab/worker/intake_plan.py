@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
+from trimtab.engine.operator import Description
+from trimtab.keyed_state import SLOT as SLOT
 from trimtab.language.compiled import Query
 from trimtab.rowwise.local import bare_column
-from trimtab.state.bundle import SLOT as SLOT
 
 ROUTE = "__route"
 ORIGINAL = "__original"
@@ -129,10 +129,8 @@ def plan_intake(
     return IntakePlan(tuple(columns.values()), tuple(routes), tuple(readings), time.name)
 
 
-def _route(operator: Any, own: Mapping[str, Computed], split: bool) -> Route:
-    if operator is None:
-        return Route((), is_keyed=False)
-    return Route(tuple(own[name].name for name in operator.partition), is_keyed=True, split=split)
+def _route(operator: Description, own: Mapping[str, Computed], split: bool) -> Route:
+    return Route(tuple(own[name].name for name in operator.partition), operator.is_keyed, split)
 
 
 def _own_spelling(name: str | None, schema: pa.Schema) -> str | None:

@@ -123,13 +123,13 @@ def run(query: GroupQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: i
         if delay_s is not None and seen:
             watermark = int(((max(seen) - EPOCH).total_seconds() - delay_s) * SECOND)
         batch = table.slice(start, stop - start)
-        rows, state = query.advance(batch, saved(state), Moment(watermark))
+        rows, state = query.open().advance(batch, saved(state), Moment(watermark))
         assert rows.schema == query.output_schema(table.schema)
         if watermark is not None:
             ends = rows["window_end"].cast(pa.int64()).to_pylist()
             assert all(end <= watermark for end in ends)
         out += undated(rows)
-    out += undated(query.advance(table.slice(0, 0), state, Moment(None, closing=True))[0])
+    out += undated(query.open().advance(table.slice(0, 0), state, Moment(None, closing=True))[0])
     return sorted(out, key=repr)
 
 
@@ -279,10 +279,10 @@ def totals(window: ClockWindow | SessionWindow, *made: tuple[str, str]) -> Group
 def test_a_window_leaves_when_the_watermark_reaches_its_end_and_its_key_is_forgotten() -> None:
     query = totals(ClockWindow(10 * SECOND, 10 * SECOND), ("sum", "x"))
     table = table_of([{"k": "a", "t": 3, "x": 1.0}, {"k": "b", "t": 12, "x": 2.0}])
-    out, state = query.advance(table, {}, Moment(10 * SECOND - 1))
+    out, state = query.open().advance(table, {}, Moment(10 * SECOND - 1))
     assert out.num_rows == 0
     assert state["keys"]["deadline_us"].to_pylist() == [10 * SECOND, 20 * SECOND]
-    out, state = query.advance(table.slice(2), state, Moment(10 * SECOND))
+    out, state = query.open().advance(table.slice(2), state, Moment(10 * SECOND))
     assert out.to_pylist() == [
         {
             "k": "a",
@@ -315,24 +315,26 @@ def test_rows_exactly_a_gap_apart_are_in_one_session_as_in_spark() -> None:
 def test_a_session_stays_open_for_a_row_at_its_very_end() -> None:
     query = totals(SessionWindow(5 * SECOND), ("count", "x"))
     table = table_of([{"k": "a", "t": t, "x": 1.0} for t in (0, 5)])
-    out, state = query.advance(table.slice(0, 1), {}, Moment(5 * SECOND))
+    out, state = query.open().advance(table.slice(0, 1), {}, Moment(5 * SECOND))
     assert out.num_rows == 0
     assert state["keys"]["deadline_us"].to_pylist() == [5 * SECOND + 1]
-    out, _ = query.advance(table.slice(1), state, Moment(closing=True))
+    out, _ = query.open().advance(table.slice(1), state, Moment(closing=True))
     assert out["c0"].to_pylist() == [2]
 
 
 def test_nanoseconds_stay_nanoseconds_and_dates_become_timestamps() -> None:
     table = pa.table({"ts": pa.array([1_999, 2_001], pa.timestamp("ns", "UTC")), ARRIVAL: [0, 1]})
     query = GroupQuery((), "ts", ClockWindow(2, 2), (GroupCall("count", (), "n"),))
-    out = query.advance(table, {}, Moment(closing=True))[0]
+    out = query.open().advance(table, {}, Moment(closing=True))[0]
     assert out["window_start"].cast(pa.int64()).to_pylist() == [0, 2000]
     assert out.schema.field("window_start").type == pa.timestamp("ns", "UTC")
     days = pa.table({"ts": pa.array([0, 1, 2], pa.date32()), ARRIVAL: [0, 1, 2]})
     two = 2 * 86_400 * SECOND
-    out = GroupQuery((), "ts", ClockWindow(two, two), (GroupCall("count", (), "n"),)).advance(
-        days, {}, Moment(closing=True)
-    )[0]
+    out = (
+        GroupQuery((), "ts", ClockWindow(two, two), (GroupCall("count", (), "n"),))
+        .open()
+        .advance(days, {}, Moment(closing=True))[0]
+    )
     assert out["n"].to_pylist() == [2, 1]
     assert out.schema.field("window_end").type == pa.timestamp("us")
 
@@ -357,12 +359,12 @@ def test_decimals_and_large_sums() -> None:
         }
     )
     window = ClockWindow(SECOND, SECOND)
-    out, _ = totals(window, ("sum", "d"), ("min", "d")).advance(table, {}, Moment(closing=True))
+    out, _ = totals(window, ("sum", "d"), ("min", "d")).open().advance(table, {}, Moment(closing=True))
     assert out["c0"].to_pylist() == [Decimal("100000000000000000000000000.00")]
     assert out["c1"].to_pylist() == [Decimal("0.01")]
     with pytest.raises(MatchError, match=r"window.overflow"):
-        totals(window, ("sum", "i")).advance(table, {}, Moment(closing=True))
-    average = totals(window, ("avg", "i")).advance(table, {}, Moment(closing=True))[0]
+        totals(window, ("sum", "i")).open().advance(table, {}, Moment(closing=True))
+    average = totals(window, ("avg", "i")).open().advance(table, {}, Moment(closing=True))[0]
     assert average["c0"].to_pylist() == [2.0**62]
 
 
@@ -370,9 +372,9 @@ def test_mistakes_are_named() -> None:
     table = table_of([{"k": "a", "t": 1, "s": "x"}])
     window = ClockWindow(SECOND, SECOND)
     with pytest.raises(InputError, match="sum needs a number, not string"):
-        totals(window, ("sum", "s")).advance(table, {}, Moment())
+        totals(window, ("sum", "s")).open().advance(table, {}, Moment())
     nulls = table.set_column(2, "ts", pa.nulls(1, pa.timestamp("ms")))
     with pytest.raises(InputError, match=r"input.null-time"):
-        totals(window, ("count", "s")).advance(nulls, {}, Moment())
+        totals(window, ("count", "s")).open().advance(nulls, {}, Moment())
     with pytest.raises(InputError, match="needs a timestamp"):
-        GroupQuery(("k",), "n", window, ()).advance(table, {}, Moment())
+        GroupQuery(("k",), "n", window, ()).open().advance(table, {}, Moment())

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.engine.match.ir.query import OrderKey
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.engine.windows.over import OverQuery
@@ -110,7 +110,7 @@ def run(query: OverQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: in
             latest = max(seen, default=EPOCH) - dt.timedelta(seconds=delay_s)
             watermark = int((latest - EPOCH).total_seconds() * SECOND)
         closing = stop == table.num_rows and (start, stop) == tuple(edges[-2:])
-        rows, state = query.advance(batch, saved(state), Moment(watermark, closing))
+        rows, state = query.open().advance(batch, saved(state), Moment(watermark, closing))
         assert rows.schema == query.output_schema(table.schema)
         times = dict(zip(table[ARRIVAL].to_pylist(), table["ts"].cast(pa.int64()).to_pylist(), strict=True))
         assert rows[TIME_US].to_pylist() == [times[arrival] for arrival in rows[ARRIVAL].to_pylist()]
@@ -287,13 +287,13 @@ def call(function: str, arg: str, frame: Frame) -> OverCall:
 def test_what_is_kept_is_bounded_by_the_frames() -> None:
     rows = [{"k": "ab"[n % 2], "t": n, "x": 1.0} for n in range(1000)]
     table = table_of(rows)
-    rows_kept = over(call("sum", "x", Frame(Unit.ROWS, 5))).advance(table, {}, Moment())[1]
+    rows_kept = over(call("sum", "x", Frame(Unit.ROWS, 5))).open().advance(table, {}, Moment())[1]
     assert rows_kept["frame"].num_rows == 2 * 5
     by_range = over(call("sum", "x", Frame(Unit.RANGE, 10 * SECOND)))
-    state = by_range.advance(table, {}, Moment(1000 * SECOND))[1]
+    state = by_range.open().advance(table, {}, Moment(1000 * SECOND))[1]
     assert state["frame"].num_rows == 10
     assert state["waiting"].num_rows == 0
-    everything = over(call("sum", "x", Frame())).advance(table, {}, Moment(1000 * SECOND))[1]
+    everything = over(call("sum", "x", Frame())).open().advance(table, {}, Moment(1000 * SECOND))[1]
     assert everything["frame"].num_rows == 0
     assert everything["keys"].num_rows == 2
 
@@ -301,13 +301,13 @@ def test_what_is_kept_is_bounded_by_the_frames() -> None:
 def test_an_idle_key_asks_to_be_visited_and_is_then_forgotten() -> None:
     query = over(call("sum", "x", Frame(Unit.RANGE, 10 * SECOND)))
     table = table_of([{"k": "a", "t": 5, "x": 1.0}])
-    out, state = query.advance(table, {}, Moment(2 * SECOND))
+    out, state = query.open().advance(table, {}, Moment(2 * SECOND))
     assert out.num_rows == 0
     assert state["keys"]["deadline_us"].to_pylist() == [5 * SECOND + 1]
-    out, state = query.advance(table.slice(1), state, Moment(5 * SECOND + 1))
+    out, state = query.open().advance(table.slice(1), state, Moment(5 * SECOND + 1))
     assert out.num_rows == 1
     assert state["keys"]["deadline_us"].to_pylist() == [15 * SECOND + 1]
-    out, state = query.advance(table.slice(1), state, Moment(15 * SECOND + 1))
+    out, state = query.open().advance(table.slice(1), state, Moment(15 * SECOND + 1))
     assert state["keys"].num_rows == 0
 
 
@@ -324,7 +324,7 @@ def test_a_row_without_a_time_is_refused() -> None:
         {"k": ["a"], "ts": pa.nulls(1, pa.timestamp("us")), ARRIVAL: [0]},
     )
     with pytest.raises(InputError, match=r"input.null-time"):
-        over(OverCall("row_number", (), Frame(), "c0")).advance(table, {}, Moment())
+        over(OverCall("row_number", (), Frame(), "c0")).open().advance(table, {}, Moment())
 
 
 def test_more_order_columns_break_ties_and_make_peers() -> None:
@@ -347,7 +347,7 @@ def test_more_order_columns_break_ties_and_make_peers() -> None:
 
 
 def run_plain(query: OverQuery, table: pa.Table) -> list[Row]:
-    out, _ = query.advance(table, {}, Moment(closing=True))
+    out, _ = query.open().advance(table, {}, Moment(closing=True))
     rows: list[Row] = out.to_pylist()
     return sorted(rows, key=lambda row: row[ARRIVAL])
 

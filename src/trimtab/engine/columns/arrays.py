@@ -1,30 +1,32 @@
-"""Arrow columns as numpy arrays: validity, numbers, and codes that sort as the values do."""
+"""Arrow columns as numpy arrays: one array a column, validity, whole numbers and doubles."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.machine_code.kernel import kernel
-
 Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # combine_chunks of no chunks at all still knows its type.
+    column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # too large for one array of 32-bit offsets
+        column = pa.concat_arrays(column.chunks)
+    return column
+
+
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The column as one array, dictionaries decoded."""
-    if isinstance(column, pa.ChunkedArray):
-        # combine_chunks of no chunks at all still knows its type.
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # too large for one array of 32-bit offsets
-            column = pa.concat_arrays(column.chunks)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    array = single(column)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -32,11 +34,22 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def is_string(kind: pa.DataType) -> bool:
+    """Whether the type is text, in any of Arrow's layouts."""
+    kind = plain_type(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def valid_mask(array: pa.Array) -> BoolArray:
     """True where there is a value."""
     if array.null_count == 0:
         return np.ones(len(array), np.bool_)
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def null_mask(array: pa.Array) -> BoolArray | None:
+    """True where there is no value; None: there is one everywhere."""
+    return ~valid_mask(array) if array.null_count else None
 
 
 def int64s(array: pa.Array) -> Int64Array:
@@ -61,77 +74,38 @@ def float64s(array: pa.Array) -> FloatArray:
     return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
 
 
-def order_codes(array: pa.Array) -> Int64Array:
-    """Whole numbers that sort as the values do; equal values have equal codes. Nulls are 0.
+def canonical_nans(array: pa.Array) -> pa.Array:
+    """The array, with one NaN for all of them: their bits would show which one was met first."""
+    if not pa.types.is_floating(array.type):
+        return array
+    values = float64s(array)
+    if not np.isnan(values).any():
+        return array
+    return pa.array(np.where(np.isnan(values), np.nan, values), mask=null_mask(array)).cast(array.type)
 
-    Doubles are in their total order: -0.0 before 0.0, and every NaN is the one largest value, as in
-    Spark. Of two values that tie, min and max could otherwise return either.
+
+def canonical_floats(values: FloatArray) -> FloatArray:
+    """The doubles with 0.0 for -0.0, and one NaN for all of them: numbers that SQL can't tell apart have equal bits.
+
+    >>> canonical_floats(np.array([-0.0, 1.5])).tolist()
+    [0.0, 1.5]
     """
-    kind = array.type
-    if pa.types.is_uint64(kind):
-        return int64s(array) ^ np.int64(-(2**63))
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
-        return int64s(array)
-    if pa.types.is_floating(kind):
-        values = float64s(array)
-        bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
-        return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
-    ranks = pc.rank(array, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.where(valid_mask(array), ranks, 0)
+    return np.where(np.isnan(values), np.nan, values + 0.0)
 
 
-def sort_columns(array: pa.Array, *, descending: bool = False, nulls_first: bool = True) -> list[Int64Array]:
-    """Columns of whole numbers, most significant first, whose order is the order wanted."""
-    codes = order_codes(array)
-    if descending:
-        codes = ~codes
-    if not array.null_count:
-        return [codes]
-    valid = valid_mask(array)
-    flag = (valid if nulls_first else ~valid).astype(np.int64)
-    return [flag, np.where(valid, codes, 0)]
+def canonical(array: pa.Array) -> pa.Array:
+    """The array, with floats as `canonical_floats` has them; of other types equal values have equal bits anyway."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pa.array(canonical_floats(float64s(array)), mask=null_mask(array)).cast(array.type)
 
 
-def stable_order(columns: Sequence[Int64Array], count: int) -> Int64Array:
-    """The permutation that sorts by the columns, most significant first; ties keep their order.
-
-    A stream is nearly in order already: what is sorted is only looked at once.
-    """
-    order = np.arange(count)
-    for column in reversed(columns):
-        values = column[order]
-        if not bool(np.all(values[1:] >= values[:-1])):
-            order = order[np.argsort(values, kind="stable")]
-    return order
+def repeat_constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
+    """A column of one value."""
+    return pa.repeat(pa.scalar(value, kind), count) if count else pa.array([], kind)
 
 
-@frozen_arguments
-@kernel
-def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
-    """Sort by small whole numbers, ties in order.
-
-    codes   (n,)        in [0, count)
-    order   (n,)        the permutation
-    starts  (count + 1) where each code starts in it
-    """
-    starts = np.zeros(count + 1, np.int64)
-    for code in codes:
-        starts[code + 1] += 1
-    for i in range(count):
-        starts[i + 1] += starts[i]
-    place = starts.copy()
-    order = np.empty(codes.size, np.int64)
-    for i in range(codes.size):
-        order[place[codes[i]]] = i
-        place[codes[i]] += 1
-    return order, starts
-
-
-@frozen_arguments
-@kernel
-def first_rows(codes: Int64Array, count: int) -> Int64Array:
-    """The first row of every code in [0, count), or -1."""
-    rows = np.full(count, -1, np.int64)
-    for i in range(codes.size - 1, -1, -1):
-        rows[codes[i]] = i
-    return rows
+def take(column: pa.ChunkedArray | pa.Array, rows: Int64Array) -> pa.Array:
+    """The values at some rows; a negative row gives null."""
+    missing = rows < 0
+    return single(column).take(pa.array(rows, mask=missing) if missing.any() else pa.array(rows))

@@ -1,32 +1,90 @@
-"""Numbering the keys of a batch: the keys of the state keep their numbers, new keys follow."""
+"""Numbering keys: values that SQL groups together have one number, those of the state before new ones.
+
+Null is a key, 0.0 and -0.0 are one key, and so are all NaNs, as in Spark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import Int64Array, first_rows, order_codes, plain
+from trimtab.engine.columns.arrays import Int64Array, canonical, plain, single
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.groups import LARGE, compiled_first_rows, counting_order, first_rows
+from trimtab.engine.columns.order import is_counted_time, order_codes, unfit
 from trimtab.machine_code.kernel import kernel
 
+SAMPLE = 1_000
+"""So many rows show that columns don't depend on each other before all rows are looked at."""
 
-def distinct_codes(array: pa.Array) -> tuple[Int64Array, int]:
-    """Number the distinct values in order of appearance; null is a value, 0.0 equals -0.0."""
+Numbered = tuple[Int64Array, int]
+"""A number per row, from 0, and how many there are."""
+
+
+def key_codes(columns: Sequence[pa.Array | pa.ChunkedArray], count: int) -> Numbered:
+    """Number the keys of `count` rows in order of appearance.
+
+    >>> key_codes([pa.array([0.0, -0.0, None]), pa.array(["a", "a", "a"])], 3)
+    (array([0, 0, 1]), 2)
+
+    Raises InputError `input.type` for a type that can't be a key.
+    """
+    if not columns:
+        return np.zeros(count, np.int64), min(1, count)
+    found = _codes_of_first(columns)
+    if found is not None:
+        return found
+    return joint_codes(
+        [value_codes(plain(column)) for column in columns], distinct_numbers if count >= LARGE else _hashed
+    )
+
+
+def _codes_of_first(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbered | None:
+    """The keys where the first of several columns, whole numbers such as a hash, tells all of them apart already.
+
+    None: it doesn't, or the columns are of types for which finding out takes as long as numbering them.
+    """
+    if len(columns) < 2 or not pa.types.is_int64(columns[0].type) or not all(map(_is_compared, columns)):
+        return None
+    arrays = [single(column) for column in columns]
+    if len(arrays[0]) > 2 * SAMPLE and _codes_of_first([array.slice(0, SAMPLE) for array in arrays]) is None:
+        return None
+    codes, count = value_codes(arrays[0])
+    first, of_rows = pa.array(first_rows(codes, count)), pa.array(codes)
+    for array in arrays[1:]:
+        # Every row must have what the first row of its number has.
+        expected = array.take(first).take(of_rows)
+        if not pc.all(pc.equal(array, expected), min_count=0).as_py():
+            return None
+    return codes, count
+
+
+def _is_compared(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether values are the same key exactly where they are equal."""
+    kind, types = column.type, pa.types
+    simple = types.is_integer(kind) or is_counted_time(kind) or types.is_boolean(kind) or types.is_string(kind)
+    return simple and not column.null_count
+
+
+def value_codes(array: pa.Array) -> Numbered:
+    """Number the distinct values of a plain array in order of appearance; null is a value."""
     kind = array.type
-    if not array.null_count and (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+    if len(array) >= LARGE and not array.null_count and (pa.types.is_integer(kind) or is_counted_time(kind)):
         return distinct_numbers(order_codes(array))
-    if pa.types.is_floating(kind):
-        array = pc.add(array, pa.scalar(0.0, kind))
-    encoded = array.dictionary_encode(null_encoding="encode")
-    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
-    return codes, len(encoded.dictionary)
+    if pa.types.is_string_view(kind):
+        array = array.cast(pa.string())
+    try:
+        encoded = canonical(array).dictionary_encode(null_encoding="encode")
+    except pa.ArrowNotImplementedError as error:
+        raise unfit("PARTITION BY", kind) from error
+    return _indices(encoded), len(encoded.dictionary)
 
 
-def distinct_numbers(values: Int64Array) -> tuple[Int64Array, int]:
+def distinct_numbers(values: Int64Array) -> Numbered:
     """Number the distinct whole numbers in order of appearance.
 
     Numbers close together are looked up in a table, which is five times faster than hashing.
@@ -37,15 +95,22 @@ def distinct_numbers(values: Int64Array) -> tuple[Int64Array, int]:
     if most - least <= 8 * len(values) + 65536:
         codes, count = _table_codes(values, least, most - least + 1)
         return codes, int(count)
+    return _hashed(values)
+
+
+def _hashed(values: Int64Array) -> Numbered:
     encoded = pa.array(values).dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, len(encoded.dictionary)
+    return _indices(encoded), len(encoded.dictionary)
+
+
+def _indices(encoded: pa.DictionaryArray) -> Int64Array:
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
 @frozen_arguments
 @kernel
-def _table_codes(values: Int64Array, least: int, span: int) -> tuple[Int64Array, int]:
-    """See `distinct_numbers`."""
+def _table_codes(values: Int64Array, least: int, span: int) -> Numbered:
+    """See `distinct_numbers`; hashing is its plain twin."""
     table = np.full(span, -1, np.int64)
     codes = np.empty(values.size, np.int64)
     count = 0
@@ -58,7 +123,7 @@ def _table_codes(values: Int64Array, least: int, span: int) -> tuple[Int64Array,
     return codes, count
 
 
-def joint_codes(columns: Sequence[tuple[Int64Array, int]]) -> tuple[Int64Array, int]:
+def joint_codes(columns: Sequence[Numbered], number: Callable[[Int64Array], Numbered] = distinct_numbers) -> Numbered:
     """Number the distinct combinations, in order of appearance.
 
     Each column comes with the number of its codes; a product of two always fits, because it is made
@@ -66,7 +131,7 @@ def joint_codes(columns: Sequence[tuple[Int64Array, int]]) -> tuple[Int64Array, 
     """
     codes, count = columns[0]
     for more, size in columns[1:]:
-        codes, count = distinct_numbers(codes * max(size, 1) + more)
+        codes, count = number(codes * max(size, 1) + more)
     return codes, count
 
 
@@ -86,7 +151,8 @@ class Keys:
 def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) -> tuple[Int64Array, Keys]:
     """The key number of every row, and the keys: the `known` ones first, then the new ones.
 
-    Without key columns everything has the one key 0.
+    Without key columns everything has the one key 0. A key is shown as 0.0 and not as -0.0, whichever came first: so
+    it looks the same wherever the stream is cut, and as in Spark.
     """
     before = known.num_rows if known is not None else 0
     if not columns:
@@ -96,7 +162,16 @@ def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) 
         arrays = {
             name: pa.concat_arrays([plain(known[name]).cast(array.type), array]) for name, array in arrays.items()
         }
-    codes, count = joint_codes([distinct_codes(array) for array in arrays.values()])
+    codes, count = key_codes(list(arrays.values()), before + rows.num_rows)
     # Every known key is another one, so their numbers are their rows.
+    assert not before or codes[before - 1] == before - 1
     keys = Keys(arrays, len(codes)).take(first_rows(codes, count))
-    return codes[before:], keys
+    return codes[before:], Keys({name: canonical(array) for name, array in keys.columns.items()}, count)
+
+
+def load_machine_code() -> None:
+    """Have the kernels ready that only large batches use."""
+    few = np.zeros(4, np.int64)
+    counting_order(few, 2)
+    compiled_first_rows(few, 2)
+    distinct_numbers(few)

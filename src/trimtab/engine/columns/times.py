@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import Int64Array, int64s
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, null_mask, plain
 from trimtab.errors import InputError
 
 
@@ -54,3 +54,20 @@ def floor_us(values: Int64Array, kind: pa.DataType) -> Int64Array:
     """The microsecond that each tick is in."""
     scale = ticks_per_us(kind)
     return values if scale == 1 else np.floor_divide(values, scale)
+
+
+def times_us(column: pa.Array | pa.ChunkedArray) -> tuple[Int64Array, BoolArray | None]:
+    """A time column in microseconds since the epoch, and where it is null (None: nowhere).
+
+    >>> times_us(pa.array([1_999, -1], pa.timestamp("ns")))
+    (array([ 1, -1]), None)
+    """
+    array = plain(column)
+    assert is_time(array.type), array.type
+    return floor_us(int64s(array.cast(tick_type(array.type))), array.type), null_mask(array)
+
+
+def known_times_us(column: pa.Array | pa.ChunkedArray, name: str) -> Int64Array:
+    """The microseconds of an event-time column; raises as `ticks` does."""
+    array = plain(column)
+    return floor_us(ticks(array, name), array.type)

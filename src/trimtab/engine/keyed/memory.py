@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
 from trimtab.engine.columns.keys import Keys
-from trimtab.engine.columns.times import floor_us, ticks
+from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.keyed.description import KeyedOperator
 from trimtab.engine.operator import State
 from trimtab.errors import OperatorError
+from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW
 
-ROW = "row."  # in front of the names of columns that are kept of rows
+SNAPSHOTS, WAITING = "snapshots", "waiting"
+WAKE, SNAPSHOT = "wake_us", "state"
 NEVER = int(np.iinfo(np.int64).max)
 
 
@@ -39,18 +41,18 @@ class Memory:
 
         Raises OperatorError `operator.state` where it was written with other types.
         """
-        table, kind = state["snapshots"], state_type(description)
-        snapshots = plain(table["state"])
+        table, kind = state[SNAPSHOTS], state_type(description)
+        snapshots = plain(table[SNAPSHOT])
         if snapshots.type != kind:
             message = f"the state that was kept is {snapshots.type}, and declared is {kind}"
             raise OperatorError("operator.state", name, message, "start again without the old state")
-        waiting = state["waiting"].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
+        waiting = state[WAITING].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
         return cls(
             snapshots=snapshots,
-            snapshot_keys=int64s(plain(table["key"])),
-            wakes_us=int64s(plain(table["wake_us"]).fill_null(NEVER)),
+            snapshot_keys=int64s(plain(table[KEY])),
+            wakes_us=int64s(plain(table[WAKE]).fill_null(NEVER)),
             waiting=waiting,
-            waiting_keys=int64s(plain(state["waiting"]["key"])),
+            waiting_keys=int64s(plain(state[WAITING][KEY])),
         )
 
     @classmethod
@@ -66,33 +68,27 @@ class Memory:
         used[self.waiting_keys] = used[self.snapshot_keys] = True
         deadlines[self.snapshot_keys] = self.wakes_us
         if time is not None and self.waiting.num_rows:
-            np.minimum.at(deadlines, self.waiting_keys, times_us(self.waiting, time) + 1)
+            np.minimum.at(deadlines, self.waiting_keys, known_times_us(self.waiting[time], time) + 1)
         numbers = np.cumsum(used) - 1
         columns = dict(keys.take(np.flatnonzero(used)).columns)
-        columns["deadline_us"] = _times(deadlines[used])
-        names = ["key", *(f"{ROW}{name}" for name in self.waiting.column_names)]
+        columns[DEADLINE] = _times(deadlines[used])
+        names = [KEY, *(f"{ROW}{name}" for name in self.waiting.column_names)]
         return {
-            "keys": pa.table(columns),
-            "snapshots": pa.table(
+            KEYS: pa.table(columns),
+            SNAPSHOTS: pa.table(
                 {
-                    "key": pa.array(numbers[self.snapshot_keys], pa.int64()),
-                    "wake_us": _times(self.wakes_us),
-                    "state": self.snapshots,
+                    KEY: pa.array(numbers[self.snapshot_keys], pa.int64()),
+                    WAKE: _times(self.wakes_us),
+                    SNAPSHOT: self.snapshots,
                 }
             ),
-            "waiting": pa.table([pa.array(numbers[self.waiting_keys], pa.int64()), *self.waiting.columns], names=names),
+            WAITING: pa.table([pa.array(numbers[self.waiting_keys], pa.int64()), *self.waiting.columns], names=names),
         }
 
 
 def state_type(description: KeyedOperator) -> pa.DataType:
     """The type of a snapshot."""
     return pa.struct(list(description.state))
-
-
-def times_us(rows: pa.Table, time: str) -> Int64Array:
-    """The event times of rows."""
-    array = plain(rows[time])
-    return floor_us(ticks(array, time), array.type)
 
 
 def _times(values: Int64Array) -> pa.Array:

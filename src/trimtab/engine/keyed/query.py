@@ -9,34 +9,45 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import (
     Int64Array,
-    counting_order,
     int64s,
     plain,
     plain_type,
-    sort_columns,
-    stable_order,
     valid_mask,
 )
+from trimtab.engine.columns.groups import counting_order
 from trimtab.engine.columns.keys import Keys, encode_keys
-from trimtab.engine.columns.times import is_time
+from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
+from trimtab.engine.columns.times import is_time, known_times_us
 from trimtab.engine.keyed.description import KeyedOperator, Snapshot
-from trimtab.engine.keyed.memory import NEVER, Memory, state_type, times_us
+from trimtab.engine.keyed.memory import NEVER, SNAPSHOT, SNAPSHOTS, WAITING, WAKE, Memory, state_type
 from trimtab.engine.keyed.visit import Visit, snapshots_as_arrow
-from trimtab.engine.match.ir.query import OrderKey
-from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
+from trimtab.engine.operator import (
+    ARRIVAL,
+    DEFAULTS,
+    TIME_US,
+    Description,
+    Moment,
+    Obstacle,
+    Operator,
+    Settings,
+    State,
+    StateTable,
+)
 from trimtab.engine.signature import signed
 from trimtab.errors import OperatorError
+from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 
 @signed("keyed/1")
 @dataclass(frozen=True, slots=True)
-class KeyedQuery:
+class KeyedQuery(Description):
     """One operator over rows with its columns computed; the output is the partition columns, its own, and `TIME_US`.
 
     `columns`: the names that the logic knows, each with the column of the rows that it is. With a watermark the first
@@ -54,9 +65,33 @@ class KeyedQuery:
         keys = [pa.field(name, plain_type(schema.field(name).type)) for name in self.partition]
         return pa.schema([*keys, *self.description.output, pa.field(TIME_US, pa.int64())])
 
+    @property
+    def state_tables(self) -> tuple[StateTable, ...]:
+        """A snapshot per key, and the rows that have not been handed over."""
+        return StateTable(KEYS, (DEADLINE,)), StateTable(SNAPSHOTS, (KEY, WAKE, SNAPSHOT)), StateTable(WAITING, (KEY,))
+
+    def split_obstacle(self) -> Obstacle | None:
+        """Only the description knows how two states of a key become one."""
+        if self.description.merges:
+            return None
+        hint = "add merge(left, right) to its description, or leave out split"
+        return Obstacle(f"operator {self.name} doesn't say how two states of a key become one", hint)
+
+    def open(self, settings: Settings = DEFAULTS) -> Visitor:
+        """It needs nothing else."""
+        del settings
+        return Visitor(self)
+
+
+@dataclass(frozen=True)
+class Visitor(Operator):
+    """Runs a `KeyedQuery`: visits every key that has rows, or whose time has come."""
+
+    query: KeyedQuery
+
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Hand over the rows that are in order by now, wake keys whose time has come."""
-        numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
+        numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
         memory = self._memory(state, rows.schema)
         memory = self._with_rows(memory, rows, numbers)
         memory, leaving, leaving_keys = self._leaving(memory, moment)
@@ -66,30 +101,50 @@ class KeyedQuery:
         output = self._output(visits, keys, rows.schema)
         return output, {} if moment.closing else memory.to_state(keys, self._time)
 
-    def merge(self, left: State, right: State) -> State:
-        """Two states as one, where rows of the same keys were dealt out to two engines.
+    def partial(self, rows: pa.Table) -> State:
+        """Raises OperatorError `operator.merge` where the logic gives rows before the parts are together."""
+        output, state = self.advance(rows, {}, Moment())
+        if output.num_rows:
+            message = "rows came out of a part of a key's rows, before the parts were merged"
+            hint = "while a key is split, give rows in on_time and on_close only, or leave out split in the query"
+            raise OperatorError("operator.merge", self.query.name, message, hint, "on_rows")
+        return state
+
+    def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
+        """Two at a time, as the description merges snapshots.
 
         Raises OperatorError `operator.merge` where the description has no `merge`.
         """
-        if not self.description.merges:
+        del schema
+        if not self.query.description.merges:
             message = "its states can't be merged, so the rows of a key can't be dealt out to several engines"
-            raise OperatorError("operator.merge", self.name, message, "add merge(left, right) to the description")
+            raise OperatorError("operator.merge", self.query.name, message, "add merge(left, right) to the description")
+        return reduce(self._merged, states, {})
+
+    def warm(self, schema: pa.Schema) -> bool:
+        """A user's own code is left alone: made-up rows are none of its business."""
+        del schema
+        return False
+
+    def _merged(self, left: State, right: State) -> State:
         if not left or not right:
             return left or right
-        others, keys = encode_keys(left["keys"], right["keys"], self.partition)
+        others, keys = encode_keys(left[KEYS], right[KEYS], self.query.partition)
         one, other = self._memory(left), self._memory(right)
-        # Those of the right come behind, so a key in both has its second snapshot there.
+        # Those of the right come after, so a key in both has its second snapshot there.
         snapshot_keys = np.concatenate([one.snapshot_keys, others[other.snapshot_keys]])
         order, starts = counting_order(snapshot_keys, keys.count)
         snapshots = pa.concat_arrays([one.snapshots, other.snapshots]).take(pa.array(order)).to_pylist()
-        visits = [Visit(self.name, self.description, keys, n) for n in np.flatnonzero(np.diff(starts)).tolist()]
+        visits = [
+            Visit(self.query.name, self.query.description, keys, n) for n in np.flatnonzero(np.diff(starts)).tolist()
+        ]
         merged: list[Snapshot] = []
         for visit in visits:
             first, *more = snapshots[starts[visit.number] : starts[visit.number + 1]]
             merged.append(visit.merge(first, more[0]) if more else first)
         wakes = [visit.wake_us(visit.open(snapshot)) for visit, snapshot in zip(visits, merged, strict=True)]
         memory = Memory(
-            snapshots=snapshots_as_arrow(visits, merged, state_type(self.description)),
+            snapshots=snapshots_as_arrow(visits, merged, state_type(self.query.description)),
             snapshot_keys=np.array([visit.number for visit in visits], np.int64),
             wakes_us=_wakes(wakes),
             waiting=pa.concat_tables([one.waiting, other.waiting]).combine_chunks(),
@@ -99,19 +154,19 @@ class KeyedQuery:
 
     @property
     def _time(self) -> str | None:
-        return self.order[0].column if self.order else None
+        return self.query.order[0].column if self.query.order else None
 
     @property
     def _needed(self) -> tuple[str, ...]:
         """The columns that a row needs until it is handed over."""
-        used = [column for _, column in self.columns]
-        return tuple(dict.fromkeys([*used, *(key.column for key in self.order), ARRIVAL]))
+        used = [column for _, column in self.query.columns]
+        return tuple(dict.fromkeys([*used, *(key.column for key in self.query.order), ARRIVAL]))
 
     def _memory(self, state: State, schema: pa.Schema | None = None) -> Memory:
         if state:
-            return Memory.of_state(self.description, self.name, self._needed, state)
+            return Memory.of_state(self.query.description, self.query.name, self._needed, state)
         assert schema is not None
-        return Memory.empty(self.description, self._needed, schema)
+        return Memory.empty(self.query.description, self._needed, schema)
 
     def _with_rows(self, memory: Memory, rows: pa.Table, numbers: Int64Array) -> Memory:
         """The memory with the new rows waiting, too."""
@@ -126,7 +181,7 @@ class KeyedQuery:
         if moment.watermark_us is None:
             return replace(memory, waiting=table.slice(0, 0), waiting_keys=numbers[:0]), table, numbers
         assert self._time is not None
-        ready = times_us(table, self._time) < moment.watermark_us
+        ready = known_times_us(table[self._time], self._time) < moment.watermark_us
         if moment.closing:
             ready[:] = True
         rest = replace(memory, waiting=table.filter(pa.array(~ready)), waiting_keys=numbers[~ready])
@@ -134,23 +189,20 @@ class KeyedQuery:
 
     def _by_key(self, rows: pa.Table, numbers: Int64Array, count: int) -> tuple[pa.Table, Int64Array]:
         """The columns that the logic knows, sorted by key and order, and where each key starts."""
-        ranks: list[Int64Array] = []
-        for key in self.order:
-            array = plain(rows[key.column])
-            ranks += sort_columns(array, descending=key.descending, nulls_first=key.nulls_first)
-        by_time = stable_order([*ranks, int64s(plain(rows[ARRIVAL]))], len(numbers))
+        levels = sort_levels([rows[key.column] for key in self.query.order], self.query.order)
+        by_time = arrival_order(levels, int64s(plain(rows[ARRIVAL])))
         order, starts = counting_order(numbers[by_time], count)
         places = pa.array(by_time[order])
-        names = [name for name, _ in self.columns]
+        names = [name for name, _ in self.query.columns]
         # One chunk a column, or slicing it would cost a search.
-        return pa.table([plain(rows[column]).take(places) for _, column in self.columns], names=names), starts
+        return pa.table([plain(rows[column]).take(places) for _, column in self.query.columns], names=names), starts
 
     def _latest(self, rows: pa.Table, numbers: Int64Array, count: int) -> Int64Array:
         """The largest event time that each key is handed; `NEVER` where there is none."""
         latest = np.full(count, -NEVER)
         if self._time is not None and is_time(rows.schema.field(self._time).type):
             known = valid_mask(plain(rows[self._time]))
-            np.maximum.at(latest, numbers[known], times_us(rows.filter(pa.array(known)), self._time))
+            np.maximum.at(latest, numbers[known], known_times_us(rows[self._time].filter(pa.array(known)), self._time))
         return np.where(latest == -NEVER, NEVER, latest)
 
     def _visit(
@@ -172,7 +224,7 @@ class KeyedQuery:
         marks_ns = [time.perf_counter_ns()]
         for number, snapshot in zip(numbers.tolist(), before, strict=True):
             date = int(dates[number])
-            visit = Visit(self.name, self.description, keys, number, None if date == NEVER else date)
+            visit = Visit(self.query.name, self.query.description, keys, number, None if date == NEVER else date)
             visits.append(visit)
             start, stop = int(starts[number]), int(starts[number + 1])
             logic = visit.open(snapshot)
@@ -186,7 +238,7 @@ class KeyedQuery:
                 kept.append((visit, after, visit.wake_us(logic)))
             marks_ns.append(time.perf_counter_ns())
         if moment.meter is not None:
-            own = int64s(keys.columns[self.partition[0]].take(pa.array(numbers)))
+            own = int64s(keys.columns[self.query.partition[0]].take(pa.array(numbers)))
             marks = np.array(marks_ns, np.int64)
             moment.meter.add(own, marks[1:] - marks[:-1])
         return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
@@ -198,7 +250,7 @@ class KeyedQuery:
         kept: Sequence[tuple[Visit, Snapshot, int | None]],
     ) -> Memory:
         """The memory with the snapshots of keys that were not called, and the new ones of those that were."""
-        new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.description))
+        new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.query.description))
         own = np.array([visit.number for visit, _, _ in kept], np.int64)
         if untouched.any():
             new = pa.concat_arrays([memory.snapshots.filter(pa.array(untouched)), new])
@@ -211,14 +263,14 @@ class KeyedQuery:
 
     def _output(self, visits: Sequence[Visit], keys: Keys, schema: pa.Schema) -> pa.Table:
         """What came out, with the key of each row."""
-        wanted = self.output_schema(schema)
+        wanted = self.query.output_schema(schema)
         found = [(visit.number, table, date_us) for visit in visits for table, date_us in visit.outputs]
         if not found:
             return wanted.empty_table()
         own = pa.concat_tables([table for _, table, _ in found]).combine_chunks()
         lengths = [table.num_rows for _, table, _ in found]
         of_rows = pa.array(np.repeat([number for number, _, _ in found], lengths))
-        columns = [keys.columns[name].take(of_rows) for name in self.partition]
+        columns = [keys.columns[name].take(of_rows) for name in self.query.partition]
         dates = pa.array([date_us for _, _, date_us in found], pa.int64())
         dates = dates.take(pa.array(np.repeat(np.arange(len(found)), lengths)))
         return pa.table([*columns, *own.columns, dates], schema=wanted)

@@ -7,13 +7,14 @@ keeps a stack of untried ways instead of recursing, so Python's stack does not l
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import assert_never
 
 import pyarrow as pa
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match import aggregates, scalars
 from trimtab.engine.match.ir.expression import (
     Aggregate,
@@ -37,11 +38,9 @@ from trimtab.engine.match.ir.pattern import (
     Permute,
     Quantify,
 )
-from trimtab.engine.match.ir.query import MatchQuery, OrderKey, Rows, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
+from trimtab.engine.operator import Scalar
 from trimtab.errors import MatchError
-
-Scalar = Callable[[str, tuple[object, ...]], object]
-"""Answers `Opaque`: its SQL and the values of its arguments in, a value out."""
 
 
 def match_rows(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.engine.columns.arrays import Int64Array, stable_order
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.order import stable_order
 from trimtab.engine.signature import signed
 from trimtab.machine_code.kernel import kernel
 

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import FloatArray, Int64Array, order_codes, valid_mask
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.order import order_codes
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.lists import items_of, lists_by_slot
 from trimtab.engine.windows.slots import Slots
@@ -73,7 +74,7 @@ class Cardinality:
 
 
 def hashes(array: pa.Array) -> UInt64Array:
-    """A 64-bit hash of every value; the array has no nulls. 0.0 and -0.0 are one value."""
+    """A 64-bit hash of every value; the array has no nulls. Values that are equal in SQL have the same."""
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         array = array.cast(pa.large_binary())
@@ -83,11 +84,9 @@ def hashes(array: pa.Array) -> UInt64Array:
         return np.asarray(_hash_bytes(content, ends))
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return hashes(array.cast(pa.binary()))
-    if pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind):
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if numeric or pa.types.is_temporal(kind):
         return np.asarray(_mix(order_codes(array).view(np.uint64)))
-    if pa.types.is_floating(kind):
-        codes = order_codes(array)
-        return np.asarray(_mix(np.where(codes == -1, 0, codes).view(np.uint64)))
     # Ranks are not stable between batches, text is.
     return hashes(array.cast(pa.string()))
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, order_codes, valid_mask
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, canonical_nans, int64s, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.order import choice_codes, order_codes
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
@@ -41,7 +42,7 @@ REVERSED = (Rule.LARGEST, Rule.LARGEST_BY, Rule.LAST, Rule.LAST_KNOWN)
 class Choice:
     """The value of one row. First and last are by time and then arrival, whatever came first.
 
-    Smallest and largest need no tie-break: equal values can't be told apart.
+    Smallest and largest need no tie-break: values that come out alike can't be told apart.
     """
 
     rule: Rule
@@ -69,7 +70,8 @@ class Choice:
         columns = [pa.concat_arrays([old, new]) for old, new in zip(parts, fresh, strict=True)]
         best = best_by_slot(slots.then(row_slots), self._eligible(columns), self._criteria(columns))
         places = pa.array(best, mask=best < 0)
-        return [column.take(places) for column in columns]
+        chosen = [column.take(places) for column in columns]
+        return [canonical_nans(column) for column in chosen] if self.rule in BY_VALUE else chosen
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The values."""
@@ -84,7 +86,7 @@ class Choice:
     def _criteria(self, columns: list[pa.Array]) -> Int64Array:
         """What to minimise, most important first."""
         if self.rule in BY_VALUE:
-            criteria = [order_codes(columns[0])]
+            criteria = [choice_codes(columns[0])]
         elif self.rule in BY_OTHER:
             criteria = [order_codes(columns[1]), *(int64s(c) for c in columns[2:])]
         else:

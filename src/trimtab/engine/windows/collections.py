@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import first_rows, int64s, order_codes, valid_mask
-from trimtab.engine.columns.keys import distinct_codes, joint_codes
+from trimtab.engine.columns.arrays import canonical, int64s, valid_mask
+from trimtab.engine.columns.groups import first_rows
+from trimtab.engine.columns.keys import joint_codes, value_codes
+from trimtab.engine.columns.order import order_codes
 from trimtab.engine.windows.accumulator import Inputs
 from trimtab.engine.windows.lists import items_of, lists_by_slot, rank_in_slot, sorted_within
 from trimtab.engine.windows.slots import Slots
@@ -53,10 +55,11 @@ class Tally:
         items = pa.concat_arrays([items, rows.args[0].filter(pa.array(valid))])
         owners = owners.then(known)
         weights = np.concatenate([int64s(counts), np.ones(len(known.ids), np.int64)])
-        codes, total = joint_codes([(owners.ids, owners.count), distinct_codes(items)])
+        codes, total = joint_codes([(owners.ids, owners.count), value_codes(items)])
         firsts = first_rows(codes, total)
         sums = np.bincount(codes, weights=weights, minlength=total).astype(np.int64)
-        return lists_by_slot([items.take(pa.array(firsts)), pa.array(sums)], Slots(owners.ids[firsts], owners.count))
+        items = canonical(items.take(pa.array(firsts)))
+        return lists_by_slot([items, pa.array(sums)], Slots(owners.ids[firsts], owners.count))
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """How many values, or the most frequent ones."""

@@ -13,16 +13,31 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type, stable_order
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
 from trimtab.engine.columns.keys import Keys, distinct_numbers, encode_keys, joint_codes
+from trimtab.engine.columns.order import stable_order
 from trimtab.engine.columns.times import floor_us, tick_type, ticks, ticks_per_us
-from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
+from trimtab.engine.made_up import made_up
+from trimtab.engine.operator import (
+    ARRIVAL,
+    DEFAULTS,
+    TIME_US,
+    Description,
+    Moment,
+    Obstacle,
+    Operator,
+    Settings,
+    State,
+    StateTable,
+)
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
 from trimtab.engine.windows.aggregates import APPROXIMATE_ORDER, accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
 from trimtab.engine.windows.slots import Slots
+from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
+WINDOWS = "windows"
 START, LAST = "start", "last"
 
 
@@ -39,7 +54,7 @@ class GroupCall:
 
 @signed("group/1")
 @dataclass(frozen=True, slots=True)
-class GroupQuery:
+class GroupQuery(Description):
     """`SELECT keys, window, calls GROUP BY keys, window`.
 
     The output has the `partition` columns, the columns `start_name` and `end_name`, and one per
@@ -58,8 +73,42 @@ class GroupQuery:
         time = tick_type(schema.field(self.time_column).type)
         fields = [pa.field(n, plain_type(schema.field(n).type)) for n in self.partition]
         fields += [pa.field(self.start_name, time), pa.field(self.end_name, time)]
-        fields += [pa.field(call.name, a.result) for call, a in self._accumulators(schema)]
+        fields += [pa.field(call.name, a.result) for call, a in self.accumulators(schema)]
         return pa.schema([*fields, pa.field(TIME_US, pa.int64())])
+
+    order = ()  # partial results add up in any order
+
+    @property
+    def state_tables(self) -> tuple[StateTable, ...]:
+        """Open windows, each with the partial results of every call."""
+        return StateTable(KEYS, (DEADLINE,)), StateTable(WINDOWS, (KEY, START, LAST))
+
+    def split_obstacle(self) -> Obstacle | None:
+        """None but for sketches: which values one keeps is a matter of their order."""
+        if not any(call.function in APPROXIMATE_ORDER for call in self.calls):
+            return None
+        hint = "leave out split, or move it to a query of its own that isn't split"
+        return Obstacle("percentile_approx of parts, merged, may be another value than that of the whole", hint)
+
+    def open(self, settings: Settings = DEFAULTS) -> Grouper:
+        """It needs nothing else."""
+        del settings
+        return Grouper(self)
+
+    def accumulators(self, schema: pa.Schema) -> list[tuple[GroupCall, Accumulator]]:
+        """How each call is computed, given the schema of the rows."""
+
+        def kinds(call: GroupCall) -> list[pa.DataType]:
+            return [plain_type(schema.field(arg).type) for arg in call.args]
+
+        return [(call, accumulator(call.function, kinds(call), call.parameters)) for call in self.calls]
+
+
+@dataclass(frozen=True)
+class Grouper(Operator):
+    """Runs a `GroupQuery`."""
+
+    query: GroupQuery
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take rows into their windows, and give the windows that are complete."""
@@ -67,12 +116,12 @@ class GroupQuery:
         if not bool((arrivals[1:] >= arrivals[:-1]).all()):
             by_arrival = np.argsort(arrivals, kind="stable")  # sketches take rows in that order
             rows, arrivals = rows.take(pa.array(by_arrival)), arrivals[by_arrival]
-        numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
-        kind = plain(rows[self.time_column]).type
+        numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
+        kind = plain(rows[self.query.time_column]).type
         scale = ticks_per_us(kind)
-        accumulators = self._accumulators(rows.schema)
-        before = _Open.of_state(state.get("windows"), accumulators)
-        times = ticks(plain(rows[self.time_column]), self.time_column)
+        accumulators = self.query.accumulators(rows.schema)
+        before = _Open.of_state(state.get(WINDOWS), accumulators)
+        times = ticks(plain(rows[self.query.time_column]), self.query.time_column)
         row, after, slots, row_slots = self._place(before, numbers, times, scale)
         if len(row) == rows.num_rows and bool((row[1:] > row[:-1]).all()):
             chosen = rows  # every row is in one window: nothing to repeat
@@ -101,26 +150,18 @@ class GroupQuery:
         rest = np.flatnonzero(~due)
         return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
 
-    @property
-    def unmergeable(self) -> tuple[str, ...]:
-        """The aggregates whose answer could differ if rows of a key were dealt out to several engines."""
-        return tuple(dict.fromkeys(call.function for call in self.calls if call.function in APPROXIMATE_ORDER))
-
     def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
-        """Several states as one, where rows of the same keys were dealt out; `schema` is that of the rows.
-
-        In any order, and whatever the parts: as if one engine had seen all rows.
-        """
+        """Windows of the same key and time as one."""
         states = [state for state in states if state]
         if len(states) < 2:
             return states[0] if states else {}
-        every = pa.concat_tables([state["keys"] for state in states])
-        numbers, keys = encode_keys(None, every, self.partition)
-        accumulators = self._accumulators(schema)
-        scale = ticks_per_us(plain_type(schema.field(self.time_column).type))
+        every = pa.concat_tables([state[KEYS] for state in states])
+        numbers, keys = encode_keys(None, every, self.query.partition)
+        accumulators = self.query.accumulators(schema)
+        scale = ticks_per_us(plain_type(schema.field(self.query.time_column).type))
         before = _Open.together(
-            [_Open.of_state(state["windows"], accumulators) for state in states],
-            np.split(numbers, np.cumsum([state["keys"].num_rows for state in states])[:-1]),
+            [_Open.of_state(state[WINDOWS], accumulators) for state in states],
+            np.split(numbers, np.cumsum([state[KEYS].num_rows for state in states])[:-1]),
         )
         none = np.empty(0, np.int64)
         _, after, slots, _ = self._place(before, none, none, scale)
@@ -128,22 +169,22 @@ class GroupQuery:
         now = _Open(after.keys, after.starts, after.lasts, parts)
         return self._keep(now, now.starts + self._length(now, scale), keys, scale, accumulators)
 
+    def warm(self, schema: pa.Schema) -> bool:
+        """Merging as well: a job may come to split its hot keys at any time."""
+        state = self.partial(made_up(schema))
+        self.merge([state, state], schema)
+        return super().warm(schema)
+
     @property
     def _held_us(self) -> int:
         """How much longer than to its end a window stays open: a row at a session's very end still joins it."""
-        return 1 if isinstance(self.window, SessionWindow) else 0
-
-    def _accumulators(self, schema: pa.Schema) -> list[tuple[GroupCall, Accumulator]]:
-        def kinds(call: GroupCall) -> list[pa.DataType]:
-            return [plain_type(schema.field(arg).type) for arg in call.args]
-
-        return [(call, accumulator(call.function, kinds(call), call.parameters)) for call in self.calls]
+        return 1 if isinstance(self.query.window, SessionWindow) else 0
 
     def _length(self, now: _Open, scale: int) -> Int64Array | int:
         """From a window's start to its end."""
-        if isinstance(self.window, ClockWindow):
-            return self.window.size_us * scale
-        return now.lasts - now.starts + self.window.gap_us * scale
+        if isinstance(self.query.window, ClockWindow):
+            return self.query.window.size_us * scale
+        return now.lasts - now.starts + self.query.window.gap_us * scale
 
     def _place(
         self, before: _Open, keys: Int64Array, times: Int64Array, scale: int
@@ -154,21 +195,21 @@ class GroupQuery:
         results, and the slots of the windows before and of those pairs.
         """
         known = len(before.keys)
-        if isinstance(self.window, ClockWindow):
-            row, starts = self.window.starts(times, scale)
+        if isinstance(self.query.window, ClockWindow):
+            row, starts = self.query.window.starts(times, scale)
             all_keys = np.concatenate([before.keys, keys[row]])
             all_starts = np.concatenate([before.starts, starts])
             all_lasts = all_starts
             # Starts are a whole number of slides apart: counted in those, they are small numbers.
             least = all_starts.min(initial=np.iinfo(np.int64).max)
-            codes, span = distinct_numbers((all_starts - least) // (self.window.slide_us * scale))
+            codes, span = distinct_numbers((all_starts - least) // (self.query.window.slide_us * scale))
             ids, count = joint_codes([(all_keys, 0), (codes, span)])
         else:
             row = np.arange(len(times))
             all_keys = np.concatenate([before.keys, keys])
             all_starts = np.concatenate([before.starts, times])
             all_lasts = np.concatenate([before.lasts, times])
-            ids, count = join_spans(all_keys, all_starts, all_lasts, self.window.gap_us * scale)
+            ids, count = join_spans(all_keys, all_starts, all_lasts, self.query.window.gap_us * scale)
         owners = np.zeros(count, np.int64)
         owners[ids] = all_keys
         first = np.full(count, np.iinfo(np.int64).max)
@@ -184,11 +225,11 @@ class GroupQuery:
 
     def _emit(self, done: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema) -> pa.Table:
         """The output rows of complete windows."""
-        target = self.output_schema(schema)
-        time = target.field(self.start_name).type
+        target = self.query.output_schema(schema)
+        time = target.field(self.query.start_name).type
         columns = [*keys.take(done.keys).columns.values()]
         columns += [pa.array(done.starts).cast(time), pa.array(ends).cast(time)]
-        columns += [a.finish(parts) for (_, a), parts in zip(self._accumulators(schema), done.parts, strict=True)]
+        columns += [a.finish(parts) for (_, a), parts in zip(self.query.accumulators(schema), done.parts, strict=True)]
         columns.append(pa.array(floor_us(ends, time)))
         fields = zip(columns, target, strict=True)
         return pa.table([column.cast(field.type) for column, field in fields], schema=target)
@@ -206,15 +247,15 @@ class GroupQuery:
         deadlines = np.full(len(used), np.iinfo(np.int64).max)
         np.minimum.at(deadlines, numbers, -(-ends // scale) + self._held_us)
         windows = {
-            "key": pa.array(numbers),
+            KEY: pa.array(numbers),
             START: pa.array(rest.starts),
             LAST: pa.array(rest.lasts),
         }
         for (call, a), parts in zip(accumulators, rest.parts, strict=True):
             for field, part in zip(a.fields, parts, strict=True):
                 windows[f"{call.name}.{field.name}"] = part
-        kept = keys.take(used).columns | {"deadline_us": pa.array(deadlines)}
-        return {"keys": pa.table(kept), "windows": pa.table(windows)}
+        kept = keys.take(used).columns | {DEADLINE: pa.array(deadlines)}
+        return {KEYS: pa.table(kept), WINDOWS: pa.table(windows)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +274,7 @@ class _Open:
             nothing = np.empty(0, np.int64)
             return cls(nothing, nothing, nothing, [no_parts(a) for _, a in accumulators])
         parts = [[plain(table[f"{call.name}.{field.name}"]) for field in a.fields] for call, a in accumulators]
-        keys, starts, lasts = (int64s(plain(table[name])) for name in ("key", START, LAST))
+        keys, starts, lasts = (int64s(plain(table[name])) for name in (KEY, START, LAST))
         return cls(keys, starts, lasts, parts)
 
     @classmethod

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.engine.columns.arrays import FloatArray, Int64Array, counting_order
+from trimtab.engine.columns.arrays import FloatArray, Int64Array
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.groups import counting_order
 from trimtab.engine.signature import signed
 from trimtab.machine_code.kernel import kernel
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, stable_order
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.order import stable_order
 from trimtab.engine.windows.slots import Slots
 
 

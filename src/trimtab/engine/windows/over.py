@@ -15,20 +15,21 @@ import pyarrow.compute as pc
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, plain
 from trimtab.engine.columns.keys import encode_keys
-from trimtab.engine.match.ir.query import OrderKey
-from trimtab.engine.operator import Moment, State
+from trimtab.engine.columns.order import OrderKey
+from trimtab.engine.operator import DEFAULTS, Description, Moment, Obstacle, Operator, Settings, State, StateTable
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.layout import Frame, Layout, bounds, lay_out
 from trimtab.engine.windows.over_batch import Batch, refuse_disorder, sort_batch
 from trimtab.engine.windows.over_call import OverCall
-from trimtab.engine.windows.over_memory import Memory
+from trimtab.engine.windows.over_memory import FRAME, SEEN, WAITING, Memory, last_column
 from trimtab.engine.windows.over_plan import Plan
 from trimtab.engine.windows.running import Frames
+from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 
 @signed("over/1")
 @dataclass(frozen=True, slots=True)
-class OverQuery:
+class OverQuery(Description):
     """Calls over the same partition and order; the output is the `keep` columns, one per call, and `TIME_US`.
 
     Rows leave by the order columns and then arrival. The first order column is the event time, if
@@ -44,10 +45,34 @@ class OverQuery:
         """The schema of the output, given that of the rows."""
         return Plan(self.order, self.calls, self.keep, schema).output
 
+    @property
+    def state_tables(self) -> tuple[StateTable, ...]:
+        """What is known of a key, rows in reach of frames, and rows that have not left."""
+        last = tuple(last_column(place) for place in range(len(self.order)))
+        return StateTable(KEYS, (DEADLINE, SEEN, *last)), StateTable(FRAME, (KEY,)), StateTable(WAITING, (KEY,))
+
+    def split_obstacle(self) -> Obstacle:
+        """Frames reach over all rows of a key."""
+        hint = "leave out split, or aggregate by GROUP BY with window(...)"
+        return Obstacle("with OVER the result of a row needs the rows before it in one place", hint)
+
+    def open(self, settings: Settings = DEFAULTS) -> Slider:
+        """It needs nothing else."""
+        del settings
+        return Slider(self)
+
+
+@dataclass(frozen=True)
+class Slider(Operator):
+    """Runs an `OverQuery`."""
+
+    query: OverQuery
+
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take rows in, and give those that are decided with their values."""
-        plan = Plan(self.order, self.calls, self.keep, rows.schema)
-        numbers, keys = encode_keys(state.get("keys"), rows, self.partition)
+        query = self.query
+        plan = Plan(query.order, query.calls, query.keep, rows.schema)
+        numbers, keys = encode_keys(state.get(KEYS), rows, query.partition)
         memory = Memory.of_state(plan, state, keys.count)
         batch = sort_batch(plan, rows, numbers, memory, moment)
         if moment.watermark_us is None:

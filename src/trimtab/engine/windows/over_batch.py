@@ -14,10 +14,9 @@ from trimtab.engine.columns.arrays import (
     Int64Array,
     int64s,
     plain,
-    sort_columns,
-    stable_order,
 )
 from trimtab.engine.columns.keys import Keys
+from trimtab.engine.columns.order import arrival_order, key_levels
 from trimtab.engine.columns.times import floor_us
 from trimtab.engine.operator import ARRIVAL, Moment, is_internal
 from trimtab.engine.windows.over_memory import Memory
@@ -52,10 +51,10 @@ def sort_batch(plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, 
     last_ranks: list[Int64Array] = []
     for key, last in zip(plan.order, memory.last, strict=True):
         both = pa.concat_arrays([last, arrays[key.column]])
-        for codes in sort_columns(both, descending=key.descending, nulls_first=key.nulls_first):
+        for codes in key_levels(both, key):
             last_ranks.append(codes[: len(last)])
             ranks.append(codes[len(last) :])
-    by_time = stable_order([*ranks, int64s(arrays[ARRIVAL])], len(keys))
+    by_time = arrival_order(ranks, int64s(arrays[ARRIVAL]))
     ready = np.ones(len(keys), np.bool_)
     if moment.closing:
         pass

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, int64s, plain
 from trimtab.engine.columns.keys import Keys
-from trimtab.engine.columns.times import floor_us, ticks
+from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.operator import Moment, State
 from trimtab.engine.windows.over_plan import Plan
+from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW
 
-ROW = "row."  # in front of the names of columns that are kept of rows
+FRAME, WAITING = "frame", "waiting"
+SEEN = "__seen"
 NEVER = np.iinfo(np.int64).max
 
 
@@ -38,7 +40,7 @@ class Memory:
     @classmethod
     def of_state(cls, plan: Plan, state: State, count: int) -> Memory:
         """Read the state, for `count` keys; those that are new have seen nothing."""
-        keys = state.get("keys")
+        keys = state.get(KEYS)
 
         def column(name: str, kind: pa.DataType) -> pa.Array:
             known = pa.array([], kind) if keys is None else plain(keys[name]).cast(kind)
@@ -47,31 +49,31 @@ class Memory:
         def table(name: str, columns: Sequence[str]) -> tuple[pa.Table, Int64Array]:
             if name in state:
                 kept = state[name].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
-                return kept, int64s(plain(state[name]["key"]))
+                return kept, int64s(plain(state[name][KEY]))
             fields = [pa.field(c, plan.type_of(c)) for c in columns]
             return pa.schema(fields).empty_table(), np.empty(0, np.int64)
 
         parts = [[column(name, field.type) for name, field in _part_columns(plan, i)] for i in range(len(plan.calls))]
-        last = [column(f"__last{i}", plan.type_of(k.column)) for i, k in enumerate(plan.order)]
-        seen = int64s(column("__seen", pa.int64()))
-        return cls(seen, last, parts, *table("frame", plan.retained), *table("waiting", plan.columns))
+        last = [column(last_column(i), plan.type_of(k.column)) for i, k in enumerate(plan.order)]
+        seen = int64s(column(SEEN, pa.int64()))
+        return cls(seen, last, parts, *table(FRAME, plan.retained), *table(WAITING, plan.columns))
 
     def to_state(self, plan: Plan, keys: Keys, moment: Moment) -> State:
         """Pack the state; keys that nothing depends on are forgotten."""
         used, deadlines = self._lifetimes(plan, keys.count, moment)
         numbers, chosen = np.cumsum(used) - 1, pa.array(used)
         columns = dict(keys.take(np.flatnonzero(used)).columns)
-        columns["deadline_us"] = pa.array(deadlines, mask=deadlines == NEVER).filter(chosen)
-        columns["__seen"] = pa.array(self.seen[used])
+        columns[DEADLINE] = pa.array(deadlines, mask=deadlines == NEVER).filter(chosen)
+        columns[SEEN] = pa.array(self.seen[used])
         for i, last in enumerate(self.last):
-            columns[f"__last{i}"] = last.filter(chosen)
+            columns[last_column(i)] = last.filter(chosen)
         for i, parts in enumerate(self.parts):
             for (name, _), part in zip(_part_columns(plan, i), parts, strict=True):
                 columns[name] = part.filter(chosen)
         return {
-            "keys": pa.table(columns),
-            "frame": _with_key(self.frame, numbers[self.frame_keys]),
-            "waiting": _with_key(self.waiting, numbers[self.waiting_keys]),
+            KEYS: pa.table(columns),
+            FRAME: _with_key(self.frame, numbers[self.frame_keys]),
+            WAITING: _with_key(self.waiting, numbers[self.waiting_keys]),
         }
 
     def _lifetimes(
@@ -96,8 +98,12 @@ class Memory:
     @staticmethod
     def _times(plan: Plan, rows: pa.Table) -> Int64Array:
         """The event times of rows in microseconds."""
-        array = plain(rows[plan.time])
-        return floor_us(ticks(array, plan.time), array.type)
+        return known_times_us(rows[plan.time], plan.time)
+
+
+def last_column(place: int) -> str:
+    """The column with the last value of the order column at this place."""
+    return f"__last{place}"
 
 
 def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:
@@ -111,7 +117,7 @@ def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:
 def _with_key(table: pa.Table, keys: Int64Array) -> pa.Table:
     """The table as state: its column of key numbers in front, and names that can't collide with it."""
     names = [f"{ROW}{name}" for name in table.column_names]
-    return pa.table([pa.array(keys), *table.columns], names=["key", *names])
+    return pa.table([pa.array(keys), *table.columns], names=[KEY, *names])
 
 
 def _blank(kind: pa.DataType, count: int) -> pa.Array:

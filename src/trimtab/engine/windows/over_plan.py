@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, float64s, int64s, plain_type
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.columns.times import floor_us, is_time, refuse_nulls, ticks, ticks_per_us
-from trimtab.engine.match.ir.query import OrderKey
 from trimtab.engine.operator import ARRIVAL, TIME_US
 from trimtab.engine.windows.over_call import OverCall
 from trimtab.engine.windows.running import Running
@@ -99,5 +99,5 @@ class Plan:
         refuse_nulls(array, self.time)
         if pa.types.is_floating(array.type):
             return float64s(array)
-        # Of other types only the order matters, which `sort_columns` knows.
+        # Of other types only the order matters, which the sort levels know.
         return int64s(array) if pa.types.is_integer(array.type) else np.zeros(len(array), np.int64)

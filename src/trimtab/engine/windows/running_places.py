@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, order_codes, valid_mask
-from trimtab.engine.windows.choices import Choice, Rule
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, valid_mask
+from trimtab.engine.columns.order import choice_codes, order_codes
+from trimtab.engine.windows.choices import BY_VALUE, Choice, Rule
 from trimtab.engine.windows.running import Frames, Parts, prefix_sums
 from trimtab.engine.windows.sliding import slide_best
 
@@ -63,7 +64,7 @@ class RunningChoice:
         known = held >= 0
         held[known] = np.where(eligible[held[known]], held[known], -1)
         if rule in (Rule.SMALLEST, Rule.LARGEST, Rule.SMALLEST_BY, Rule.LARGEST_BY):
-            codes = order_codes(by)[rows]
+            codes = (choice_codes if rule in BY_VALUE else order_codes)(by)[rows]
             if rule in (Rule.LARGEST, Rule.LARGEST_BY):
                 codes = ~codes
             spans = (frames.first, frames.behind, layout.starts, layout.fresh)

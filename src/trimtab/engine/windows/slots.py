@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from trimtab.engine.columns.arrays import BoolArray, Int64Array, counting_order
+from trimtab.engine.columns.arrays import BoolArray, Int64Array
+from trimtab.engine.columns.groups import counting_order
 
 
 @dataclass(frozen=True)

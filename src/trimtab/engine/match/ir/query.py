@@ -8,9 +8,13 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, Side
 from trimtab.engine.match.ir.pattern import Pattern
+from trimtab.engine.match.ir.state_schema import KEY_COLUMNS, NODE_COLUMNS, NODES, PENDING, ROWS, THREADS
+from trimtab.engine.operator import DEFAULTS, Description, Obstacle, Operator, Settings, StateTable
 from trimtab.engine.signature import signed
+from trimtab.keyed_state import KEY, KEYS
 
 
 class Rows(enum.Enum):
@@ -47,23 +51,13 @@ class SkipTo:
 Skip = SkipPastLast | SkipToNext | SkipTo
 
 
-@signed("order")
-@dataclass(frozen=True, slots=True)
-class OrderKey:
-    """A column to order by."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = True
-
-
 Slot = RowValue | Aggregate | MatchNumber
 """A value per output row that the engine computes; measures are scalar expressions over slots, finished outside."""
 
 
 @signed("match/1")
 @dataclass(frozen=True, slots=True)
-class MatchQuery:
+class MatchQuery(Description):
     """One MATCH_RECOGNIZE over a table whose row-local columns are already computed.
 
     The output is a table with the `keep` columns of the input (of the matched row for ALL ROWS; the partition
@@ -83,3 +77,24 @@ class MatchQuery:
     keep: tuple[str, ...]
     time_column: str | None = None
     within_us: int | None = None
+
+    @property
+    def state_tables(self) -> tuple[StateTable, ...]:
+        """What is known of a key, the rows that it still needs, its partial matches and their paths."""
+        return (
+            StateTable(KEYS, KEY_COLUMNS),
+            StateTable(ROWS, (KEY, PENDING)),
+            StateTable(THREADS, (KEY,)),
+            StateTable(NODES, (KEY, *NODE_COLUMNS)),
+        )
+
+    def split_obstacle(self) -> Obstacle:
+        """The order of a key's rows is what a pattern is about."""
+        hint = "leave out split; if the pattern allows it, add a column to PARTITION BY, which makes smaller keys"
+        return Obstacle("a pattern needs all rows of its key in one place, in order", hint)
+
+    def open(self, settings: Settings = DEFAULTS) -> Operator:
+        """The columnar matcher."""
+        from trimtab.engine.match.run.matcher import Matcher  # which compiles what is described here
+
+        return Matcher(self, scalar=settings.scalar, max_threads=settings.max_threads)

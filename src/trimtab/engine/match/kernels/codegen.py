@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.engine.columns.binding import Int64Array
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.kernels.automaton import TooLarge, write_automaton

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from trimtab.engine.columns.arrays import is_string
 from trimtab.engine.match.kernels.emit import NotCompilable
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -48,13 +49,6 @@ def form_of(type_: pa.DataType) -> tuple[str, int]:
     if types.is_null(type_):
         return "i", 0
     raise NotCompilable(f"type {type_}")
-
-
-def is_string(type_: pa.DataType) -> bool:
-    """Whether the type is text, in any of Arrow's layouts."""
-    if pa.types.is_dictionary(type_):
-        return is_string(type_.value_type)
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def int_of(value: object) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.engine.columns.binding import Int64Array
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.match.compile.program import Step
 from trimtab.engine.match.compile.registers import Bank, bank
 from trimtab.engine.match.ir.pattern import Anchor

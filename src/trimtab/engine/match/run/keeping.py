@@ -8,16 +8,19 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import Int64Array, times_us
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.ir.expression import MatchNumber
 from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.ir.query import MatchQuery, Rows
+from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, PENDING, ROWS, TAIL
 from trimtab.engine.match.kernels.emit import walk
 from trimtab.engine.match.kernels.plan import START, Generated, Traits
 from trimtab.engine.match.run.rowset import Rowset
 from trimtab.engine.match.run.threads import Threads
 from trimtab.engine.operator import State
+from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,14 @@ class Keeper:
         deadline = self._deadlines(rowset, saved, thread_key, resume, times, watermark_us)
         keys = rowset.keys.filter(pa.array(alive))
         for name, values in (
-            ("number", left.numbers), ("begun", begun), ("tail", resume - low), ("front", resume - left.fronts),
+            (NUMBER, left.numbers), (BEGUN, begun), (TAIL, resume - low), (FRONT, resume - left.fronts),
         ):  # fmt: skip
             keys = keys.append_column(name, pa.array(values[alive], pa.int64()))
-        keys = keys.append_column("deadline_us", deadline.filter(pa.array(alive)))
+        keys = keys.append_column(DEADLINE, deadline.filter(pa.array(alive)))
         own = rowset.table.take(pa.array(rowset.order[kept]))
-        own = own.append_column("key", pa.array(renumber[kept_key], pa.int64()))
-        own = own.append_column("pending", pa.array(kept >= resume[kept_key]))
-        state = {"keys": keys, "rows": own}
+        own = own.append_column(KEY, pa.array(renumber[kept_key], pa.int64()))
+        own = own.append_column(PENDING, pa.array(kept >= resume[kept_key]))
+        state = {KEYS: keys, ROWS: own}
         state |= saved.tables(ints, nodes, renumber, thread_key, generated)
         return state
 

@@ -7,7 +7,6 @@ them, make output columns of the matches it reports, and keep what the live thre
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,17 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import BoolArray, Int64Array, numbers, ranks, single, times_us
-from trimtab.engine.columns.grouping import LARGE, by_key
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, is_string, single
+from trimtab.engine.columns.keys import load_machine_code
+from trimtab.engine.columns.times import times_us
+from trimtab.engine.made_up import made_up
 from trimtab.engine.match.compile.program import Program, compile_pattern
 from trimtab.engine.match.compile.registers import Fold
 from trimtab.engine.match.ir.expression import Aggregate, Expr, RowValue
 from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipTo
+from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, TAIL
 from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.bounds import Bounds, computes
 from trimtab.engine.match.kernels.codegen import KernelPlan, generate
 from trimtab.engine.match.kernels.emit import walk
-from trimtab.engine.match.kernels.lowered import is_string
 from trimtab.engine.match.kernels.plan import (
     ERROR_SKIP_FIRST,
     ERROR_SKIP_MISSING,
@@ -36,25 +37,21 @@ from trimtab.engine.match.kernels.plan import (
     Generated,
     traits_of,
 )
+from trimtab.engine.match.run.binding import numbers, ranks
 from trimtab.engine.match.run.keeping import Keeper, Left
 from trimtab.engine.match.run.paths import Paths, PathSlots, Points
 from trimtab.engine.match.run.reading import RowReader
 from trimtab.engine.match.run.rowset import Rowset, gather
 from trimtab.engine.match.run.slots import Records, slot_column
 from trimtab.engine.match.run.threads import Threads
-from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State, is_internal
-from trimtab.engine.warming import made_up
+from trimtab.engine.operator import ARRIVAL, MAX_THREADS, TIME_US, Moment, Operator, Scalar, State, is_internal
 from trimtab.errors import InputError, MatchError, ThreadLimitError
+from trimtab.keyed_state import KEYS
 from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing, when_missing
 
-MAX_THREADS = 10_000
-"""How many partial matches a key may have under way at once, unless the caller says otherwise."""
 
-Scalar = Callable[[str, tuple[object, ...]], object]
-
-
-class Matcher:
-    """Runs a `MatchQuery` over batches; see `operator.Operator`."""
+class Matcher(Operator):
+    """Runs a `MatchQuery`."""
 
     def __init__(
         self,
@@ -78,7 +75,7 @@ class Matcher:
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take a batch in; give the matches that are decided and the state to carry."""
-        rowset, keys = gather(self.query, self.row_columns, rows, state, moment), state.get("keys")
+        rowset, keys = gather(self.query, self.row_columns, rows, state, moment), state.get(KEYS)
         count = len(rowset.lo)
         generated_for = self._data_traits(rowset)
         plan = self._kernel(generated_for)
@@ -92,10 +89,10 @@ class Matcher:
         fronts = rowset.first.copy()
         if keys is not None:
             old = keys.num_rows
-            numbers_[:old] = keys.column("number").to_numpy()
-            begun[:old] = keys.column("begun").to_numpy()
-            tail[:old] -= keys.column("tail").to_numpy()
-            fronts[:old] -= keys.column("front").to_numpy()
+            numbers_[:old] = keys.column(NUMBER).to_numpy()
+            begun[:old] = keys.column(BEGUN).to_numpy()
+            tail[:old] -= keys.column(TAIL).to_numpy()
+            fronts[:old] -= keys.column(FRONT).to_numpy()
         stop = rowset.hi if moment.closing else np.maximum(rowset.first, rowset.ready - self.traits.lookahead)
         ends = rowset.hi if moment.closing else rowset.ready
         where = (
@@ -157,7 +154,7 @@ class Matcher:
         if not generated.compiled:
             return False
         kernels.compiled(generated.source)
-        by_key(np.zeros(LARGE, np.int64), 2)
+        load_machine_code()
         before, self._seen = (self._seen, self._work), (frozenset(), False)
         try:
             # The same as for any batch, so that the types of all arguments are those of any batch.

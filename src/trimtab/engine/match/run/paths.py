@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import BoolArray, Int64Array, numbers
+from trimtab.engine.columns.arrays import BoolArray, Int64Array
 from trimtab.engine.match.aggregates import aggregate
 from trimtab.engine.match.ir.expression import (
     HERE,
@@ -30,11 +30,11 @@ from trimtab.engine.match.ir.expression import (
     Side,
 )
 from trimtab.engine.match.ir.query import Slot
+from trimtab.engine.match.run.binding import numbers
 from trimtab.engine.match.run.prefixes import prefixes
 from trimtab.engine.match.run.reading import RowReader
 from trimtab.engine.match.scalars import SCALARS
-
-Scalar = Callable[[str, tuple[object, ...]], object]
+from trimtab.engine.operator import Scalar
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.binding import Int64Array, repeat_constant, single, take
+from trimtab.engine.columns.arrays import Int64Array, repeat_constant, single, take
 from trimtab.engine.match.ir.expression import Const, RowValue, Source
 
 

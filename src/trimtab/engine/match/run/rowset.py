@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import Int64Array, times_us
-from trimtab.engine.columns.grouping import by_key, key_codes, sort_levels, sorted_by
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.groups import by_group, first_rows
+from trimtab.engine.columns.keys import key_codes
+from trimtab.engine.columns.order import sort_levels, sorted_by
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.ir.state_schema import PENDING, ROWS
 from trimtab.engine.operator import ARRIVAL, Moment, State
+from trimtab.keyed_state import KEY, KEYS
 
 
 @dataclass(frozen=True)
@@ -72,21 +75,19 @@ class Rowset:
 
 def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:
     """The rows at hand: those kept in the state and the new ones, with the columns that are needed."""
-    keys, old = state.get("keys"), state.get("rows")
+    keys, old = state.get(KEYS), state.get(ROWS)
     table = rows.select(columns)
     new_keys = table.select(query.partition)
     old_count = 0 if keys is None else keys.num_rows
     if keys is not None and old_count:
         new_keys = pa.concat_tables([keys.select(query.partition), new_keys], promote_options="default")
     codes, count = key_codes([new_keys.column(c) for c in query.partition], old_count + table.num_rows)
-    if not query.partition:
-        count = 1 if old_count + table.num_rows else 0
     context = np.zeros(0, np.int64)
     key, waiting = codes[old_count:], np.arange(table.num_rows)
     if old is not None and old.num_rows:
         table = pa.concat_tables([old.select(columns), table])
-        key = np.concatenate([old.column("key").to_numpy(), key])
-        pending = old.column("pending").to_numpy(zero_copy_only=False).astype(np.bool_)
+        key = np.concatenate([old.column(KEY).to_numpy(), key])
+        pending = old.column(PENDING).to_numpy(zero_copy_only=False).astype(np.bool_)
         waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
         context = np.flatnonzero(~pending)
     table = table.combine_chunks()  # once, and not wherever a column is looked at
@@ -97,7 +98,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     if order is not None:
         waiting = waiting[order]
     sequence = np.concatenate([context, waiting]) if len(context) else waiting
-    grouped = by_key(key[sequence], count) if count > 1 else None
+    grouped = by_group(key[sequence], count) if count > 1 else None
     positions = sequence if grouped is None else sequence[grouped]
     sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
     hi = np.cumsum(sizes)
@@ -118,7 +119,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     )
 
 
-def _ties_descend(levels: Sequence[npt.NDArray[Any]], order: Int64Array | None, arrival: Int64Array) -> bool:
+def _ties_descend(levels: Sequence[Int64Array], order: Int64Array | None, arrival: Int64Array) -> bool:
     """Whether two neighbours in the order, of any keys, are equal and came the other way round.
 
     `arrival` stands in that order; where nothing is found nothing has to be done, so what is cheap comes first.
@@ -133,7 +134,7 @@ def _ties_descend(levels: Sequence[npt.NDArray[Any]], order: Int64Array | None, 
 
 
 def _ties_by_arrival(
-    levels: Sequence[npt.NDArray[Any]], arrival: Int64Array, first: Int64Array, hi: Int64Array,
+    levels: Sequence[Int64Array], arrival: Int64Array, first: Int64Array, hi: Int64Array,
     positions: Int64Array, sequence: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:  # fmt: skip
     """`positions` and `sequence` with equal rows of a key in order of arrival; other rows stay where they are.
@@ -168,6 +169,4 @@ def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:
     """The row where each key appears first."""
     if not table.column_names:
         return pa.table({"__none": pa.nulls(count)}).select([])
-    first = np.zeros(count, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return table.take(pa.array(first))
+    return table.take(pa.array(first_rows(codes, count)))

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.binding import BoolArray, Int64Array, decimals
+from trimtab.engine.columns.arrays import BoolArray, Int64Array
 from trimtab.engine.match.compile.registers import Bank, Register, RowLabel, RowRef, bank, folds, label_place
 from trimtab.engine.match.ir.expression import Aggregate, Const, MatchNumber, RowValue, Side
 from trimtab.engine.match.ir.query import Slot
 from trimtab.engine.match.kernels.emit_numeric import fold_kind
+from trimtab.engine.match.run.binding import decimals
 from trimtab.engine.match.run.reading import RowReader
 
 FloatArray = npt.NDArray[np.float64]

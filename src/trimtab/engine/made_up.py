@@ -1,12 +1,10 @@
-"""Paying for the first batch ahead of it: made-up rows, so that code is generated, compiled or loaded from disk."""
+"""Made-up rows, by which an operator can pay for its first batch ahead: code is then generated, compiled or loaded."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 import pyarrow as pa
-
-from trimtab.engine.operator import Moment, Operator
 
 ROWS = 4
 """A few: with one row some arrays would be widened, as a batch's are not."""
@@ -34,20 +32,3 @@ def _zeros(kind: pa.DataType) -> pa.Array:
         return pa.array([0] * ROWS, wide if pa.types.is_temporal(kind) else pa.int64()).cast(kind)
     except (ValueError, pa.ArrowException):
         return pa.nulls(ROWS, kind)  # a list or a struct: nothing computes with it
-
-
-def warm(operator: Operator, schema: pa.Schema) -> None:
-    """Have an operator over rows of a schema ready, so that its first batch takes no longer than others.
-
-    A user's own operator is left alone: rows that were made up are none of its business.
-    """
-    from trimtab.engine.keyed.query import KeyedQuery
-    from trimtab.engine.match.run.matcher import Matcher
-
-    if isinstance(operator, Matcher):
-        operator.warm(schema)
-    elif not isinstance(operator, KeyedQuery):
-        rows = made_up(schema)
-        _, state = operator.advance(rows, {}, Moment(0))
-        _, state = operator.advance(rows, state, Moment(1))
-        operator.advance(rows.slice(0, 0), state, Moment(1, closing=True))

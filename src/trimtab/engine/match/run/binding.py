@@ -1,4 +1,4 @@
-"""Arrow columns as the numbers that kernels compute with, and back.
+"""Arrow columns as the numbers that the kernels of patterns compute with, and back.
 
 Booleans become 0 and 1, dates days, timestamps and intervals microseconds, decimals scaled integers, strings their
 ranks among all strings at hand (exact: equal ranks are equal strings and smaller ranks are smaller strings).
@@ -15,11 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.match.kernels.lowered import is_string
-
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-DAY_US = 86_400_000_000
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, is_string, null_mask, single
 
 
 @dataclass(frozen=True)
@@ -30,17 +26,10 @@ class Bound:
     nulls: BoolArray | None
 
 
-def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The column as one array."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
-
-
 def numbers(column: pa.ChunkedArray | pa.Array) -> Bound:
     """A column that is not text, as numbers."""
     array = single(column)
-    nulls = _nulls(array)
+    nulls = null_mask(array)
     type_ = array.type
     if pa.types.is_decimal(type_):
         return Bound(_scaled(array, nulls), nulls)
@@ -75,15 +64,9 @@ def _microseconds(array: pa.Array) -> pa.Array:
 
 
 def _floor_div(raw: pa.Array, by: int) -> pa.Array:
-    nulls = _nulls(raw)
+    nulls = null_mask(raw)
     filled = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False) // by
     return pa.array(filled, mask=nulls)
-
-
-def _nulls(array: pa.Array) -> BoolArray | None:
-    if array.null_count == 0:
-        return None
-    return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _scaled(array: pa.Array, nulls: BoolArray | None) -> Int64Array:
@@ -122,7 +105,7 @@ def ranks(
         assert is_string(array.type)
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        encoded[name] = (array, _nulls(array))
+        encoded[name] = (array, null_mask(array))
         words.append(array.dictionary.cast(pa.string()))
     everything = pa.concat_arrays(words)
     distinct = pc.unique(everything)
@@ -137,26 +120,3 @@ def ranks(
         bound[name] = Bound(mapped[codes], nulls)
     constant_positions = pc.index_in(words[0], distinct).to_numpy(zero_copy_only=False)
     return bound, rank[constant_positions] if constants else np.zeros(0, np.int64)
-
-
-def times_us(column: pa.ChunkedArray | pa.Array) -> tuple[Int64Array, BoolArray | None]:
-    """A time column in microseconds since the epoch."""
-    array = single(column)
-    if pa.types.is_date(array.type):
-        bound = numbers(array)
-        return bound.values.astype(np.int64) * DAY_US, bound.nulls
-    bound = numbers(array)
-    return bound.values.astype(np.int64, copy=False), bound.nulls
-
-
-def repeat_constant(value: object, type_: pa.DataType, n: int) -> pa.Array:
-    """A column of one value."""
-    return pa.repeat(pa.scalar(value, type_), n) if n else pa.array([], type_)
-
-
-def take(column: pa.ChunkedArray | pa.Array, rows: Int64Array) -> pa.Array:
-    """The values at some rows; a negative row gives null."""
-    array = single(column)
-    missing = rows < 0
-    indices = pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
-    return array.take(indices)

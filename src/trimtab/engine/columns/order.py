@@ -1,0 +1,185 @@
+"""The one order of values, as Spark has it: for ORDER BY, for ties, and for the smallest and the largest.
+
+0.0 and -0.0 are equal. All NaNs are equal, and larger than any other number. Text is ordered by its bytes. Nulls go
+where the key says. Rows that are equal in all keys are in order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trimtab.engine.columns.arrays import (
+    FloatArray,
+    Int64Array,
+    canonical_floats,
+    float64s,
+    int64s,
+    plain,
+    single,
+    valid_mask,
+)
+from trimtab.engine.signature import signed
+from trimtab.errors import InputError
+
+
+@signed("order")
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """A column to order by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+def order_codes(array: pa.Array) -> Int64Array:
+    """Whole numbers that sort as the values do; equal values have equal codes. Nulls are 0.
+
+    >>> order_codes(pa.array([-0.0, 0.0, -1.0])).tolist()[:2], order_codes(pa.array(["b", "a", "b"])).tolist()
+    ([0, 0], [2, 1, 2])
+
+    Raises InputError `input.type` for a type without an order.
+    """
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return _float_codes(canonical_floats(float64s(array)))
+    if pa.types.is_uint64(kind):
+        return int64s(array) ^ np.int64(-(2**63))
+    if pa.types.is_null(kind):
+        return np.zeros(len(array), np.int64)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or is_counted_time(kind):
+        return int64s(array)
+    return _ranks(array)
+
+
+def choice_codes(array: pa.Array) -> Int64Array:
+    """As `order_codes`, but -0.0 comes before 0.0.
+
+    For the smallest and the largest of values whose order is lost, because they were gathered by several engines: of
+    two that are equal, the same one has to be chosen everywhere.
+    """
+    if not pa.types.is_floating(array.type):
+        return order_codes(array)
+    values = float64s(array)
+    return _float_codes(np.where(np.isnan(values), np.nan, values))
+
+
+def is_counted_time(kind: pa.DataType) -> bool:
+    """Whether values are times or durations that Arrow holds as one number."""
+    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def _float_codes(values: FloatArray) -> Int64Array:
+    bits = values.view(np.int64)
+    # The bits of negative numbers descend.
+    return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+def _ranks(array: pa.Array) -> Int64Array:
+    """The rank of every value among the distinct ones: repeated values are compared once."""
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.string())
+    try:
+        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        ranks = pc.rank(encoded.dictionary, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    except pa.ArrowNotImplementedError as error:
+        raise unfit("ORDER BY", array.type) from error
+    if not len(ranks):
+        return np.zeros(len(array), np.int64)
+    indices = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
+    return np.where(valid_mask(array), ranks[indices], 0) if array.null_count else ranks[indices]
+
+
+def unfit(clause: str, kind: pa.DataType) -> InputError:
+    """The error for a column that a clause can't have."""
+    hint = "choose a column of plain values, or make one in a sub-select"
+    return InputError("input.type", f"{clause} a column of type {kind}", hint)
+
+
+def sort_levels(columns: Sequence[pa.Array | pa.ChunkedArray], keys: Sequence[OrderKey]) -> list[Int64Array]:
+    """Whole numbers by which rows sort, ascending, as the keys want; the most significant first.
+
+    Rows are equal in the order where they are equal in all levels.
+    """
+    return [level for column, key in zip(columns, keys, strict=True) for level in key_levels(column, key)]
+
+
+def key_levels(column: pa.Array | pa.ChunkedArray, key: OrderKey) -> list[Int64Array]:
+    """The levels of one key: where nulls go, if there are any, and the values."""
+    array = single(column)
+    if pa.types.is_dictionary(array.type) and (
+        array.dictionary.null_count or pa.types.is_floating(array.type.value_type)
+    ):
+        array = plain(array)
+    codes = order_codes(array)
+    if key.descending:
+        codes = ~codes  # not the negative: the smallest integer has none
+    if not array.null_count:
+        return [codes]
+    valid = valid_mask(array)
+    return [(valid == key.nulls_first).astype(np.int64), np.where(valid, codes, 0)]
+
+
+def sorted_by(levels: Sequence[Int64Array]) -> Int64Array | None:
+    """The rows sorted by the levels, ties as they stand; None: they are sorted already.
+
+    A stream is nearly in order: what is sorted is only looked at once.
+    """
+    order: Int64Array | None = None
+    for level in reversed(levels):
+        values = level if order is None else level[order]
+        if not bool(np.all(values[1:] >= values[:-1])):
+            by_level = np.argsort(values, kind="stable")
+            order = by_level if order is None else order[by_level]
+    return order
+
+
+def stable_order(levels: Sequence[Int64Array], count: int) -> Int64Array:
+    """The rows sorted by the levels, ties as they stand."""
+    order = sorted_by(levels)
+    return np.arange(count) if order is None else order
+
+
+def in_order(columns: Sequence[pa.Array | pa.ChunkedArray], keys: Sequence[OrderKey]) -> Int64Array | None:
+    """The rows sorted by the keys, ties as they stand; None: they are sorted already."""
+    return sorted_by(sort_levels(columns, keys))
+
+
+def arrival_order(levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Array:
+    """The rows sorted by the levels, ties in order of arrival.
+
+    Arrivals may be hashes, in no order at all, and rows seldom tie: so only those that do are sorted by them.
+
+    >>> arrival_order([np.array([5, 3, 5, 3])], np.array([9, 2, 1, 3])).tolist()
+    [1, 3, 2, 0]
+    """
+    order = stable_order(levels, len(arrivals))
+    tied = arrivals[order[1:]] < arrivals[order[:-1]]
+    for level in levels:
+        if not tied.any():
+            return order
+        values = level[order]
+        tied &= values[1:] == values[:-1]
+    if not tied.any():
+        return order
+    return _with_ties_sorted(levels, arrivals, order)
+
+
+def _with_ties_sorted(levels: Sequence[Int64Array], arrivals: Int64Array, order: Int64Array) -> Int64Array:
+    """The order with equal rows, which stand side by side in it, sorted by arrival."""
+    same = np.ones(max(len(order) - 1, 0), np.bool_)
+    for level in levels:
+        values = level[order]
+        same &= values[1:] == values[:-1]
+    among = np.append(same, False) | np.append(False, same)
+    places = np.flatnonzero(among)
+    run = np.cumsum(np.append(True, ~same))[places]
+    rows = order[places]
+    order = order.copy()
+    order[places] = rows[np.lexsort((arrivals[rows], run))]
+    return order

@@ -1,0 +1,47 @@
+"""The state of a pattern between two batches: its tables and their columns, by name. See `operator.State`.
+
+keys     the partition columns, then
+  number   how many matches there were
+  begun    1 if rows were processed already, else 0
+  tail     how many rows before the next one to process may be looked back at
+  front    how many rows before it are undecided: a match may still have them
+rows     the rows of each key that are still needed, with all their columns, then
+  pending  whether the row is still to be processed; rows that aren't come first
+threads  the partial matches, best first: `thread_int`, `thread_float` and `thread_object` are its registers
+nodes    the paths of partial matches, where a query needs every row of a match: a row, the position in the pattern
+         that it was matched at, and the node before it. Rows and nodes count from their key's first
+"""
+
+from __future__ import annotations
+
+from trimtab.keyed_state import DEADLINE, KEY, PATTERN_COLUMNS
+
+ROWS, THREADS, NODES = "rows", "threads", "nodes"
+
+NUMBER, BEGUN, TAIL, FRONT = PATTERN_COLUMNS
+KEY_COLUMNS = (*PATTERN_COLUMNS, DEADLINE)
+PENDING = "pending"
+NODE_COLUMNS = ("row", "position", "parent")
+
+RESERVED = frozenset({KEY, PENDING, *KEY_COLUMNS})
+"""Names that columns of a pattern's input can't have: they stand beside them in `keys` and `rows`."""
+
+
+def thread_int(place: int) -> str:
+    """The column of an integer register; the first ones are those of `plan.FIXED`."""
+    return f"i{place}"
+
+
+def thread_float(place: int) -> str:
+    """The column of a float register."""
+    return f"f{place}"
+
+
+def thread_object(place: int) -> str:
+    """The column of a register that is a list of rows of values."""
+    return f"o{place}"
+
+
+def object_field(place: int) -> str:
+    """A value in such a row."""
+    return f"a{place}"
