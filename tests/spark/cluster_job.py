@@ -52,7 +52,7 @@ class Trial:
             self.bench.stream.add(self.files[-1])
             wait(lambda: self.run.progress.batches >= len(self.files) or not self.run.is_active, "batch")
         assert self.run.is_active
-        return [[engine.host for engine in batch.engines] for batch in self.run.history[-count:]]
+        return [[engine.executor for engine in batch.engines] for batch in self.run.history[-count:]]
 
     def close(self) -> None:
         """Run to the end of the input, and compare."""

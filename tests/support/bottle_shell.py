@@ -31,9 +31,10 @@ from trimtab.language.compiled import Query
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
-from trimtab.worker.engine import Engine, ReadyPlan, ReadyQuery, ready_query
+from trimtab.worker.engine import Engine
 from trimtab.worker.intake_plan import plan_intake
 from trimtab.worker.orders import EnginePlan, EngineReport, Orders
+from trimtab.worker.ready import ReadyPlan, ReadyQuery, ready_query
 
 STREAM = "t"
 NEVER = np.iinfo(np.int64).min

@@ -33,8 +33,8 @@ from trimtab.deciding.placement import Placement, Spread
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.state.compaction import Merge
-from trimtab.worker.engine import distinct
 from trimtab.worker.orders import LATE
+from trimtab.worker.turns import distinct
 
 KEY_GROUPS = 8
 MOST_ENGINES = 4

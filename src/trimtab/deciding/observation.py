@@ -30,7 +30,7 @@ class HotKeysSeen:
     @classmethod
     def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> HotKeysSeen:
         """Put together what engines say of the same keys."""
-        told = [(*report.hot.columns(), receive_ns[report.host]) for report in reports]
+        told = [(*report.hot.columns(), receive_ns[report.executor]) for report in reports]
         if not any(len(each[0]) for each in told):
             return cls()
         slots, numbers = np.unique(np.concatenate([each[0] for each in told]), return_inverse=True)
@@ -103,7 +103,7 @@ def observe(
     for report in reports:
         own, arrived, spent, written = report.loads.columns()
         events[own], state_bytes[own] = arrived, written
-        busy_ns[own] = np.rint(spent + receive_ns[report.host] * arrived)
+        busy_ns[own] = np.rint(spent + receive_ns[report.executor] * arrived)
     return Observation(
         batch=batch,
         span_s=span_s,
@@ -113,7 +113,7 @@ def observe(
         busy_ns=busy_ns,
         state_bytes=state_bytes,
         engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
-        hosts=tuple(report.host for report in reports),
+        hosts=tuple(report.executor for report in reports),
         hot=HotKeysSeen.of(reports, receive_ns),
     )
 
@@ -127,7 +127,7 @@ def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
     spent: dict[str, float] = {}
     rows: dict[str, int] = {}
     for report in reports:
-        spent[report.host] = spent.get(report.host, 0.0) + report.stages_ms.get("receive", 0.0) * 1e6
+        spent[report.executor] = spent.get(report.executor, 0.0) + report.stages_ms.get("receive", 0.0) * 1e6
         own = int(report.loads.columns()[1].sum()) + report.hot.spread_events
-        rows[report.host] = rows.get(report.host, 0) + own
+        rows[report.executor] = rows.get(report.executor, 0) + own
     return {host: spent[host] / max(1, rows[host]) for host in spent}

@@ -19,9 +19,10 @@ from trimtab.engine.operator import Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
-from trimtab.worker.engine import ReadyQuery, open_reader, operands, packed, ready_query
 from trimtab.worker.intake_plan import Reading
 from trimtab.worker.orders import EnginePlan, EngineReport, GroupLoads, Orders, Output, PackedState
+from trimtab.worker.ready import ReadyQuery, operands, ready_query
+from trimtab.worker.turns import open_reader, packed
 
 Int64Array = npt.NDArray[np.int64]
 

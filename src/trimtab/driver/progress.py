@@ -28,7 +28,7 @@ class EngineProgress:
     state_bytes: int  # what it wrote
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # where the time in the task went
     worked_ms: float = 0.0  # time spent on its key groups, as far as it can be told
-    host: str = ""  # the executor that it ran on
+    executor: str = ""  # where it ran
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def progress_of(
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
                 stages_ms=report.stages_ms,
                 worked_ms=(float(np.frombuffer(report.loads.busy_ns, np.int64).sum()) + report.hot.spread_ns) / 1e6,
-                host=report.host,
+                executor=report.executor,
             )
             for report in reports
         ),

@@ -168,7 +168,7 @@ class EngineReport:
     busy_ms: float
     stages_ms: Mapping[str, float]
     loads: GroupLoads
-    host: str = ""  # the executor that it ran on
+    executor: str = ""  # where it ran
     outputs: Mapping[str, Output] = field(default_factory=dict)
     segment: SegmentFile | None = None
     parts: Mapping[str, PartSize] = field(default_factory=dict)

@@ -5,8 +5,8 @@ Whatever is called here is compiled, or found to be there already.
 
 from __future__ import annotations
 
-from trimtab.worker.engine import operands, ready_query
 from trimtab.worker.orders import EnginePlan
+from trimtab.worker.ready import operands, ready_query
 
 
 def warm_engines(plan: EnginePlan) -> None:

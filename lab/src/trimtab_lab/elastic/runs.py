@@ -233,7 +233,7 @@ def _seen(batch: BatchProgress) -> BatchSeen:
         batch_ms=batch.batch_ms,
         finished_s=batch.finished_at_s,
         moved=batch.moved,
-        engines=tuple(EngineSeen(each.events, each.worked_ms, each.host) for each in batch.engines),
+        engines=tuple(EngineSeen(each.events, each.worked_ms, each.executor) for each in batch.engines),
         utilisation=None if decision is None else decision.utilisation,
         least_rstd=None if decision is None else decision.least_rstd,
         reason="" if decision is None else decision.reason,

@@ -1,0 +1,69 @@
+"""A plan's queries with their operators built: unpacked once in each worker, and kept from batch to batch."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from trimtab.engine.operator import ARRIVAL, TIME_US, Operator
+from trimtab.language.compiled import Query
+from trimtab.language.running import operator_of
+from trimtab.rowwise.local import Finish
+from trimtab.worker.intake_plan import SLOT, Reading
+from trimtab.worker.orders import EnginePlan, Orders
+
+READY_PLANS = 16
+"""How many plans a worker keeps: one a stream of a job, and workers outlive jobs."""
+
+
+@dataclass(frozen=True)
+class ReadyQuery:
+    """A query with its operator built: kernels that were loaded for it stay loaded."""
+
+    query: Query
+    operator: Operator
+    finish: Finish
+
+
+@dataclass(frozen=True)
+class ReadyPlan:
+    """An `EnginePlan` unpacked in this process."""
+
+    plan: EnginePlan
+    queries: dict[str, ReadyQuery]
+
+
+_READY: dict[str, ReadyPlan] = {}  # by plan_id; Spark reuses its workers, so this pays from the second batch on
+
+
+def unpacked(orders: Orders) -> ReadyPlan:
+    """The plan that the orders are about."""
+    if orders.plan_id not in _READY:
+        plan: EnginePlan = pickle.loads(orders.plan)
+        if len(_READY) >= READY_PLANS:
+            _READY.clear()
+        _READY[orders.plan_id] = ready_plan(plan)
+    return _READY[orders.plan_id]
+
+
+def ready_plan(plan: EnginePlan) -> ReadyPlan:
+    """The plan with every operator built."""
+    return ReadyPlan(plan, {name: ready_query(query, plan.max_threads) for name, query in plan.queries.items()})
+
+
+def ready_query(query: Query, max_threads: int) -> ReadyQuery:
+    """The query with its operator built."""
+    columns = (*query.finish.columns, (TIME_US, TIME_US))
+    types = (*query.finish.types, pa.int64()) if query.finish.types else ()
+    finish = replace(query.finish, columns=columns, types=types)
+    by_slot = replace(query, operator=query.operator.by_slot())
+    return ReadyQuery(query, operator_of(by_slot, max_threads=max_threads), finish)
+
+
+def operands(reading: Reading, table: pa.Table) -> pa.Table:
+    """The rows as the query's operator knows them."""
+    names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
+    sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
+    return pa.table([table.column(name) for name in sources], names=names)

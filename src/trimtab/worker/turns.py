@@ -1,0 +1,180 @@
+"""The queries' turns over an engine's rows: state in, rows through the operator, outputs and new state out."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trimtab.engine.columns.watermark import raised
+from trimtab.engine.metering import Meter
+from trimtab.engine.operator import TIME_US, Moment, State
+from trimtab.state.bundle import Bundle, to_bundle
+from trimtab.state.runs import Reader
+from trimtab.state.segment import segment_of
+from trimtab.worker.accounts import Accounts
+from trimtab.worker.intake_plan import Reading
+from trimtab.worker.orders import Orders, Output, PackedState
+from trimtab.worker.ready import ReadyPlan, operands
+from trimtab.worker.sorting_out import Rows, SortingOut
+
+BoolArray = npt.NDArray[np.bool_]
+Int64Array = npt.NDArray[np.int64]
+
+INLINE_BYTES = 2 << 20
+"""Outputs up to this size travel in the report; larger ones are left in a file, if the query's sinks can take files:
+engines write side by side, where the driver would write for all of them."""
+CLOSING_SLOTS = 200_000
+"""How many keys are closed at once at the end of the input."""
+
+
+class Turns:
+    """One engine's queries in one batch; `owned` says which key groups it has.
+
+    outputs    rows that came out, by query
+    parts      the state after the batch of keys that were touched, by query
+    partials   what came of rows of spread keys, by query: the driver merges it
+    """
+
+    def __init__(
+        self, orders: Orders, ready: ReadyPlan, number: int, owned: BoolArray, rows: SortingOut, accounts: Accounts
+    ) -> None:
+        self._orders, self._ready, self._plan, self._number = orders, ready, ready.plan, number
+        self._owned, self._rows, self._accounts = owned, rows, accounts
+        self.outputs: dict[str, Output] = {}
+        self.parts: dict[str, Bundle] = {}
+        self.partials: dict[str, PackedState] = {}
+
+    def take(self, reading: Reading, rows: Rows) -> None:
+        """Advance a query, and charge the time to the key groups that it was spent on."""
+        if self._has_spread(reading):
+            rows = self._take_parts(reading, rows)
+        began_ns, meter = time.perf_counter_ns(), Meter()
+        self._advance(reading, rows, meter)
+        self._accounts.charge(rows.slots, meter, time.perf_counter_ns() - began_ns)
+
+    def put_out(self, name: str, table: pa.Table) -> None:
+        """Have rows handed to the sinks of a query."""
+        if not table.num_rows:
+            return
+        is_large = name in self._plan.spills and table.nbytes > INLINE_BYTES
+        self.outputs[name] = self._spilled(table) if is_large else Output(table.num_rows, inline=packed(table))
+
+    def _has_spread(self, reading: Reading) -> bool:
+        return len(self._accounts.hot.spread) > 0 and self._plan.intake.routes[reading.route].split
+
+    def _take_parts(self, reading: Reading, rows: Rows) -> Rows:
+        """What comes of the rows of spread keys, for the driver to merge; the other rows."""
+        hot = self._accounts.hot
+        began_ns, chosen = time.perf_counter_ns(), hot.is_spread(rows.slots)
+        if not chosen.any():
+            return rows
+        with self._accounts.timed("partials"):
+            own, ready = self._rows.wanted(reading, rows.only(chosen)), self._ready.queries[reading.query]
+            if len(own.slots):
+                state = ready.operator.partial(operands(reading, own.table))
+                self.partials[reading.query] = {name: packed(table) for name, table in state.items()}
+            rest = rows.only(~chosen)
+        hot.charge(rows.slots[chosen], time.perf_counter_ns() - began_ns)
+        return rest
+
+    def _advance(self, reading: Reading, rows: Rows, meter: Meter) -> None:
+        timed, ready = self._accounts.timed, self._ready.queries[reading.query]
+        rows = self._rows.wanted(reading, rows)
+        if not ready.query.operator.is_keyed:
+            if len(rows.slots):
+                with timed("advance"):
+                    table = operands(reading, rows.table).append_column(TIME_US, pa.array(rows.times))
+                    output, _ = ready.operator.advance(table, {}, Moment())
+                    self.put_out(reading.query, ready.finish.run(output))
+            return
+        watermark_us = self._watermark_us
+        if watermark_us is None and not len(rows.slots):
+            return
+        with timed("open"):
+            reader = open_reader(self._orders, self._plan.key_groups, reading.query)
+        if self._orders.closing:
+            self._close(reading, rows, reader)
+            return
+        with timed("load"):
+            touched = distinct(rows.slots)
+            if watermark_us is not None:
+                due = reader.due(self._orders.previous_watermark_us, watermark_us, self._owned)
+                due = self._without_spread(reading, due)
+                touched = np.union1d(touched, due) if len(due) else touched
+            if not len(touched):
+                return
+            state = reader.load(touched)
+        with timed("advance"):
+            moment = Moment(watermark_us=watermark_us, meter=meter)
+            output, after = ready.operator.advance(operands(reading, rows.table), state, moment)
+        if output.num_rows:
+            with timed("finish"):
+                self.put_out(reading.query, ready.finish.run(output))
+        with timed("bundle"):
+            self.parts[reading.query] = to_bundle(after, touched)
+
+    def _close(self, reading: Reading, rows: Rows, reader: Reader) -> None:
+        """The end of the input: every key there is, some at a time."""
+        ready = self._ready.queries[reading.query]
+        slots = np.union1d(self._without_spread(reading, reader.slots(self._owned)), distinct(rows.slots))
+        outputs = []
+        for start in range(0, len(slots), CLOSING_SLOTS):
+            chosen = slots[start : start + CLOSING_SLOTS]
+            own = rows.only(np.isin(rows.slots, chosen))
+            state: State = reader.load(chosen)
+            moment = Moment(watermark_us=self._watermark_us, closing=True)
+            output, _ = ready.operator.advance(operands(reading, own.table), state, moment)
+            outputs.append(ready.finish.run(output))
+        if outputs:
+            self.put_out(reading.query, pa.concat_tables(outputs))
+
+    def _without_spread(self, reading: Reading, slots: Int64Array) -> Int64Array:
+        """Slots without those that are spread: they are the driver's."""
+        if not self._has_spread(reading):
+            return slots
+        return np.setdiff1d(slots, self._accounts.hot.spread, assume_unique=True)
+
+    @cached_property
+    def _watermark_us(self) -> int | None:
+        """No row older than this comes any more: by all committed batches, or by what this engine has seen itself."""
+        return raised(self._orders.watermark_us, self._rows.newest_us, self._plan.delay_us)
+
+    def _spilled(self, table: pa.Table) -> Output:
+        """The rows in event-time order in a file of the outbox."""
+        if TIME_US in table.column_names:
+            order = np.argsort(table.column(TIME_US).to_numpy(), kind="stable")
+            table = table.take(pa.array(order)).drop_columns([TIME_US])
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        file = f"{self._orders.batch:012d}-e{self._number}-{uuid.uuid4().hex}.parquet"
+        self._orders.outbox.write(file, sink.getvalue().to_pybytes())
+        return Output(table.num_rows, file=file)
+
+
+def open_reader(orders: Orders, key_groups: int, query: str) -> Reader:
+    """The state of a query before the batch."""
+    opened = [
+        (run, segment_of(orders.folder, orders.segments[run.segment]).part(run.part))
+        for run in orders.runs.get(query, ())
+    ]
+    return Reader(opened, key_groups)
+
+
+def packed(table: pa.Table) -> bytes:
+    """A table as Arrow IPC bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def distinct(slots: Int64Array) -> Int64Array:
+    """Sorted, each once: by hashing first, which is far cheaper than sorting where rows share few keys."""
+    return np.sort(pc.unique(pa.array(slots)).to_numpy())
