@@ -15,8 +15,8 @@ from trimtab.deciding.load_estimates import LoadEstimates
 from trimtab.deciding.observation import HotKeysSeen, Int64Array, Observation
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.deciding.policy import Balance, Measure, Scale
-from trimtab.routing.streams import zipf_keys
 from trimtab.state.bundle import GROUP_SHIFT
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 GROUPS = 256
 EVENT_NS = 1_000_000

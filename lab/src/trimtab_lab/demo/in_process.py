@@ -52,7 +52,7 @@ def _draw(ticks: pa.Table, found: pa.Table, folder: Path) -> None:
         print("\nThere is nothing to draw: give more --rows.")
         return
     try:
-        from trimtab.cli.picture import draw_v_shapes
+        from trimtab_lab.demo.v_shape_picture import draw_v_shapes
     except ModuleNotFoundError:
         print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
         return
