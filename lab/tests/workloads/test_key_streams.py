@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.errors import BalanceError
+from trimtab_lab.workloads import key_streams
 from trimtab_lab.workloads.key_streams import Shape, keys_of, twitter_like, wikipedia_like, zipf_keys
 
 
