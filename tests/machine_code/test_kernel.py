@@ -132,8 +132,8 @@ def test_what_is_installed_needs_nobodys_leave() -> None:
 
 
 def test_the_fingerprint_follows_what_is_called_and_nothing_else() -> None:
-    def made(inner: str, comment: str = "") -> str:
-        names: dict[str, object] = {"kernel": kernel, "__name__": "made"}
+    def made(inner: str, comment: str = "", module: str = "made") -> str:
+        names: dict[str, object] = {"kernel": kernel, "__name__": module}
         exec(f"@kernel\ndef inner(x):\n    return {inner}\n", names)
         exec(f"{comment}\n@kernel\ndef outer(x):\n    return inner(x) + 1\n", names)
         outer = names["outer"]
@@ -142,6 +142,7 @@ def test_the_fingerprint_follows_what_is_called_and_nothing_else() -> None:
 
     assert made("x * 2") == made("x * 2", "# another line")
     assert made("x * 2") != made("x * 3")
+    assert made("x * 2") != made("x * 2", module="moved"), "machine code finds its module by name"
 
 
 def test_fingerprints_are_the_same_in_every_process() -> None:

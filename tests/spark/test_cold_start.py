@@ -21,6 +21,7 @@ from trimtab import evaluate
 
 pytestmark = pytest.mark.spark
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES, ROWS = 8, 6_000
 MORE_ROUNDS = 2
 WATCH = '''"""Python runs this when it starts: writes down which process compiles."""
@@ -78,7 +79,7 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pa.Tab
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(WATCH)
     (folder / "compiled_by").touch()
-    path = os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(folder / "site"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, **empty_caches(folder), "PYTHONPATH": path, "COMPILED_BY": str(folder / "compiled_by")}
     script = pathlib.Path(__file__).with_name("cold_job.py")
     done = subprocess.run(

@@ -202,14 +202,14 @@ def test_each_kind_of_change_tells_what_it_is() -> None:
 def test_both_demonstrations_find_the_same_on_a_real_spark(tmp_path: Path) -> None:
     # A process of its own: other tests of this one may have a session, which a demonstration would end.
     code = (
-        "import functools, pathlib, sys; from trimtab.cli import demo_balance, demo_on_spark; "
+        "import functools, pathlib, sys; from trimtab_lab.demo import balance, on_spark; "
         "out = pathlib.Path(sys.argv[1]); "
-        "by_events = demo_balance.Balance(measure='events'); "  # which don't depend on how busy the machine is
-        "race = functools.partial(demo_balance.Race, rows=5000, balance=by_events); "
+        "by_events = balance.Balance(measure='events'); "  # which don't depend on how busy the machine is
+        "race = functools.partial(balance.Race, rows=5000, balance=by_events); "
         "computing = race('computing', engines=2, files=4, layers=1); "
         "waiting = race('waiting', engines=4, files=8, wait_us=100); "
-        "same = [demo_on_spark.show(30_000, out, files=6, warm=False)]; "
-        "same.append(demo_balance.show(out, computing, waiting)); "
+        "same = [on_spark.show(30_000, out, files=6, warm=False)]; "
+        "same.append(balance.show(out, computing, waiting)); "
         "sys.exit(not all(same))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=500)

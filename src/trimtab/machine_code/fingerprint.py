@@ -44,6 +44,7 @@ def _parts(
         yield f"the function numbered {known[function]}"
         return
     known[function] = len(known)
+    yield function.__module__  # machine code looks its module up when it is loaded
     yield from _code_parts(function.__code__)
     yield repr(function.__defaults__)
     for cell in function.__closure__ or ():
