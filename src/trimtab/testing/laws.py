@@ -6,6 +6,7 @@ Cuts are drawn from a seed. Of those that change the answer as few as possible a
 from __future__ import annotations
 
 import datetime
+import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -171,7 +172,7 @@ def _check_delay(times: np.ndarray[tuple[int], np.dtype[np.int64]], late_us: int
 def _advanced(query: KeyedQuery, rows: pa.Table, times: Any, late_us: int, cuts: Sequence[int]) -> pa.Table:
     state, outputs, watermark = dict[str, pa.Table](), list[pa.Table](), None
     edges = [0, *cuts, rows.num_rows]
-    for number, (start, end) in enumerate(zip(edges, edges[1:], strict=False), start=1):
+    for number, (start, end) in enumerate(itertools.pairwise(edges), start=1):
         if times is not None:
             watermark = raised(watermark, int(times[start:end].max()) if end > start else None, late_us)
         moment = Moment(watermark, closing=number == len(edges) - 1)
