@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from trimtab.cli.toml_section import Section
 from trimtab.deciding.placement import check_engines
 from trimtab.deciding.policy import DEFAULT, Balance, Measure, Scale, check_scale
-from trimtab.errors import BalanceError, JobError
+from trimtab.errors import JobError
 from trimtab.language.mistakes import did_you_mean
-from trimtab.planning.registry import PLANNERS, POLICIES, check_installed, no_policy
+from trimtab.planning.registry import PLANNERS, POLICIES, no_policy
 
 NONE = "none"
 """What stands for None, which TOML doesn't have."""
@@ -36,11 +36,6 @@ def read_balance_and_scale(
             check_scale(scale, balance, engines)
         except JobError as error:
             settings.wrong("scale", error.message, error.hint)
-    if balance is not None or scale is not None:
-        try:
-            check_installed((balance or DEFAULT).planner)
-        except BalanceError as error:
-            settings.wrong("balance", error.message, error.hint)
     return balance, scale
 
 

@@ -54,7 +54,7 @@ def _draw(ticks: pa.Table, found: pa.Table, folder: Path) -> None:
     try:
         from trimtab_lab.demo.v_shape_picture import draw_v_shapes
     except ModuleNotFoundError:
-        print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
+        print("\nNo picture: matplotlib is missing. Install it for one: pip install matplotlib")
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
