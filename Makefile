@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
-# The lab and what it stands on compile kernels of their own, which `trimtab warm` doesn't build.
+# The simulations of the lab compile kernels of their own, which `trimtab warm` doesn't build.
 LAB := lab tests/test_benchmarks.py docs/planning.md
 QUICKLY := --doctest-ignore-import-errors $(addprefix --ignore=,$(LAB))
 unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile all modules again
