@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from benchmarks.results import Bar, Number, Result, Side, Table
 from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
-from trimtab.planning.paper_milp import paper_milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.planners.paper_milp import paper_milp
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 HALF, QUARTER = 0.5, 0.25
 """The bar: at most half of Flux's load distance, or within a quarter of the proven bound."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from benchmarks import measure
 from benchmarks.results import Bar, Cell, Number, Result, Side, Table, rate, ratio, seconds
-from trimtab.routing import ROUTERS
-from trimtab.routing.plain import PLAIN
+from lab.tests.routers.plain_routers import PLAIN
 from trimtab.routing.router import Int32Array, Int64Array
-from trimtab.routing.streams import wikipedia_like, zipf_keys
+from trimtab_lab.routers import ROUTERS
+from trimtab_lab.workloads.key_streams import wikipedia_like, zipf_keys
 
 WORKERS = 100
 AT_LEAST = {"KG": 20e6, "SG": 20e6, "PKG": 20e6, "PoTC": 20e6, "PoRC": 5e6, "CG": 5e6}

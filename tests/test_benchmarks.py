@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import blowups, cuts, planning, report, routing, run, shapes, vshape
 from benchmarks.results import Result, Table, as_json, from_json
-from trimtab.routing import ROUTERS
+from trimtab_lab.routers import ROUTERS
 
 
 def check(result: Result) -> None:

@@ -27,8 +27,9 @@ from trimtab.api.run import Run
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
-from trimtab.deciding.policy import POLICIES, Balance
+from trimtab.deciding.policy import Balance
 from trimtab.driver.progress import BatchProgress
+from trimtab.planning.registry import POLICIES
 from trimtab_lab.workloads.tweet_feeds import EVEN, SKEWED, SPARK_SCHEMA, Phase, write_feed, zipf_feed
 from trimtab_lab.workloads.tweets import TweetStream
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trimtab.routing.streams import zipf_keys
 from trimtab_lab import beyond
 from trimtab_lab.experiment import Experiment, Results, Scale, Settings
 from trimtab_lab.nasir_2017 import EXPERIMENTS, skew
@@ -16,6 +15,7 @@ from trimtab_lab.nasir_2017.epsilon_trade_off import by_fixed_scheme
 from trimtab_lab.nasir_2017.over_a_day import DAY_S, POINTS, Day, course, strengths
 from trimtab_lab.palette import SCHEME_COLOURS, SCHEME_MARKERS
 from trimtab_lab.simulation.message_cluster import MessageRun
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 REDUCED = Settings(scale=Scale.REDUCED)
 

@@ -11,28 +11,44 @@
 [{'first_drop': 8, 'drops': 2}]
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from trimtab.api.evaluate import evaluate
-from trimtab.deciding.policy import Balance, Scale
-from trimtab.engine.keyed.description import KeyedOperator, operator
 from trimtab.errors import OperatorError, TrimtabError
 
 if TYPE_CHECKING:
+    from trimtab.api.evaluate import evaluate
     from trimtab.api.job import Job
+    from trimtab.deciding.policy import Balance, Scale
+    from trimtab.engine.keyed.description import KeyedOperator, operator
 
 __all__ = ["Balance", "Job", "KeyedOperator", "OperatorError", "Scale", "TrimtabError", "evaluate", "operator"]
 __version__ = "0.2.0"
 
+_HOMES = {
+    "Balance": "trimtab.deciding.policy",
+    "Job": "trimtab.api.job",
+    "KeyedOperator": "trimtab.engine.keyed.description",
+    "Scale": "trimtab.deciding.policy",
+    "evaluate": "trimtab.api.evaluate",
+    "operator": "trimtab.engine.keyed.description",
+}
+
 
 def __getattr__(name: str) -> object:
-    """`Job` on its first use: what runs without Spark shouldn't wait for it, nor need it."""
-    if name != "Job":
+    """Each name on its first use: a worker doesn't wait for the language, nor `evaluate` for Spark, nor needs it."""
+    if name not in _HOMES:
         raise AttributeError(f"module 'trimtab' has no attribute {name!r}")
     try:
-        from trimtab.api.job import Job
+        found: object = getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("pyspark", "pandas"):
+        if name != "Job" or (error.name or "").split(".")[0] not in ("pyspark", "pandas"):
             raise
         raise ImportError(f"trimtab.Job needs Spark ({error}): pip install 'trimtab[spark]'") from error
-    return Job
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """What completion shows."""
+    return sorted({*globals(), *__all__})

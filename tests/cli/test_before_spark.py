@@ -136,6 +136,18 @@ def is_fine(bench: Bench, capsys: pytest.CaptureFixture[str]) -> bool:
     return True
 
 
+def test_a_solver_that_is_not_installed(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    assert told(bench, capsys) == (
+        "error[plan.solver]: this needs highspy, which isn't installed\n  hint: pip install 'trimtab[planning]'\n"
+    )
+    for balance in ("flux", "none"):
+        bench.write("key_groups = 8", f'key_groups = 8\nbalance = "{balance}"')
+        assert is_fine(bench, capsys)
+
+
 # The checkpoint ------------------------------------------------------------------------------------
 
 

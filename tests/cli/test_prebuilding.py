@@ -18,7 +18,7 @@ from trimtab.deciding.policy import Balance
 from trimtab.machine_code import shelf
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.machine_code.shelf import Folder
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 pytestmark = pytest.mark.slow  # they compile, unless `trimtab warm` was run
 

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from trimtab.control import (
     Controller,
     FirstOrderModel,
-    PairBalancer,
     PIController,
     PIGains,
     Schedule,
-    balance_by_lqr,
     place_poles,
 )
+from trimtab_lab.controllers import PairBalancer, balance_by_lqr
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from trimtab.deciding.policy import POLICIES, Balance, Scale, balance_from_json, balance_of, scale_from_json
+from trimtab.deciding.policy import Balance, Scale, balance_from_json, balance_of, scale_from_json
 from trimtab.errors import JobError
+from trimtab.planning.registry import POLICIES
 
 NAN = float("nan")
 

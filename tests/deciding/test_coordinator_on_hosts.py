@@ -16,7 +16,7 @@ from trimtab.deciding.observation import HotKeysSeen, Int64Array, Observation
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.routing.streams import zipf_keys
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 GROUPS = 256
 EVENT_NS = 1_000_000

@@ -20,8 +20,9 @@ from trimtab.deciding.coordinator import Coordinator, Decision
 from trimtab.deciding.decision_log import Entry, from_bytes, to_bytes
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
-from trimtab.deciding.policy import POLICIES, Balance, Measure, Scale
+from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.errors import StateError
+from trimtab.planning.registry import POLICIES
 from trimtab.state.files import Folder
 
 numbers = st.floats(0, 1e9, allow_nan=False)
@@ -67,7 +68,7 @@ def entries(draw: st.DrawFn) -> Entry:
             actions=draw(action_lists),
         ),
         balance=draw(
-            st.none() | st.builds(Balance, planner=st.sampled_from(POLICIES), measure=st.sampled_from(Measure))
+            st.none() | st.builds(Balance, planner=st.sampled_from([*POLICIES]), measure=st.sampled_from(Measure))
         ),
         scale=draw(st.none() | st.builds(Scale, max_engines=st.integers(1, 9))),
         interval_s=draw(numbers),

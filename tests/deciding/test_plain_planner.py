@@ -16,12 +16,13 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.decision_log import Entry, from_bytes, to_bytes
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
-from trimtab.deciding.policy import POLICIES, Balance
+from trimtab.deciding.policy import Balance
 from trimtab.deciding.replay import agrees, replay
 from trimtab.planning.flux import flux
 from trimtab.planning.heaviest_first import heaviest_first
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab.planning.registry import POLICIES
 from trimtab.state.files import Folder
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 UNEVEN = Observation.of_events(0, Placement.even(2, 8), [90, 10, 60, 10, 30, 5, 20, 5])
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import trimtab
 from tests.support.choices import SeededChoices
-from tests.support.laws import plain
 from tests.support.query_cases import SCHEMA, Case, a_table, random_case
+from trimtab import testing
 from trimtab.engine.keyed.description import KeyedOperator, Snapshot
 from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.engine.match.ir.query import MatchQuery
@@ -130,8 +130,7 @@ def batches_of(rows: pa.Table, cuts: Iterable[int], times_us: Sequence[int], del
 
 
 def bag(table: pa.Table, left_out: Sequence[str] = ()) -> list[str]:
-    names = [name for name in table.column_names if name not in left_out]
-    return sorted(repr([plain(row[name]) for name in names]) for row in table.to_pylist())
+    return testing.bag(table.select([name for name in table.column_names if name not in left_out]))
 
 
 def whole(make: Callable[[], Operator], batches: Sequence[Batch]) -> list[pa.Table]:

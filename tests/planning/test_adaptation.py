@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.planning.problems import problems
+from tests.support.brute_force import brute_force
 from trimtab.errors import BalanceError
-from trimtab.planning.adaptation import ClusterState, adapt, drain_then_balance
-from trimtab.planning.brute_force import brute_force
+from trimtab.planning.adaptation import ClusterState, adapt
 from trimtab.planning.flux import flux
 from trimtab.planning.lptf import lptf
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab.planning.scaling_rule import Scaling, ScalingRule
-from trimtab.planning.synthetic import shrinking_cluster
+from trimtab_lab.planners import drain_then_balance
+from trimtab_lab.workloads.clusters import shrinking_cluster
 
 RULE = ScalingRule(target=60, low=40, high=80, cool_down_periods=2)
 

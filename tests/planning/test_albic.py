@@ -13,11 +13,11 @@ from scipy.sparse import csr_array
 from tests.planning.problems import problems
 from trimtab.errors import BalanceError
 from trimtab.planning.albic import albic
-from trimtab.planning.cola import cola
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
-from trimtab.planning.synthetic import drift, synthetic_cluster
+from trimtab_lab.planners.cola import cola
+from trimtab_lab.workloads.clusters import drift, synthetic_cluster
 
 pytestmark = pytest.mark.slow  # the optimising planner, and more
 

@@ -13,7 +13,7 @@ from trimtab.planning.collocation_moves import EXCHANGES, TARGETS, gather_traffi
 from trimtab.planning.collocation_sets import budget_shares, partitions, talkative_pairs, traffic_both_ways
 from trimtab.planning.draft import Draft, draft_of, place_new, put
 from trimtab.planning.problem import Int32Array, Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 def alone(problem: Problem) -> Int32Array:

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from trimtab.planning.collocation_sets import budget_shares, partitions, talkative_pairs, traffic_both_ways
 from trimtab.planning.problem import Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 def test_the_pairs_found_are_those_of_the_papers_loop() -> None:

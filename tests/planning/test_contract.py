@@ -12,19 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.problems import problems
+from tests.support.brute_force import brute_force
 from trimtab.errors import BalanceError
-from trimtab.planning import PLANNERS, brute_force, dlb, drain_then_balance, flux
+from trimtab.planning import PLANNERS, dlb
 from trimtab.planning.fugu import make_room, release
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import NEW, Problem
-from trimtab.planning.synthetic import shrinking_cluster, synthetic_cluster
+from trimtab_lab.planners import cola, drain_then_balance, hash_placement
+from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 ALL: dict[str, Planner] = {
-    **PLANNERS,
+    **{name: registered.planner for name, registered in PLANNERS.items()},
+    "hash_placement": hash_placement,
+    "cola": cola,
     "dlb light": partial(dlb, policy="light", theta=0.0),
     "make_room": make_room,
     "release": release,
-    "drain_then_balance": partial(drain_then_balance, balance=flux),
+    "drain_then_balance": partial(drain_then_balance, balance=PLANNERS["flux"].planner),
 }
 SOLVERS = ("milp", "albic")
 """Planners that search: a tenth of a second each even for a few units."""
@@ -230,4 +234,4 @@ def test_planning_leaves_the_problem_as_it_was(name: str) -> None:
 
 
 def test_the_registry_has_every_planner_under_its_own_name() -> None:
-    assert [getattr(planner, "__name__", "") for planner in PLANNERS.values()] == list(PLANNERS)
+    assert [getattr(each.planner, "__name__", "") for each in PLANNERS.values()] == list(PLANNERS)

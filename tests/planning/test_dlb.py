@@ -7,7 +7,7 @@ from tests.planning.problems import problems
 from trimtab.errors import BalanceError
 from trimtab.planning.dlb import Policy, dlb
 from trimtab.planning.problem import Int32Array, Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 def plain_dlb(problem: Problem, policy: Policy, theta: float) -> Int32Array:

@@ -6,7 +6,7 @@ from hypothesis import given
 from tests.planning.problems import problems
 from trimtab.planning.flux import STRICTLY, flux
 from trimtab.planning.problem import Int32Array, Problem
-from trimtab.planning.synthetic import shrinking_cluster, synthetic_cluster
+from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 
 def plain_flux(problem: Problem) -> Int32Array:

@@ -13,7 +13,7 @@ from trimtab.planning.collocation_sets import budget_shares, traffic_both_ways
 from trimtab.planning.draft import Draft, draft_of, place_new, put
 from trimtab.planning.gentle_levelling import level_gently
 from trimtab.planning.problem import Int32Array, Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 def levelled(problem: Problem, *, level: float, blocks: Int32Array | None = None) -> Draft:

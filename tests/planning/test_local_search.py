@@ -16,9 +16,9 @@ from trimtab.planning.neighbourhoods import replace as replace_piece
 from trimtab.planning.pieces import Pieces
 from trimtab.planning.problem import NEW, Problem
 from trimtab.planning.proposals import accept, emptied, fits, forget, gain
-from trimtab.planning.synthetic import shrinking_cluster, synthetic_cluster
 from trimtab.planning.tidy import leave_nothing_behind, undo_needless_moves
 from trimtab.planning.worst_first import worst_first
+from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 WAYS = (transfer, swap, replace_piece, retarget, exchange, send_home)
 

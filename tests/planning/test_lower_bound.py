@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.problems import problems
+from tests.support.brute_force import brute_force
 from trimtab.planning.board_start import board_of
-from trimtab.planning.brute_force import brute_force
 from trimtab.planning.cost_needed import bargains_of, cost_may_suffice
 from trimtab.planning.local_search import Best
 from trimtab.planning.lower_bound import affordable_moves, crowding, lower_bound, starving, undrained
@@ -21,7 +21,7 @@ from trimtab.planning.pattern_bound import pattern_bound, proves
 from trimtab.planning.pattern_start import Outcome, PatternStarts
 from trimtab.planning.pieces import Pieces
 from trimtab.planning.problem import Float64Array, Int64Array, Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 @settings(max_examples=150)

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.problems import problems
+from tests.support.brute_force import brute_force
 from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import Kernel
-from trimtab.planning.brute_force import brute_force
 from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
-from trimtab.planning.paper_milp import paper_milp
 from trimtab.planning.pieces import Pieces
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Int64Array, Problem
-from trimtab.planning.synthetic import shrinking_cluster, synthetic_cluster
+from trimtab_lab.planners.paper_milp import paper_milp
+from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 pytestmark = pytest.mark.slow  # the optimising planner
 

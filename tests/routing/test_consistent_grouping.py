@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.plain_routers import PlainConsistentGrouping
 from trimtab.errors import BalanceError
 from trimtab.routing import ConsistentGrouping
-from trimtab.routing.plain import PlainConsistentGrouping
 from trimtab.routing.router import BoolArray
-from trimtab.routing.streams import zipf_keys
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 WORKERS = 4
 NOBODY = np.zeros(WORKERS, bool)

@@ -1,4 +1,4 @@
-"""The parts under the routers: hashes, the tournament, the set of replicas, fading counts."""
+"""The parts under the routers: hashes, the set of replicas, fading counts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.routing import KeyGrouping
 from trimtab.routing.decay import HUGE
 from trimtab.routing.hashing import alias_table, mix, mix_plain
-from trimtab.routing.least_loaded import raised, tournament
 from trimtab.routing.replicas import ReplicaSet
+from trimtab_lab.routers import KeyGrouping
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -44,19 +43,6 @@ def test_the_alias_table_stands_for_the_capacities(capacities: list[float]) -> N
     expected = np.array(capacities) / sum(capacities)
     assert drawn / len(capacities) == pytest.approx(expected, abs=1e-8)
     assert [d for d, c in zip(drawn, capacities, strict=True) if c == 0 and d != 0] == []
-
-
-@given(
-    fills=st.lists(st.integers(0, 5), min_size=1, max_size=20),
-    raises=st.lists(st.tuples(st.integers(0, 19), st.integers(1, 3)), max_size=60),
-)
-def test_the_winner_is_the_first_of_the_least(fills: list[int], raises: list[tuple[int, int]]) -> None:
-    padded, winners = tournament(np.array(fills, np.float64))
-    for worker, by in raises:
-        if worker < len(fills):
-            padded[worker] += by
-            raised(winners, padded, worker)
-        assert winners[1] == np.argmin(padded[: len(fills)])
 
 
 def test_the_set_of_replicas_grows_and_stays_exact() -> None:

@@ -15,7 +15,8 @@ from trimtab.deciding.coordinator import Decision
 from trimtab.deciding.decision_log import Entry
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement, Spread
-from trimtab.deciding.policy import POLICIES, Balance, Measure, Scale
+from trimtab.deciding.policy import Balance, Measure, Scale
+from trimtab.planning.registry import POLICIES
 from trimtab.spark import pipeline
 from trimtab.state.files import Folder
 

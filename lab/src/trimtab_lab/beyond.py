@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.routing import ROUTERS
-from trimtab.routing.streams import wikipedia_like, zipf_keys
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.nasir_2017.balance_and_memory import (
     IMBALANCE_AXIS,
@@ -18,6 +16,8 @@ from trimtab_lab.nasir_2017.balance_and_memory import (
     ratios,
     span_text,
 )
+from trimtab_lab.routers import ROUTERS
+from trimtab_lab.workloads.key_streams import wikipedia_like, zipf_keys
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

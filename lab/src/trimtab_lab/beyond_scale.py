@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
-from trimtab.planning.synthetic import synthetic_cluster
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

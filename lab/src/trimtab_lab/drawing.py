@@ -65,7 +65,7 @@ def picture(experiment: Experiment, results: Results) -> tuple[bytes, bytes]:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise BalanceError(
-            "lab.matplotlib", f"there is no picture: {error.name} is missing", "pip install 'trimtab[plot]'"
+            "lab.matplotlib", f"there is no picture: {error.name} is missing", "pip install matplotlib"
         ) from error
     with mpl.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=PALETTE)}):
         figure = Figure(figsize=experiment.size_inches, facecolor="white", layout="constrained")

@@ -34,9 +34,9 @@ all of them do. One that doesn't hold is shown as such, with the reason as far a
 
 ```sh
 trimtab lab list              # what there is
-trimtab lab cg-fig4           # one of them: its table, its verdict, and its files in ./lab
+trimtab lab cg-fig4           # one of them: its table, its verdict, and its files in ./lab-results
 trimtab lab all               # all of them
-trimtab lab page              # this page again, from the files in ./lab
+trimtab lab page              # this page again, from the files in ./lab-results
 ```
 
 This page is generated: the records and pictures that it is made from are in `docs/lab/`."""

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from trimtab.control import (
     FirstOrderModel,
-    PairBalancer,
     PIController,
     PIGains,
     Schedule,
-    balance_by_lqr,
     excitation,
     identify,
     place_poles,
 )
 from trimtab.errors import BalanceError
+from trimtab_lab.controllers import PairBalancer, balance_by_lqr
 from trimtab_lab.simulation.intake_loop import (
     Burst,
     Element,

@@ -93,7 +93,7 @@ class Job:
             for each core of a new one.
         key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life: the unit of moving.
         balance: How key groups move by themselves, so that engines are equally busy: the name of a planner ("milp",
-            "dlb-heavy", "dlb-light", "lptf", "flux", "albic"), a `Balance`, or None: they stay where they are. The
+            "dlb-heavy", "dlb-light", "lptf", "flux"), a `Balance`, or None: they stay where they are. The
             answers are the same in any case.
         scale: When engines come and go by themselves: a `Scale`; None: their number stays as it is.
         max_threads: How many partial matches a key may have under way at once.

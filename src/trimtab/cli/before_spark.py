@@ -14,6 +14,7 @@ from trimtab.cli.job_file import FILE_FORMATS, columns_known
 from trimtab.cli.job_queries import Streams, compile_known
 from trimtab.cli.job_sections import JobFile, SinkSection
 from trimtab.cli.reachable import check_kafka, check_socket
+from trimtab.deciding.policy import DEFAULT
 from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.resuming import (
     begun_batches,
@@ -27,6 +28,7 @@ from trimtab.driver.resuming import (
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
+from trimtab.planning.registry import check_installed
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import check_free
@@ -36,8 +38,10 @@ from trimtab.state.manifest import Manifest
 def check_before_spark(file: JobFile) -> None:
     """Look at what the job of a checked file needs outside of it: its folders, its checkpoint, its sources.
 
-    Raises JobError or StateError for the first thing that is wrong.
+    Raises JobError, StateError or BalanceError for the first thing that is wrong.
     """
+    if file.balance is not None or file.scale is not None:
+        check_installed((file.balance or DEFAULT).planner)
     _check_inputs(file)
     for folder in _written(file):
         folder.check_writable()

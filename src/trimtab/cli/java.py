@@ -46,14 +46,14 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
 
 
 def check_spark() -> None:
-    """See that Spark can be started: that there is Java, and Spark itself.
+    """See that Spark can be started: that there is Spark itself, and Java.
 
-    Raises JobError `job.java` or `job.spark`.
+    Raises JobError `job.spark` or `job.java`.
     """
-    check_java()
     for package in ("pyspark", "pandas"):
         if importlib.util.find_spec(package) is None:
             raise JobError("job.spark", f"Spark is missing: there is no {package}", "pip install 'trimtab[spark]'")
+    check_java()
 
 
 def java_version(text: str) -> int | None:

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 from trimtab.cli.toml_section import Section
 from trimtab.deciding.placement import check_engines
-from trimtab.deciding.policy import DEFAULT, POLICIES, Balance, Measure, Scale, check_scale
+from trimtab.deciding.policy import DEFAULT, Balance, Measure, Scale, check_scale
 from trimtab.errors import JobError
 from trimtab.language.mistakes import did_you_mean
+from trimtab.planning.registry import PLANNERS, POLICIES, no_policy
 
 NONE = "none"
 """What stands for None, which TOML doesn't have."""
@@ -46,16 +47,15 @@ def _balance(settings: Section) -> Balance | None:
         if name in POLICIES:
             return Balance(planner=name)
         if name != NONE:
-            hint = did_you_mean(name, (*POLICIES, NONE), otherwise=f"write {', '.join(POLICIES)} or {NONE}")
-            settings.wrong("balance", f'there is no way of balancing called "{name}"', hint)
+            message, hint = no_policy(name)
+            if name not in PLANNERS:
+                hint = did_you_mean(name, (*POLICIES, NONE), otherwise=f"write {', '.join(POLICIES)} or {NONE}")
+            settings.wrong("balance", message, hint)
         return None
     section = settings.section("balance")
     assert section is not None
-    words = {
-        "planner": _word(section, "planner", POLICIES),
-        "measure": _word(section, "measure", [each.value for each in Measure]),
-    }
-    given = {name: word for name, word in words.items() if word is not None} | _numbers(section, _POLICY)
+    words = _word(section, "planner", tuple(POLICIES)) | _word(section, "measure", [each.value for each in Measure])
+    given = words | _numbers(section, _POLICY)
     section.finish()
     return _made(section, Balance, given) or DEFAULT
 
@@ -71,12 +71,13 @@ def _scale(settings: Section) -> Scale | None:
     return _made(section, Scale, given) if "max_engines" in given else None
 
 
-def _word(section: Section, key: str, known: Sequence[str]) -> str | None:
+def _word(section: Section, key: str, known: Sequence[str]) -> dict[str, str]:
     word = section.text(key)
     if word is None or word in known:
-        return word
-    section.wrong(key, f'"{word}" is not one', did_you_mean(word, known, otherwise=f"write {', '.join(known)}"))
-    return None
+        return {} if word is None else {key: word}
+    message, hint = f'"{word}" is not one', did_you_mean(word, known, otherwise=f"write {', '.join(known)}")
+    section.wrong(key, *(no_policy(word) if word in PLANNERS else (message, hint)))
+    return {}
 
 
 def _numbers(section: Section, names: Sequence[str]) -> dict[str, Any]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from importlib.metadata import entry_points
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.api.evaluate import evaluate
 from trimtab.deciding.coordinator import Coordinator
-from trimtab.deciding.policy import DEFAULT, POLICIES, Balance
+from trimtab.deciding.policy import DEFAULT, Balance
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
-from trimtab.planning import PLANNERS, synthetic_cluster
-from trimtab.routing import ROUTERS
+from trimtab.planning.problem import Problem
+from trimtab.planning.registry import PLANNERS, POLICIES, Needs, solvers_of
+from trimtab.planning.solvers import missing
+from trimtab.routing import ConsistentGrouping, RandomChoices
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _NUMBERS = ("n", "x", "d")
@@ -105,24 +108,35 @@ def patterns() -> None:
 
 def optimising_planner() -> None:
     """What a job balances with unless told otherwise."""
-    Coordinator(DEFAULT).warm()
+    _balance_by(DEFAULT.planner)
 
 
 def other_planners() -> None:
-    """The other policies of a job's balance, and the other planners of the library."""
+    """The other policies of a job's balance, and the planners that no job uses."""
     for policy in POLICIES:
-        if policy not in (DEFAULT.planner, "albic"):  # which is the default on a stream
-            Coordinator(Balance(planner=policy)).warm()
-    problem = synthetic_cluster(6, 60, varies=20.0, seed=1, operators=3, one_to_one=50.0, max_moves=8)
-    for name, planner in PLANNERS.items():
-        if name != DEFAULT.planner:
-            planner(problem)
+        if policy != DEFAULT.planner:
+            _balance_by(policy)
+    for registered in PLANNERS.values():
+        if not registered.policies and not missing(registered.solvers):
+            registered.planner(_made_up_problem(registered.needs))
+
+
+def _balance_by(policy: str) -> None:
+    if not missing(solvers_of(policy)):
+        Coordinator(Balance(planner=policy)).warm()
+
+
+def _made_up_problem(needs: Needs) -> Problem:
+    dice = np.random.default_rng(1)
+    traffic = dice.random((60, 60)) * (dice.random((60, 60)) < 0.1) if needs is Needs.TRAFFIC else None
+    loads, homes, operators = dice.pareto(1.0, 60), dice.integers(0, 6, 60), np.arange(60) % 3
+    return Problem(loads, homes, np.full(6, 100.0), operators=operators, traffic=traffic, max_moves=8)
 
 
 def routers() -> None:
     """Every router, over keys that are hot and keys that aren't."""
     keys = np.concatenate([np.zeros(50, np.int64), np.arange(50)])
-    for kind in ROUTERS.values():
+    for kind in (RandomChoices, ConsistentGrouping):
         router = kind(4, seed=1)
         router.route(keys)
         router.route(keys)
@@ -137,5 +151,6 @@ PARTS: dict[str, Callable[[], None]] = {
     "patterns": patterns,
 }
 """By name, in the order in which they are built."""
+PARTS |= {name: part for entry in entry_points(group="trimtab.parts") for name, part in entry.load().items()}
 ENGINE_PARTS = ("grouped-windows", "sliding-windows", "patterns")
 """What engines run. A job has the others made beside it, and is served by plain ones until then."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from trimtab.cli.tables import text_table
-from trimtab.deciding.policy import POLICIES, Balance, Measure, Scale
+from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.errors import InputError, StateError
+from trimtab.planning.registry import POLICIES
 from trimtab.state.checkpoint import Checkpoint, safe_name
 
 if TYPE_CHECKING:  # planners take a second to load: only when something is replayed

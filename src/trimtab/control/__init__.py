@@ -1,44 +1,34 @@
 """Feedback: models fitted to what was seen, controllers designed from them, and loops checked before they run.
 
-The way through it is `excitation` -> `identify` -> `place_poles` (one loop) or `balance_by_lqr` (many elements) ->
-`is_stable`, `step_response` -> `PIController` or `LoadBalancer`. Everything is a pure value: a controller is a frozen
-description, and its state goes in and out of `step`. Xu 2005; Hellerstein and others, Feedback Control of Computing
-Systems (2004).
+The way through it is `excitation` -> `identify` -> `place_poles` -> `is_stable`, `step_response` -> `PIController`.
+Everything is a pure value: a controller is a frozen description, and its state goes in and out of `step`. Xu 2005;
+Hellerstein and others, Feedback Control of Computing Systems (2004).
 """
 
-from trimtab.control.balancer import BalancerState, LoadBalancer
 from trimtab.control.controller import Controller
 from trimtab.control.excitation import Schedule, excitation
 from trimtab.control.identify import Identified, identify
 from trimtab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles, spectral_radius
-from trimtab.control.lqr import balance_by_lqr, balanced_radius
 from trimtab.control.model import FirstOrderModel, settling_of
-from trimtab.control.pair import PairBalancer, pair_model
 from trimtab.control.pi import PIController, PIState
 from trimtab.control.pole_placement import Design, place_poles
 from trimtab.control.response import StepResponse, settled_after, step_response
 
 __all__ = [
-    "BalancerState",
     "Controller",
     "Design",
     "FirstOrderModel",
     "Identified",
-    "LoadBalancer",
     "PIController",
     "PIGains",
     "PIState",
-    "PairBalancer",
     "Schedule",
     "StepResponse",
-    "balance_by_lqr",
-    "balanced_radius",
     "closed_loop",
     "excitation",
     "gain_margin",
     "identify",
     "is_stable",
-    "pair_model",
     "place_poles",
     "poles",
     "settled_after",

@@ -6,7 +6,6 @@ policy or with another one.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,15 +19,10 @@ from trimtab.deciding.spreading import HotLoads, spread_keys
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
 from trimtab.planning.heaviest_first import heaviest_first
-from trimtab.planning.hot_units import plan_around_hot_units
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import BoolArray, Int32Array, Problem
+from trimtab.planning.registry import POLICIES, Limits, check_installed, planner_for_jobs
 from trimtab.planning.scaling_rule import ScalingRule
-
-NEAR_ENOUGH = 0.02
-"""Load distances below this share of the mean are all the same to the optimising planners: moves aren't free."""
-EFFORT = 60_000
-"""Steps of their search, about 30 ms: a bound that doesn't depend on the machine, so that a log replays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +102,10 @@ class Coordinator:
         self._estimates = LoadEstimates(
             self._policy.measured, half_life=self._policy.half_life_batches, interval_s=interval_s
         )
-        self._planner = _planner(self._policy)
+        check_installed(self._policy.planner)
+        theta = DEFAULT.max_rstd if self._policy.max_rstd is None else self._policy.max_rstd
+        assert theta is not None
+        self._planner = planner_for_jobs(self._policy.planner, Limits(theta, self._policy.time_limit_s))
         self._memory = _Memory()
 
     def step(self, seen: Observation) -> Decision:
@@ -292,7 +289,7 @@ class Coordinator:
         """The problem; what parts of spread keys an engine has is a unit of its own, too dear to move."""
         policy = self._policy
         moves = policy.max_moves
-        if moves is None and policy.planner != "dlb-light":  # what is light doesn't help unless there is a lot of it
+        if moves is None and not POLICIES[policy.planner].moves_many:
             moves = max(1, len(homes) // 8) + extra
         costs = self._estimates.state_bytes
         max_cost: float | None = policy.max_state_bytes
@@ -362,28 +359,3 @@ def _rule(scale: Scale) -> ScalingRule:
         max_load_distance=100.0,
         drain_last=True,
     )
-
-
-def _planner(policy: Balance) -> Planner:
-    """The planner of that name, loaded when it is first needed: solvers take their time."""
-    name, _, variant = policy.planner.partition("-")
-    if name == "albic":
-        # It gathers units that send each other rows, and those of a stream don't: what is left of it is its balancing.
-        name = "milp"
-    theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
-
-    def plan(problem: Problem) -> Plan:
-        function = getattr(importlib.import_module(f"trimtab.planning.{name}"), name)
-        match name:
-            case "dlb":
-                found: Plan = function(problem, policy=variant, theta=theta)
-            case "milp":
-                near_enough = NEAR_ENOUGH * problem.mean
-                # Half of the time, as it may be asked twice: around hot units, and without setting them apart.
-                time_limit_s = policy.time_limit_s / 2
-                found = function(problem, time_limit_s=time_limit_s, effort=EFFORT, near_enough=near_enough)
-            case _:
-                found = function(problem)
-        return found
-
-    return (lambda problem: plan_around_hot_units(problem, plan)) if name == "milp" else plan

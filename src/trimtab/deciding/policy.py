@@ -12,9 +12,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from trimtab.errors import JobError
-
-POLICIES = ("milp", "dlb-heavy", "dlb-light", "lptf", "flux", "albic")
-"""What `Job(balance=...)` takes as a name."""
+from trimtab.planning.registry import POLICIES, no_policy
 
 
 class Measure(Enum):
@@ -35,7 +33,7 @@ class Balance:
     """A policy: a planner, and a rule for when to act on it.
 
     Args:
-        planner: How placements are found: one of `POLICIES`.
+        planner: How placements are found: one of `trimtab.planning.registry.POLICIES`.
         measure: What counts as load: "busy", "events" or "state", or a `Measure`.
         max_rstd: Act when the relative standard deviation of the engines' loads is above this, in percent; None: never
             because of that.
@@ -71,8 +69,7 @@ class Balance:
     def __post_init__(self) -> None:
         """Refuse what can't be."""
         if self.planner not in POLICIES:
-            message = f"there is no way of balancing called {self.planner!r}"
-            raise JobError("job.balance", message, f"there are {', '.join(POLICIES)}; None balances nothing")
+            raise JobError("job.balance", *no_policy(self.planner))
         try:
             object.__setattr__(self, "measure", Measure(self.measure))  # a name and its measure are the same policy
         except ValueError:

@@ -24,6 +24,7 @@ from trimtab.planning.gentle_levelling import level_gently
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Int32Array, Problem
+from trimtab.planning.solvers import need_solvers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -82,6 +83,7 @@ def albic(
     started = time.perf_counter()
     if step <= 0:
         raise BalanceError("plan.options", f"step is {step}", "partitions shrink by it: give points of load, over 0")
+    need_solvers("highspy", "pymetis", "scipy")
     pairs, edges = talkative_pairs(problem, score_factor), traffic_both_ways(problem)
     period = _Period(problem, pairs, edges, max_load_distance, pairs_per_period, seed, time_limit_s, effort)
     best, max_load = None, max_partition_load

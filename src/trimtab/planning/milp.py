@@ -21,6 +21,7 @@ from trimtab.planning.pieces import Pieces
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import ROUNDING, Problem
 from trimtab.planning.proposals import shift_if_allowed
+from trimtab.planning.solvers import need_solvers
 from trimtab.planning.tidy import leave_nothing_behind, undo_needless_moves
 
 LEAST_STEPS, STEPS_PER_PIECE, STEPS_PER_PAIR = 1_000_000, 80, 1_000
@@ -59,7 +60,7 @@ def milp(
     ([1, 0, 0], 0.0, 0.0)
 
     On 60 nodes and 1,200 units HiGHS is at a distance of 2.7 after 15 s with the program as it is printed, where this
-    finds 0.43 in a fifth of a second and proves that nothing is below 0.42 (`paper_milp`, benchmarks/planning.py).
+    finds 0.43 in a fifth of a second and proves that nothing is below 0.42 (benchmarks/planning.py).
 
     Reference: Madsen et al. (2017), section 4.3.1.
     """
@@ -71,6 +72,7 @@ def milp(
 @cache
 def _compile() -> None:
     """Have everything compiled, or loaded, before the clock starts: once in a process."""
+    need_solvers("highspy", "scipy")
     loads = 1.0 + np.arange(100.0) % 7
     for moves in (2, FEW + 1):
         problem = Problem(

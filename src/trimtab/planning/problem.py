@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trimtab.errors import BalanceError
+from trimtab.planning.solvers import need_solvers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, sparray
@@ -249,6 +250,7 @@ def _amounts(values: npt.ArrayLike, size: int, name: str) -> Float64Array:
 
 
 def _between(traffic: sparray, units: int) -> csr_array:
+    need_solvers("scipy")
     from scipy.sparse import csr_array
 
     table = csr_array(traffic, dtype=np.float64)

@@ -128,12 +128,6 @@ def checked_capacities(workers: int, capacities: Sequence[float] | Float64Array 
     return checked
 
 
-def relative_emptiness(capacities: Float64Array) -> Float64Array:
-    """By what a load is multiplied to compare it: 1 for a worker of mean strength, infinite for one with none."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(capacities.sum() / capacities.size / capacities)
-
-
 def checked_option(name: str, value: float, least: float, *, above: bool = False) -> None:
     """An option that is too small is an error."""
     if not (value > least if above else value >= least):

@@ -1,1 +1,10 @@
-"""Helpers for tests, ours and users': patterns over letters, random queries with random tables."""
+"""For tests of your own queries and operators: rows with times, answers compared as bags, and the laws as functions.
+
+What is wrong is an `AssertionError` that says where: any test runner shows it. docs/testing.md has examples.
+"""
+
+from trimtab.testing.bags import assert_same_rows, bag, difference
+from trimtab.testing.laws import BrokenLawError, check_cuts, check_operator
+from trimtab.testing.rows import rows_at
+
+__all__ = ["BrokenLawError", "assert_same_rows", "bag", "check_cuts", "check_operator", "difference", "rows_at"]

@@ -103,7 +103,7 @@ def _draw(computed: ComputingVerdict, waited: WaitingVerdict, out: Path, *, is_s
     try:
         from trimtab_lab.demo.race_picture import draw_races
     except ModuleNotFoundError:
-        print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
+        print("\nNo picture: matplotlib is missing. Install it for one: pip install matplotlib")
         return
     try:
         draw_races(waited, computed, out / PICTURE, is_same=is_same)

@@ -52,9 +52,9 @@ def _draw(ticks: pa.Table, found: pa.Table, folder: Path) -> None:
         print("\nThere is nothing to draw: give more --rows.")
         return
     try:
-        from trimtab.cli.picture import draw_v_shapes
+        from trimtab_lab.demo.v_shape_picture import draw_v_shapes
     except ModuleNotFoundError:
-        print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
+        print("\nNo picture: matplotlib is missing. Install it for one: pip install matplotlib")
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)

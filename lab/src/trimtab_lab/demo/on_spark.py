@@ -95,7 +95,7 @@ def _draw(ticks: pa.Table, folders: DemoFolders, story: Story, out: Path, *, is_
     try:
         from trimtab_lab.demo.picture import draw_story
     except ModuleNotFoundError:
-        print("\nNo picture: matplotlib is missing. Install trimtab[plot] for one.")
+        print("\nNo picture: matplotlib is missing. Install it for one: pip install matplotlib")
         return
     try:
         draw_story(story, ticks, pq.read_table(folders.found("v_shapes")), out / PICTURE, is_same=is_same)

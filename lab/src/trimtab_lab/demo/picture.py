@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from trimtab.cli.picture import CLOSE_UPS, draw_close_ups, plain_axes, save
 from trimtab_lab.demo.job import Change, Move, Resize, Restart, Story
+from trimtab_lab.demo.v_shape_picture import CLOSE_UPS, draw_close_ups, plain_axes, save
 
 ENGINES = ("#33415c", "#f4a259", "#5b8e7d", "#bc4b51", "#8cb9c4", "#d9bf77")
 EDGE = "#222222"

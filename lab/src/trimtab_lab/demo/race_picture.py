@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from trimtab.cli.picture import plain_axes, save
 from trimtab_lab.demo.race import BALANCED, HASHED
+from trimtab_lab.demo.v_shape_picture import plain_axes, save
 from trimtab_lab.demo.verdict import ComputingVerdict, WaitingVerdict
 
 COLOURS = {HASHED: "#bc4b51", BALANCED: "#1d7874"}

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.routing.router import Int64Array
-from trimtab.routing.streams import zipf_keys
 from trimtab_lab.elastic.orders import KEYS, DayOrder, FeedOrder
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 SCHEMA = "ts TIMESTAMP, key INT, value BIGINT, wait_us INT, slow_wait_us INT"
 FIRST_S = 1_700_000_000

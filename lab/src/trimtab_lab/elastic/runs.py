@@ -22,7 +22,6 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.progress import BatchProgress
 from trimtab.routing.router import Int64Array
-from trimtab.routing.streams import zipf_keys
 from trimtab.spark.where.executors import Executors
 from trimtab.spark.where.hosts import assign
 from trimtab_lab.elastic.feeds import SCHEMA, counts_of, feed_of, rate_at, rows_of, write_feed
@@ -37,6 +36,7 @@ from trimtab_lab.elastic.orders import (
     Outcome,
     Phase,
 )
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 STREAM, QUERY = "feed", "counts"
 PATIENCE_S = 600.0

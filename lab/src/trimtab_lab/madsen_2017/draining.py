@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.planning.adaptation import drain_then_balance
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
-from trimtab.planning.synthetic import shrinking_cluster
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.madsen_2017.planner_colours import BOUND, OTHERS, OURS
+from trimtab_lab.planners.drain_then_balance import drain_then_balance
+from trimtab_lab.workloads.clusters import shrinking_cluster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from trimtab.planning.albic import albic
-from trimtab.planning.cola import cola
 from trimtab.planning.plan import Planner
 from trimtab.planning.problem import Problem
-from trimtab.planning.synthetic import drift, synthetic_cluster
 from trimtab_lab.experiment import Check, Table
+from trimtab_lab.planners.cola import cola
+from trimtab_lab.workloads.clusters import drift, synthetic_cluster
 
 VARIES = 20.0
 """How unlevel clusters are at the start; the paper doesn't say."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
-from trimtab.planning.synthetic import synthetic_cluster
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.madsen_2017.planner_colours import BLUES, BOUND, ORANGES, OTHERS, OURS
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

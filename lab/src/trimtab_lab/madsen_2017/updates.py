@@ -66,7 +66,7 @@ def split_updates(scale: Scale, seed: int) -> list[pa.Table]:
 
     A merge is a row on the engine that the key would be on by itself, and costs by the articles that it brings.
     """
-    from trimtab.routing.partial_key_grouping import PartialKeyGrouping
+    from trimtab_lab.routers.partial_key_grouping import PartialKeyGrouping
 
     size, router = size_of(scale), PartialKeyGrouping(ENGINES, seed=seed)
     tables: list[pa.Table] = []

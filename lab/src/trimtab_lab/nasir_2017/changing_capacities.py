@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimtab.routing.streams import wikipedia_like
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.nasir_2017.over_a_day import (
     DAY_WORKLOAD,
@@ -22,6 +21,7 @@ from trimtab_lab.nasir_2017.over_a_day import (
 from trimtab_lab.palette import SCHEME_COLOURS
 from trimtab_lab.simulation.arrivals import WIKIPEDIA_DAY, Arrivals
 from trimtab_lab.simulation.worker_speeds import WorkerSpeeds
+from trimtab_lab.workloads.key_streams import wikipedia_like
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

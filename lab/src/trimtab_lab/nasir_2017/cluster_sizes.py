@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from trimtab.routing.streams import wikipedia_like
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Verdict
 from trimtab_lab.nasir_2017.balance_and_memory import (
     EPSILON,
@@ -25,6 +24,7 @@ from trimtab_lab.nasir_2017.balance_and_memory import (
     tables,
 )
 from trimtab_lab.nasir_2017.steady_cluster import VIRTUAL_WORKERS, after_a_steady_stream
+from trimtab_lab.workloads.key_streams import wikipedia_like
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

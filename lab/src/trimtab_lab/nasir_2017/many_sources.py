@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.routing.streams import wikipedia_like
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.nasir_2017.balance_and_memory import EPSILON, IMBALANCE_AXIS, Measured, linear_memory, note, span_text
 from trimtab_lab.nasir_2017.steady_cluster import after_a_steady_stream
 from trimtab_lab.palette import RAMP
+from trimtab_lab.workloads.key_streams import wikipedia_like
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

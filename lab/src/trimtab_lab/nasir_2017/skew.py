@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from trimtab.routing.streams import zipf_keys
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.nasir_2017.balance_and_memory import (
     EPSILON,
@@ -19,6 +18,7 @@ from trimtab_lab.nasir_2017.balance_and_memory import (
     ratios,
     span_text,
 )
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimtab.routing.streams import wikipedia_like
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.nasir_2017.over_a_day import (
     DAY_S,
@@ -22,6 +21,7 @@ from trimtab_lab.nasir_2017.over_a_day import (
 )
 from trimtab_lab.nasir_2017.uneven_cluster import STRONG, TIMES
 from trimtab_lab.simulation.worker_speeds import WorkerSpeeds
+from trimtab_lab.workloads.key_streams import wikipedia_like
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.errors import BalanceError
-from trimtab.planning.load_model import CPU, MEMORY, NETWORK, LoadModel, Measurement, StreamOperator
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Problem
 from trimtab_lab.simulation.host_latency import process
+from trimtab_lab.simulation.load_model import CPU, MEMORY, NETWORK, LoadModel, Measurement, StreamOperator
 from trimtab_lab.simulation.query_day import EVENT_BYTES, KINDS, Float64Array, Int64Array, QueryDay
 
 if TYPE_CHECKING:

@@ -164,7 +164,7 @@ def simulate_messages(
     ask_replicas  False for a router that does not count them
     progress      called after each slot with the share done
 
-    >>> from trimtab.routing import KeyGrouping
+    >>> from trimtab_lab.routers import KeyGrouping
     >>> arrivals = Arrivals.steady(40, slots=2, slot_s=10.0)
     >>> run = simulate_messages(KeyGrouping(1), np.zeros(40, np.int64), arrivals, WorkerSpeeds.constant([1.0]))
     >>> run.queue_length.tolist(), run.utilisation.tolist(), run.max_latency_s.tolist()

@@ -17,7 +17,7 @@ from trimtab.planning.adaptation import ClusterState, adapt
 from trimtab.planning.plan import Planner
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
 from trimtab.planning.scaling_rule import ScalingRule
-from trimtab.planning.synthetic import node_changes
+from trimtab_lab.workloads.clusters import node_changes
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray

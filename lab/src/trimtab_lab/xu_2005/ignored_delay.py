@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from trimtab.control import (
     FirstOrderModel,
-    PairBalancer,
     PIController,
     PIGains,
     place_poles,
@@ -19,6 +18,7 @@ from trimtab.control import (
     spectral_radius,
     step_response,
 )
+from trimtab_lab.controllers import PairBalancer
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Settings, Table, Verdict
 from trimtab_lab.simulation.intake_loop import arrival_rates, run_intake, run_split
 from trimtab_lab.xu_2005.printed_figures import PAPER_POLE, corrected_gains, printed_figures

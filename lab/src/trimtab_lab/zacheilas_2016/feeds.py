@@ -92,7 +92,7 @@ class Sent:
 @cache
 def sent(order: Order, scale: Scale, seed: int) -> Sent:
     """What is sent: the same for the same arguments; the past is the same for both orders."""
-    from trimtab.routing.partial_key_grouping import PartialKeyGrouping
+    from trimtab_lab.routers.partial_key_grouping import PartialKeyGrouping
     from trimtab_lab.workloads.tweet_feeds import alternating, zipf_feed
     from trimtab_lab.workloads.tweets import TweetStream, World
 

@@ -5,7 +5,7 @@ import pytest
 
 from trimtab.errors import BalanceError
 from trimtab.planning.problem import NEW
-from trimtab.planning.synthetic import drift, shrinking_cluster, synthetic_cluster
+from trimtab_lab.workloads.clusters import drift, shrinking_cluster, synthetic_cluster
 
 
 @pytest.mark.parametrize("varies", [10.0, 50.0, 80.0])

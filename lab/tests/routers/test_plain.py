@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.routing import ROUTERS
-from trimtab.routing.hot_keys import USED, new_sketch, see
-from trimtab.routing.plain import PLAIN, PlainSpaceSaving
-from trimtab.routing.streams import zipf_keys
+from lab.tests.routers.plain_routers import PLAIN, PlainSpaceSaving
+from trimtab_lab.routers import ROUTERS
+from trimtab_lab.routers.hot_keys import USED, new_sketch, see
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "KG": [{}],

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from trimtab.errors import BalanceError
-from trimtab.routing import streams
-from trimtab.routing.streams import Shape, keys_of, twitter_like, wikipedia_like, zipf_keys
+from trimtab_lab.workloads import key_streams
+from trimtab_lab.workloads.key_streams import Shape, keys_of, twitter_like, wikipedia_like, zipf_keys
 
 
 def test_the_same_seed_gives_the_same_stream() -> None:
@@ -35,7 +35,7 @@ def test_frequencies_follow_zipf(keys: int, exponent: float) -> None:
 
 def test_the_tail_without_a_table_goes_on_as_the_table_does(monkeypatch: pytest.MonkeyPatch) -> None:
     tabled = keys_of(Shape(20_000, 0.9, 1.5), 300_000, seed=1)
-    monkeypatch.setattr(streams, "_TABLE", 500)
+    monkeypatch.setattr(key_streams, "_TABLE", 500)
     inverted = keys_of(Shape(20_000, 0.9, 1.5), 300_000, seed=1)
     # Both invert the same distribution at the same numbers, so they differ only where two ranks meet.
     assert np.mean(tabled != inverted) < 1e-4
@@ -51,7 +51,7 @@ def test_wikipedia_has_its_published_figures() -> None:
     stream = wikipedia_like(2_000_000, seed=1)
     counts = np.bincount(stream)
     assert counts.max() / stream.size == pytest.approx(0.0932, abs=0.001)
-    shares = _shares(streams.WIKIPEDIA)
+    shares = _shares(key_streams.WIKIPEDIA)
     assert np.count_nonzero(counts) == pytest.approx(-np.expm1(-2e6 * shares).sum(), rel=0.01)
     assert -np.expm1(-22e6 * shares).sum() == pytest.approx(2.9e6, rel=0.005)
 
@@ -59,9 +59,9 @@ def test_wikipedia_has_its_published_figures() -> None:
 def test_twitter_has_its_published_figures() -> None:
     _, counts = np.unique(twitter_like(1_000_000, seed=1), return_counts=True)
     assert counts.max() / 1_000_000 == pytest.approx(0.0267, abs=0.001)
-    ranks = np.concatenate([np.arange(1, 1001), np.arange(1500, streams.TWITTER.keys, 1000)])  # each for a thousand
+    ranks = np.concatenate([np.arange(1, 1001), np.arange(1500, key_streams.TWITTER.keys, 1000)])  # each for a thousand
     stands_for = np.where(ranks <= 1000, 1, 1000)
-    shares = (ranks + streams.TWITTER.offset) ** -streams.TWITTER.exponent
+    shares = (ranks + key_streams.TWITTER.offset) ** -key_streams.TWITTER.exponent
     shares /= (shares * stands_for).sum()
     assert shares[0] == pytest.approx(0.0267, abs=1e-4)
     assert (-np.expm1(-1.2e9 * shares) * stands_for).sum() == pytest.approx(31e6, rel=0.005)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from trimtab.errors import BalanceError
-from trimtab.planning.hash_placement import hash_placement, hashes
 from trimtab.planning.problem import Problem
+from trimtab_lab.planners.hash_placement import hash_placement, hashes
 
 
 def cluster(nodes: int, **options: object) -> Problem:

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trimtab.routing
+import trimtab_lab.routers
 from trimtab.errors import BalanceError
-from trimtab.routing import ROUTERS, CountingRouter
-from trimtab.routing.streams import zipf_keys
+from trimtab.routing import CountingRouter
+from trimtab_lab.routers import ROUTERS
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 EVERY = pytest.mark.parametrize("make", list(ROUTERS.values()), ids=list(ROUTERS))
 BIG = np.iinfo(np.int64)
@@ -45,7 +47,8 @@ def column(keys: list[int]) -> np.typing.NDArray[np.int64]:
 
 
 def test_the_registry_is_what_is_public() -> None:
-    public = [getattr(trimtab.routing, name) for name in trimtab.routing.__all__]
+    packages = (trimtab.routing, trimtab_lab.routers)
+    public = [getattr(package, name) for package in packages for name in package.__all__]
     routers = {thing for thing in public if isinstance(thing, type) and issubclass(thing, CountingRouter)}
     assert set(ROUTERS.values()) == routers - {CountingRouter}
 

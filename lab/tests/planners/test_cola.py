@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 
 from tests.planning.problems import problems
 from trimtab.errors import BalanceError
-from trimtab.planning.cola import cola
 from trimtab.planning.problem import NEW, Problem
-from trimtab.planning.synthetic import synthetic_cluster
+from trimtab_lab.planners.cola import cola
+from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 def chatty_cluster(one_to_one: float = 60.0, max_moves: int | None = None, seed: int = 1) -> Problem:

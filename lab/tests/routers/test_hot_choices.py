@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.routing import DChoices, PartialKeyGrouping, WChoices
-from trimtab.routing.hot_choices import choices_needed
-from trimtab.routing.hot_keys import COUNT, KEY, TOTAL, USED, new_sketch, see
-from trimtab.routing.streams import zipf_keys
+from trimtab_lab.routers import DChoices, PartialKeyGrouping, WChoices
+from trimtab_lab.routers.hot_choices import choices_needed
+from trimtab_lab.routers.hot_keys import COUNT, KEY, TOTAL, USED, new_sketch, see
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 BOTH = pytest.mark.parametrize("make", [DChoices, WChoices])
 

@@ -13,6 +13,12 @@ from trimtab.machine_code.kernel import kernel
 from trimtab.routing.router import Float64Array, Int32Array
 
 
+def relative_emptiness(capacities: Float64Array) -> Float64Array:
+    """By what a load is multiplied to compare it: 1 for a worker of mean strength, infinite for one with none."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(capacities.sum() / capacities.size / capacities)
+
+
 def tournament(fills: Float64Array) -> tuple[Float64Array, Int32Array]:
     """The fills, padded to a power of two with infinities, and the tree over them.
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.control.balancer import LoadBalancer
 from trimtab.control.model import FirstOrderModel
 from trimtab.errors import BalanceError
+from trimtab_lab.controllers.balancer import LoadBalancer
 
 Float64Array = npt.NDArray[np.float64]
 

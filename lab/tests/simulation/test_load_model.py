@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trimtab.errors import BalanceError
-from trimtab.planning.load_model import CPU, MEMORY, NETWORK, LoadModel, Measurement, StreamOperator
+from trimtab_lab.simulation.load_model import CPU, MEMORY, NETWORK, LoadModel, Measurement, StreamOperator
 
 QUERY = (
     StreamOperator("average", "window", inputs=("steel",), window_s=20.0, selectivity=0.5, event_bytes=50.0),

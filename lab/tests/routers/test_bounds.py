@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.routing import BoundedConsistentHash, ConsistentGrouping, RandomChoices, ShuffleGrouping
+from trimtab.routing import ConsistentGrouping, RandomChoices
 from trimtab.routing.router import Int32Array
-from trimtab.routing.streams import zipf_keys
+from trimtab_lab.routers import BoundedConsistentHash, ShuffleGrouping
+from trimtab_lab.workloads.key_streams import zipf_keys
 
 BOUNDED = pytest.mark.parametrize("make", [RandomChoices, BoundedConsistentHash])
 EPSILONS = st.sampled_from([0.0, 0.01, 0.1, 0.5, 1.0, 5.0])

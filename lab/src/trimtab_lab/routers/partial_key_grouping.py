@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import CountingRouter, checked_option, relative_emptiness
+from trimtab.routing.counting import CountingRouter, checked_option
 from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
 from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, pick
 from trimtab.routing.router import Float64Array, Int32Array, Int64Array
 from trimtab.routing.sources import first_of
+from trimtab_lab.routers.least_loaded import relative_emptiness
 
 
 class PartialKeyGrouping(CountingRouter):

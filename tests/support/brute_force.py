@@ -9,9 +9,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.errors import BalanceError
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Problem
+from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Problem, no_room
 
 
 def brute_force(problem: Problem, *, most_placements: int = 300_000) -> Plan:
@@ -32,12 +31,11 @@ def brute_force(problem: Problem, *, most_placements: int = 300_000) -> Plan:
     ]
     count = math.prod(len(nodes) for nodes in choices)
     if count > most_placements:
-        message = f"{problem.units} units have {float(count):.3g} placements, and at most {most_placements} are tried"
-        raise BalanceError("plan.size", message, "use `milp`")
+        raise ValueError(f"{problem.units} units have {float(count):.3g} placements, more than {most_placements}")
     owners = np.array(list(product(*choices)), dtype=np.int32).reshape(count, problem.units)
     owners = owners[_allowed(problem, owners)]
     if not len(owners):
-        raise BalanceError("plan.room", "no placement keeps to the side resources", "add a node, or a larger one")
+        raise no_room(int(np.flatnonzero(problem.homes == NEW)[0]))
     levels = 100.0 * _filled(owners, problem.work, problem.nodes)[:, problem.open_nodes]
     distances = np.abs(levels / problem.strength[problem.open_nodes] - problem.mean).max(axis=1)
     moves = _away(problem, owners).sum(axis=1)

@@ -1,0 +1,7 @@
+"""Controllers that deal work out over several elements, as in Xu (2005); one loop's are in `trimtab.control`."""
+
+from trimtab_lab.controllers.balancer import BalancerState, LoadBalancer
+from trimtab_lab.controllers.lqr import balance_by_lqr, balanced_radius
+from trimtab_lab.controllers.pair import PairBalancer, pair_model
+
+__all__ = ["BalancerState", "LoadBalancer", "PairBalancer", "balance_by_lqr", "balanced_radius", "pair_model"]

@@ -1,0 +1,28 @@
+"""What `trimtab warm` compiles where the lab is installed: the kernels of its routers and planners."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trimtab_lab.planners import PLANNERS
+from trimtab_lab.routers import ROUTERS
+from trimtab_lab.workloads.clusters import synthetic_cluster
+
+
+def routers() -> None:
+    """Every router of the papers, over keys that are hot and keys that aren't."""
+    keys = np.concatenate([np.zeros(50, np.int64), np.arange(50)])
+    for kind in ROUTERS.values():
+        router = kind(4, seed=1)
+        router.route(keys)
+        router.route(keys)
+
+
+def planners() -> None:
+    """Every planner of the papers."""
+    problem = synthetic_cluster(6, 60, varies=20.0, seed=1, operators=3, one_to_one=50.0, max_moves=8)
+    for planner in PLANNERS.values():
+        planner(problem)
+
+
+PARTS = {"lab-routers": routers, "lab-planners": planners}

@@ -1,0 +1,103 @@
+"""One registry: documents, errors and what a job takes agree with it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trimtab.deciding.coordinator import Coordinator
+from trimtab.deciding.policy import Balance
+from trimtab.errors import BalanceError, JobError
+from trimtab.planning import milp
+from trimtab.planning.graph_partition import partition_graph
+from trimtab.planning.problem import Problem
+from trimtab.planning.registry import PLANNERS, POLICIES, Needs
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PROBLEM = Problem([3.0, 2.0, 1.0], [0, 0, 0], [10.0, 10.0])
+
+
+def rows_of(document: str, header: str) -> list[str]:
+    """The rows of the table with that header."""
+    text = (DOCS / document).read_text(encoding="utf-8")
+    return text.split(f"| {header} |\n")[1].split("\n\n")[0].splitlines()[1:]
+
+
+def test_the_table_of_planners_is_that_of_the_registry() -> None:
+    header = "planner | what it does | when | needs | solvers | in a job | from"
+    assert rows_of("planning.md", header) == [
+        "| "
+        + " | ".join(
+            [
+                *(f"`{name}`", each.does, each.when, each.needs.value, ", ".join(each.solvers)),
+                *(", ".join(f'`"{policy}"`' for policy in each.policies), each.origin),
+            ]
+        )
+        + " |"
+        for name, each in PLANNERS.items()
+    ]
+
+
+def test_the_table_of_policies_is_that_of_the_registry() -> None:
+    *rows, nothing = rows_of("balancing.md", "`balance` | what it does | choose it")
+    assert rows == [f'| `"{name}"` | {each.does} | {each.when} |' for name, each in POLICIES.items()]
+    assert nothing.startswith("| `None` |")
+
+
+def test_the_guide_to_job_files_names_every_policy() -> None:
+    setting = re.search(r"^\| `balance` \|.*$", (DOCS / "running.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert setting is not None
+    assert set(re.findall(r'`"([a-z-]+)"`', setting[0])) == {*POLICIES, "none"}
+
+
+@pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if not each.policies])
+def test_a_planner_that_no_job_uses_is_refused_with_what_to_use_instead(name: str) -> None:
+    with pytest.raises(JobError, match=rf'no job balances by "{name}"\n  hint: use ') as raised:
+        Balance(planner=name)
+    assert raised.value.code == "job.balance"
+
+
+def test_only_traffic_that_a_job_does_not_know_keeps_albic_out_of_it() -> None:
+    assert PLANNERS["albic"].needs is Needs.TRAFFIC
+    assert PLANNERS["albic"].instead.startswith('"milp"')
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_s_planner_levels(policy: str) -> None:
+    coordinator = Coordinator(Balance(planner=policy))
+    assert coordinator._planner(PROBLEM).load_distance < PROBLEM.load_distance(PROBLEM.homes)
+
+
+class TestWithoutSolvers:
+    """What is there in an installation without extras."""
+
+    @pytest.fixture(autouse=True)
+    def _nothing_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for package in ("highspy", "pymetis", "scipy"):
+            monkeypatch.setitem(sys.modules, package, None)
+        milp.__globals__["_compile"].cache_clear()
+
+    @pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if not each.solvers])
+    def test_planners_without_solvers_plan(self, name: str) -> None:
+        assert PROBLEM.faults(PLANNERS[name].planner(PROBLEM).owner) == []
+
+    @pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if each.solvers])
+    def test_others_say_what_to_install(self, name: str) -> None:
+        needed = " and ".join(PLANNERS[name].solvers)
+        with pytest.raises(BalanceError, match=rf"{needed}, which aren't installed\n.*install 'trimtab\[planning\]'"):
+            PLANNERS[name].planner(PROBLEM)
+
+    def test_a_graph_needs_metis_and_traffic_needs_sparse_tables(self) -> None:
+        with pytest.raises(BalanceError, match=r"plan\.solver.*scipy"):
+            Problem([1.0, 1.0], [0, 0], [1.0, 1.0], traffic=np.ones((2, 2)))
+        with pytest.raises(BalanceError, match=r"plan\.solver.*pymetis"):
+            partition_graph([1.0] * 4, np.ones((4, 4)), 2)
+
+    def test_a_job_finds_out_before_it_starts(self) -> None:
+        with pytest.raises(BalanceError, match=r"plan\.solver"):
+            Coordinator(Balance())
+        assert Coordinator(Balance(planner="flux"))
