@@ -34,7 +34,7 @@ from trimtab.engine.columns.binding import times_us
 from trimtab.engine.columns.watermark import raised
 from trimtab.engine.match.run.matcher import MAX_THREADS
 from trimtab.language.compile import compile_query
-from trimtab.rowwise.local import Intake
+from trimtab.rowwise.local import IntakeStep
 from trimtab.spark.sinks import combine
 from trimtab.state import manifest as manifests
 from trimtab.state.bundle import GROUP_SHIFT
@@ -254,7 +254,7 @@ class Bottle:
             return self._empty
         wanted = self._layout.columns
         kinds = tuple(pa.null() if each.type is None else each.type for each in wanted)  # of bare columns none counts
-        step = Intake(tuple((each.name, each.text) for each in wanted), types=kinds)
+        step = IntakeStep(tuple((each.name, each.text) for each in wanted), types=kinds)
         found = step.run(rows)
         return [found.column(each.name) for each in wanted]
 

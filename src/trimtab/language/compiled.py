@@ -11,7 +11,7 @@ from typing import Any
 
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.signature import signature_of
-from trimtab.rowwise.local import Finish, Intake
+from trimtab.rowwise.local import Finish, IntakeStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Query:
 
     sql: str
     source: str
-    intake: Intake
+    intake: IntakeStep
     operator: MatchQuery | Any | None
     finish: Finish
 

@@ -24,7 +24,7 @@ from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import NUMBERS, OverCall
 from trimtab.language.compiled import Query
 from trimtab.language.wording import Wording, length_text
-from trimtab.rowwise.local import Columns, Intake
+from trimtab.rowwise.local import Columns, IntakeStep
 from trimtab.rowwise.types import is_time
 
 
@@ -180,7 +180,7 @@ def _group_lines(group: GroupQuery) -> list[str]:
     return _aligned(head + calls)
 
 
-def _over_lines(over: OverQuery, intake: Intake) -> list[str]:
+def _over_lines(over: OverQuery, intake: IntakeStep) -> list[str]:
     types = {name: type_ for (name, _), type_ in zip(intake.columns, intake.types, strict=True)}
     timed = bool(over.order) and is_time(types[over.order[0].column])
     head = [

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from trimtab.language import oracle
-from trimtab.language.mistakes import did_you_mean, mistake
+from trimtab.language.mistakes import did_you_mean, listing, mistake
 from trimtab.rowwise import duck
 
 MAX_NODES = 5_000  # that merging may add to an expression
@@ -81,6 +81,12 @@ class Relation:
             raise mistake(self.sql, "query.too-large", message, expression)
         return rewritten
 
+    def check_names(self, expression: exp.Expr) -> None:
+        """Raise what `rewrite` would raise for a column that isn't there."""
+        for node in reversed(list(expression.walk(bfs=False))):
+            if isinstance(node, exp.Column):
+                self.resolve(node)
+
     def type_of(self, expression: exp.Expr) -> pa.DataType:
         """The Arrow type of a row-local expression over the relation's columns."""
         return oracle.type_of(self.sql, self.rewrite(expression), self.base)
@@ -139,11 +145,6 @@ def table_relation(sql: str, schema: pa.Schema, aliases: frozenset[str]) -> Rela
     """A table as it is."""
     definitions = tuple(Definition(f.name, column(f.name), f.type) for f in schema)
     return Relation(sql, schema, definitions, aliases=aliases)
-
-
-def listing(names: Sequence[str], limit: int = 12) -> str:
-    """Names for a hint, not too many."""
-    return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
 
 
 def column(name: str) -> exp.Column:
