@@ -6,7 +6,6 @@ Each mistake is the error that the job would end with later, some of them after 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from trimtab.cli.reachable import check_kafka, check_socket
 from trimtab.driver.resuming import changed_query, fingerprint, is_signed, last_versions, open_streams, states
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
+from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
@@ -85,9 +85,8 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
         return
     versions = last_versions(checkpoint)
     _check_changes(file, streams, queries, versions)
-    read = _streams_read(file, queries)
-    if read is not None:
-        open_streams(read, versions, close=file.close)
+    sources = {source_of(each.sql, streams) for each in file.queries}
+    open_streams([name for name in streams if name in sources], versions, close=file.close)
     check_free(checkpoint.folder)
 
 
@@ -112,15 +111,3 @@ def _check_changes(
             continue
         if query.source != stream or fingerprint(query) != state.fingerprint:
             raise changed_query(name, state)
-
-
-def _streams_read(file: JobFile, queries: Mapping[str, Query | None]) -> list[str] | None:
-    """The streams that queries read; None if that isn't known of one of them."""
-    read = set()
-    for section in file.queries:
-        query = queries[section.name]
-        named = [each.name for each in file.streams if re.search(rf"\b{each.name}\b", section.sql, re.IGNORECASE)]
-        if query is None and len(named) != 1:
-            return None
-        read.add(named[0] if query is None else query.source)
-    return [each.name for each in file.streams if each.name in read]
