@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from sqlglot.errors import ParseError, TokenError
 
 from trimtab.errors import QueryError
 from trimtab.language.compiled import Query
@@ -19,7 +18,7 @@ from trimtab.language.finish import finish
 from trimtab.language.lower import lower
 from trimtab.language.merge import merge
 from trimtab.language.mistakes import mistake
-from trimtab.language.parse import QueryText, parse, syntax_mistake
+from trimtab.language.parse import QueryText, parse
 from trimtab.language.patterns import parse_pattern
 from trimtab.language.project import project
 from trimtab.language.resolve import resolve
@@ -97,8 +96,6 @@ def _as_mistakes(sql: str) -> Iterator[None]:
     except RecursionError:
         message = "the query is nested too deeply"
         raise mistake(sql, "query.too-large", message, None, "take it apart") from None
-    except (ParseError, TokenError) as error:
-        raise syntax_mistake(sql, error) from error
     except ImportError:
         raise
     except Exception as error:

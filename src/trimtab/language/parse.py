@@ -48,14 +48,17 @@ class Parsed:
 def parse(text: QueryText) -> Parsed:
     """Read one statement.
 
-    Raises QueryError `query.syntax` or `query.too-large`; sqlglot's own errors, which `syntax_mistake` explains.
+    Raises QueryError `query.syntax` or `query.too-large`.
     """
     sql = text.sql
     if len(sql) > MAX_LENGTH:
         message = f"the query has more than {MAX_LENGTH:,} characters"
         raise mistake(sql, "query.too-large", message)
     cut = cut_patterns(sql)
-    trees = [tree for tree in Trimtab().parse(cut.sql) if tree is not None]
+    try:
+        trees = [tree for tree in Trimtab().parse(cut.sql) if tree is not None]
+    except (ParseError, TokenError) as error:
+        raise _syntax_mistake(sql, error) from error
     if not trees:
         raise mistake(sql, "query.syntax", "there is no query", None, "write SELECT ... FROM ...")
     if len(trees) > 1:
@@ -63,7 +66,7 @@ def parse(text: QueryText) -> Parsed:
     return Parsed(text, trees[0], cut.patterns)
 
 
-def syntax_mistake(sql: str, error: ParseError | TokenError) -> QueryError:
+def _syntax_mistake(sql: str, error: ParseError | TokenError) -> QueryError:
     """What sqlglot says of a text, with its place underlined."""
     if isinstance(error, TokenError):
         return mistake(sql, "query.syntax", "the text can't be read as SQL", (error.start or 0, error.end or 0))
