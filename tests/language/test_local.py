@@ -9,19 +9,19 @@ import pyarrow as pa
 import pytest
 
 from trimtab.errors import InputError
-from trimtab.rowwise.local import Finish, Intake
+from trimtab.rowwise.local import Finish, IntakeStep
 
 TABLE = pa.table({"a b": ["x", "y", "z"], "n": [1, None, 3], "slot0": [0.5, 1.5, 2.5]})
 
 
 def test_bare_columns_are_the_same_buffers() -> None:
-    out = Intake(columns=(("k", "`a b`"), ("n", "n"))).run(TABLE)
+    out = IntakeStep(columns=(("k", "`a b`"), ("n", "n"))).run(TABLE)
     assert out.column_names == ["k", "n", "__arrival"]
     assert out["n"].chunk(0).buffers()[1].address == TABLE["n"].chunk(0).buffers()[1].address
 
 
 def test_the_intake_computes_filters_and_numbers_the_rows_of_the_original() -> None:
-    intake = Intake(columns=(("k", "`a b`"), ("m", "n * 2")), where="slot0 > 1")
+    intake = IntakeStep(columns=(("k", "`a b`"), ("m", "n * 2")), where="slot0 > 1")
     assert intake.run(TABLE).to_pylist() == [
         {"k": "y", "m": None, "__arrival": 1},
         {"k": "z", "m": 6, "__arrival": 2},
@@ -29,11 +29,11 @@ def test_the_intake_computes_filters_and_numbers_the_rows_of_the_original() -> N
 
 
 def test_a_condition_stays_nullable() -> None:
-    assert Intake(columns=(("c", "n > 1"),)).run(TABLE)["c"].to_pylist() == [False, None, True]
+    assert IntakeStep(columns=(("c", "n > 1"),)).run(TABLE)["c"].to_pylist() == [False, None, True]
 
 
 def test_columns_have_the_types_that_the_query_counts_on() -> None:
-    out = Intake(columns=(("h", "n * 2"),), types=(pa.float64(),)).run(TABLE)
+    out = IntakeStep(columns=(("h", "n * 2"),), types=(pa.float64(),)).run(TABLE)
     assert out.schema.field("h").type == pa.float64()
 
 
@@ -60,7 +60,7 @@ def test_a_value_that_cannot_be_computed_is_an_input_error() -> None:
 
 def test_a_missing_column_is_an_input_error() -> None:
     with pytest.raises(InputError) as caught:
-        Intake(columns=(("x", "x"),)).run(TABLE)
+        IntakeStep(columns=(("x", "x"),)).run(TABLE)
     assert caught.value.code == "input.column"
 
 

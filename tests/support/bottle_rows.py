@@ -15,7 +15,7 @@ import xxhash
 
 from trimtab.deciding.placement import SHARES, Placement
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.rowwise.local import Intake
+from trimtab.rowwise.local import IntakeStep
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan
 
 Int64Array = npt.NDArray[np.int64]
@@ -89,7 +89,7 @@ class RowsToEngines:
         """The columns of tier 1, all of them in one go."""
         wanted = self.layout.columns
         kinds = tuple(pa.null() if each.type is None else each.type for each in wanted)  # of bare columns none counts
-        found = Intake(tuple((each.name, each.text) for each in wanted), types=kinds).run(rows)
+        found = IntakeStep(tuple((each.name, each.text) for each in wanted), types=kinds).run(rows)
         return [found.column(each.name) for each in wanted]
 
     def _slots(self, keys: Sequence[pa.ChunkedArray], rows: int) -> Int64Array:

@@ -24,6 +24,7 @@ from trimtab.driver.resuming import begun_batches, changed_query, fingerprint, l
 from trimtab.driver.splitting import check_split
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.errors import InputError, JobError
+from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
 from trimtab.spark.intake import check_columns
@@ -170,7 +171,7 @@ class Job:
         tables = {each.name: each.schema for each in self._streams.values()}
         if not tables:
             raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
-        source = compile_for(self.spark, sql, tables, None).source
+        source = source_of(sql, tables)
         compiled = compile_for(self.spark, sql, tables, self._streams[source].event_time)
         others = {other.name: other.split for other in self._queries.values() if other.query.source == source}
         check_split(name, compiled, split, others)

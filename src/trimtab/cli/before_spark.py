@@ -6,7 +6,6 @@ Each mistake is the error that the job would end with later, some of them after 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from trimtab.driver.resuming import (
 )
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
+from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
 from trimtab.planning.registry import check_installed
 from trimtab.state.checkpoint import Checkpoint
@@ -98,9 +98,8 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
         return
     versions = last_versions(checkpoint)
     _check_changes(file, streams, queries, versions, begun_batches(checkpoint, versions))
-    read = _streams_read(file, queries)
-    if read is not None:
-        open_streams(read, versions, close=file.close)
+    sources = {source_of(each.sql, streams) for each in file.queries}
+    open_streams([name for name in streams if name in sources], versions, close=file.close)
     check_free(checkpoint.folder)
 
 
@@ -129,15 +128,3 @@ def _check_changes(
             continue
         if query.source != stream or fingerprint(query) != state.fingerprint:
             raise changed_query(name, state)
-
-
-def _streams_read(file: JobFile, queries: Mapping[str, Query | None]) -> list[str] | None:
-    """The streams that queries read; None if that isn't known of one of them."""
-    read = set()
-    for section in file.queries:
-        query = queries[section.name]
-        named = [each.name for each in file.streams if re.search(rf"\b{each.name}\b", section.sql, re.IGNORECASE)]
-        if query is None and len(named) != 1:
-            return None
-        read.add(named[0] if query is None else query.source)
-    return [each.name for each in file.streams if each.name in read]

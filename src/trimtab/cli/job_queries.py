@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from trimtab.errors import InputError, QueryError, TrimtabError
-from trimtab.language.compile import check_syntax, compile_query
+from trimtab.language.compile import check_syntax, compile_query, source_of
 from trimtab.language.compiled import Query
 from trimtab.language.oracle import also_asking
 from trimtab.language.schemas import parse_schema
@@ -59,22 +59,19 @@ def compile_known(sql: str, streams: Streams) -> Query | None:
 
     Raises QueryError.
     """
-    known = {name: columns for name, (columns, _) in streams.items() if columns is not None}
-    unknown = [name for name in streams if name not in known]
-    if any(re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in unknown):
+    source = source_of(sql, streams)
+    columns, event_time = streams[source]
+    if columns is None:
         check_syntax(sql)
         return None
     asked = []
 
-    def ask(text: str, _: pa.Schema) -> None:
+    def ask(text: str, _: pa.Schema, __: QueryError) -> None:
         asked.append(text)
 
     try:
         with also_asking(ask):  # a function that DuckDB lacks may be one of Spark's, or of the user's
-            # Which stream it reads decides on the event time: only the compiler knows.
-            source = compile_query(sql, known).source
-            event_time = next(time for name, (_, time) in streams.items() if name.lower() == source.lower())
-            return compile_query(sql, known, event_time=event_time)
+            return compile_query(sql, {source: columns}, event_time=event_time)
     except QueryError:
         if asked:
             return None

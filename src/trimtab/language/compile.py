@@ -1,4 +1,4 @@
-"""The front door of the language: SQL text in, a checked query out.
+"""The front door of the language: SQL text in, a checked query out, by the passes of `PASSES`.
 
 Every mistake in the text is one `QueryError` that says where and what to do; no other exception
 leaves here, whatever the text.
@@ -6,23 +6,34 @@ leaves here, whatever the text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
 from trimtab.errors import QueryError
 from trimtab.language.compiled import Query
-from trimtab.language.cut_patterns import Cut, cut_patterns
-from trimtab.language.dialect import Trimtab
-from trimtab.language.mistakes import Span, mistake
+from trimtab.language.finish import finish
+from trimtab.language.lower import lower
+from trimtab.language.merge import merge
+from trimtab.language.mistakes import mistake
+from trimtab.language.parse import QueryText, parse
 from trimtab.language.patterns import parse_pattern
-from trimtab.language.selects import Reader
+from trimtab.language.project import project
+from trimtab.language.resolve import resolve
+from trimtab.language.unnest import unnest
 
-MAX_LENGTH = 200_000  # characters; no one writes more by hand, and parsing is slow
+PASSES: tuple[Callable[[Any], Any], ...] = (
+    parse,  # text -> syntax tree
+    unnest,  # -> a chain of steps over one table
+    merge,  # -> the relation that the operator reads
+    resolve,  # -> the operator, names resolved
+    lower,  # -> the engine's description, over columns that the intake computes
+    project,  # -> what the SELECTs around it make of the operator's output
+    finish,  # -> plain data
+)
+"""From text to `Query`, for every kind of query: each takes what the one before it gives, and knows of no later one."""
 
 
 def compile_query(
@@ -46,8 +57,23 @@ def compile_query(
     Raises QueryError.
     """
     with _as_mistakes(sql):
-        cut, tree = _parse(sql)
-        return Reader(sql, tables, cut.patterns, fold_labels, event_time).query(tree)
+        value: Any = QueryText(sql, tables, event_time, fold_labels)
+        for each in PASSES:
+            value = each(value)
+    query: Query = value
+    return query
+
+
+def source_of(sql: str, tables: Iterable[str]) -> str:
+    """The one of the tables that a query reads, by the query's text alone: columns may be wrong or unknown.
+
+    >>> source_of("WITH cheap AS (SELECT * FROM Ticks WHERE price < 2) SELECT * FROM cheap", ["orders", "ticks"])
+    'ticks'
+
+    Raises QueryError, as `compile_query` does for such a text over such tables.
+    """
+    with _as_mistakes(sql):
+        return unnest(parse(QueryText(sql, dict.fromkeys(tables, pa.schema([]))))).source
 
 
 def check_syntax(sql: str) -> None:
@@ -56,8 +82,7 @@ def check_syntax(sql: str) -> None:
     Raises QueryError, the same as `compile_query`.
     """
     with _as_mistakes(sql):
-        cut, _ = _parse(sql)
-        for start, text in cut.patterns.items():
+        for start, text in parse(QueryText(sql, {})).patterns.items():
             parse_pattern(sql, start, text)
 
 
@@ -71,57 +96,9 @@ def _as_mistakes(sql: str) -> Iterator[None]:
     except RecursionError:
         message = "the query is nested too deeply"
         raise mistake(sql, "query.too-large", message, None, "take it apart") from None
-    except ParseError as error:
-        raise _unclosed_pattern(sql) or _parse_error(sql, error) from error
-    except TokenError as error:
-        place = (error.start or 0, error.end or 0)
-        raise mistake(sql, "query.syntax", "the text can't be read as SQL", place) from error
     except ImportError:
         raise
     except Exception as error:
         # sqlglot meets odd text with exceptions of all kinds: whatever it was, the text is at fault.
         message = f"the query can't be read: {type(error).__name__}: {error}"
         raise mistake(sql, "query.syntax", message) from error
-
-
-def _parse(sql: str) -> tuple[Cut, exp.Expr]:
-    if len(sql) > MAX_LENGTH:
-        message = f"the query has more than {MAX_LENGTH:,} characters"
-        raise mistake(sql, "query.too-large", message)
-    cut = cut_patterns(sql)
-    trees = [tree for tree in Trimtab().parse(cut.sql) if tree is not None]
-    if not trees:
-        raise mistake(sql, "query.syntax", "there is no query", None, "write SELECT ... FROM ...")
-    if len(trees) > 1:
-        raise mistake(sql, "query.syntax", "there are several statements", trees[1], "give one")
-    return cut, trees[0]
-
-
-def _unclosed_pattern(sql: str) -> QueryError | None:
-    """A pattern whose closing parenthesis was forgotten runs into the clauses behind it."""
-    for start, text in cut_patterns(sql).patterns.items():
-        if clause := re.search(r"\b(DEFINE|SUBSET|WITHIN)\b", text, re.IGNORECASE):
-            message = "the parenthesis of PATTERN is not closed"
-            return mistake(sql, "query.syntax", message, (start - 1, start), f"close it before {clause[0].upper()}")
-    return None
-
-
-def _parse_error(sql: str, error: ParseError) -> QueryError:
-    details = error.errors[0] if error.errors else {}
-    description = str(details.get("description") or str(error).split("\n", 1)[0])
-    place = _place(sql, details)
-    found = sql[place[0] : place[1]]
-    if missing := re.search(r"missing for <class '[\w.]*?(\w+)'>", description):
-        description = f"{missing[1].upper()} is incomplete"
-    message = re.sub(r"\s+", " ", description).strip().rstrip(".")
-    message = message[:1].lower() + message[1:]
-    return mistake(sql, "query.syntax", f"{message}, at {found}" if found else message, place)
-
-
-def _place(sql: str, details: Mapping[str, object]) -> Span:
-    """Sqlglot gives the line, and the column at which the token ends."""
-    line, column = int(str(details.get("line") or 1)), int(str(details.get("col") or 0))
-    starts = [0] + [i + 1 for i, char in enumerate(sql) if char == "\n"]
-    stop = min(starts[min(line, len(starts)) - 1] + column, len(sql))
-    length = len(str(details.get("highlight") or ""))
-    return max(0, stop - max(length, 1)), stop

@@ -11,7 +11,7 @@ from typing import Any
 
 from trimtab.engine.operator import Description
 from trimtab.engine.signature import signature_of
-from trimtab.rowwise.local import Finish, Intake
+from trimtab.rowwise.local import Finish, IntakeStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Query:
 
     sql: str
     source: str
-    intake: Intake
+    intake: IntakeStep
     operator: Description
     finish: Finish
 

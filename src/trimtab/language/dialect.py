@@ -25,24 +25,24 @@ class MatchRecognize(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "partition_by": False,
         "order": False,
-        "measures": False,  # Measure
+        "measures": False,  # MeasureClause
         "rows": False,  # Var, upper case
-        "skip": False,  # Skip
+        "skip": False,  # SkipClause
         "pattern": False,  # Literal: the offset of the pattern's text
-        "within": False,
+        "within": False,  # WithinClause
         "subset": False,  # Subset
         "define": False,  # Define
         "alias": False,
     }
 
 
-class Measure(exp.Expression):
+class MeasureClause(exp.Expression):
     """`this AS alias` in MEASURES; the alias may have been forgotten."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
 
 
-class Skip(exp.Expression):
+class SkipClause(exp.Expression):
     """AFTER MATCH SKIP: `kind` is PAST LAST ROW, TO NEXT ROW, FIRST or LAST; `this` the label."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": False, "kind": True}
@@ -60,7 +60,7 @@ class Define(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "condition": True}
 
 
-class Length(exp.Expression):
+class WithinClause(exp.Expression):
     """The bound of WITHIN: a number or an interval, and the unit that followed it."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
@@ -245,7 +245,7 @@ class TrimtabParser(SparkParser):
         alias = self._parse_name() if named else None
         if not named and self._curr.token_type == TokenType.VAR and self._curr.text.upper() not in _AFTER_MEASURES:
             self.raise_error("Expected AS and the name of the measure")
-        return self.expression(Measure(this=value, alias=alias))
+        return self.expression(MeasureClause(this=value, alias=alias))
 
     def _parse_name(self) -> exp.Expr:
         name = self._parse_id_var(any_token=True)
@@ -269,17 +269,17 @@ class TrimtabParser(SparkParser):
         if not self._match_text_seq("AFTER", "MATCH", "SKIP"):
             return None
         if self._match_text_seq("PAST", "LAST", "ROW"):
-            return self.expression(Skip(kind="PAST LAST ROW"))
+            return self.expression(SkipClause(kind="PAST LAST ROW"))
         if not self._match_text_seq("TO"):
             self.raise_error("Expected PAST LAST ROW or TO after AFTER MATCH SKIP")
         if self._match_text_seq("NEXT", "ROW"):
-            return self.expression(Skip(kind="TO NEXT ROW"))
+            return self.expression(SkipClause(kind="TO NEXT ROW"))
         kind = "LAST"
         # FIRST and LAST may themselves be labels: they are when PATTERN comes next.
         is_label = self._next is None or self._next.text.upper() == "PATTERN"
         if not is_label and self._match_texts(("FIRST", "LAST")):
             kind = self._prev.text.upper()
-        return self.expression(Skip(this=self._parse_name(), kind=kind))
+        return self.expression(SkipClause(this=self._parse_name(), kind=kind))
 
     def _parse_pattern_place(self) -> exp.Expr | None:
         if not self._match_text_seq("PATTERN"):
@@ -302,7 +302,7 @@ class TrimtabParser(SparkParser):
         if self._curr and self._curr.text.upper() not in ("SUBSET", "DEFINE", ")"):
             unit = self._parse_var(any_token=True)
             stop = self._prev
-        length = self.expression(Length(this=value, unit=unit))
+        length = self.expression(WithinClause(this=value, unit=unit))
         first = self._tokens[self._tokens.index(start) + 1]
         length.update_positions(first)
         length.meta["stop"] = stop.end + 1

@@ -27,7 +27,7 @@ from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import NUMBERS, OverCall
 from trimtab.language.compiled import Query
 from trimtab.language.wording import Wording, length_text
-from trimtab.rowwise.local import Columns, Intake
+from trimtab.rowwise.local import Columns, IntakeStep
 from trimtab.rowwise.types import is_time
 
 
@@ -56,7 +56,7 @@ def explain(query: Query) -> str:
 
 
 @singledispatch
-def _operator_parts(operator: Description, intake: Intake) -> list[str]:
+def _operator_parts(operator: Description, intake: IntakeStep) -> list[str]:
     """The parts between the work on rows and the output; `intake` says what the operator's columns are."""
     raise NotImplementedError(f"no words for {operator}, which reads {intake}")
 
@@ -74,7 +74,7 @@ def _pattern_kernel(match: MatchQuery) -> Generated:
 
 
 @_operator_parts.register
-def _no_parts(selection: Selection, intake: Intake) -> list[str]:
+def _no_parts(selection: Selection, intake: IntakeStep) -> list[str]:
     del selection, intake
     return []
 
@@ -85,7 +85,7 @@ def configurations(generated: Generated) -> int:
 
 
 @_operator_parts.register
-def _match_parts(match: MatchQuery, intake: Intake) -> list[str]:
+def _match_parts(match: MatchQuery, intake: IntakeStep) -> list[str]:
     program, texts = _program(match), dict(intake.columns)
     generated = _pattern_kernel(match)
     words = Wording(match.labels, texts)
@@ -173,7 +173,7 @@ def _skip_text(match: MatchQuery) -> str:
 
 
 @_operator_parts.register
-def _group_parts(group: GroupQuery, intake: Intake) -> list[str]:
+def _group_parts(group: GroupQuery, intake: IntakeStep) -> list[str]:
     del intake  # the names of its columns say it all
     window = group.window
     if isinstance(window, ClockWindow):
@@ -197,7 +197,7 @@ def _group_parts(group: GroupQuery, intake: Intake) -> list[str]:
 
 
 @_operator_parts.register
-def _over_parts(over: OverQuery, intake: Intake) -> list[str]:
+def _over_parts(over: OverQuery, intake: IntakeStep) -> list[str]:
     types = {name: type_ for (name, _), type_ in zip(intake.columns, intake.types, strict=True)}
     timed = bool(over.order) and is_time(types[over.order[0].column])
     head = [
@@ -211,7 +211,7 @@ def _over_parts(over: OverQuery, intake: Intake) -> list[str]:
 
 
 @_operator_parts.register
-def _keyed_parts(keyed: KeyedQuery, intake: Intake) -> list[str]:
+def _keyed_parts(keyed: KeyedQuery, intake: IntakeStep) -> list[str]:
     del intake
     description = keyed.description
     given = [f"{field.name} = {getattr(description, field.name)!r}" for field in arguments(type(description))]

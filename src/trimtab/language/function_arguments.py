@@ -17,8 +17,7 @@ from trimtab.language import oracle
 from trimtab.language.context import Context
 from trimtab.language.dialect import TableArgument, TableFunction
 from trimtab.language.intervals import interval_length
-from trimtab.language.match import node_start
-from trimtab.language.mistakes import did_you_mean
+from trimtab.language.mistakes import did_you_mean, node_start
 
 _KINDS: dict[type, str] = {
     bool: "true or false",

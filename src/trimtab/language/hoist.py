@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import HERE, Const, Place, RowValue, Source
+from trimtab.engine.match.ir.expression import Const, Place, RowValue, Source
 from trimtab.language import oracle
 from trimtab.language.calls import retyped
 from trimtab.language.context import Context
+from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.intervals import interval_length
+from trimtab.language.marks import HERE_NUMBER, LabelOf, Leaf
 from trimtab.language.relation import enclosed
-from trimtab.language.resolve import Computed, LabelOf, Leaf
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
 from trimtab.rowwise.types import DURATION
@@ -63,35 +64,6 @@ _STRICT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Where an expression's values come from: places of rows, or the engine's computing."""
-
-    places: frozenset[Place]
-    computed: bool
-
-    @property
-    def only_place(self) -> Place | None:
-        """The place, if there is just one and nothing else."""
-        return next(iter(self.places)) if len(self.places) == 1 and not self.computed else None
-
-    @property
-    def constant(self) -> bool:
-        """Whether nothing in it varies."""
-        return not self.places and not self.computed
-
-
-def facts_of(node: exp.Expr) -> Facts:
-    """What a resolved expression is made of."""
-    places, computed = set(), False
-    for part in node.walk(prune=lambda each: isinstance(each, Leaf)):
-        if isinstance(part, Leaf):
-            places.add(part.args["place"])
-        elif isinstance(part, Computed):
-            computed = True
-    return Facts(frozenset(places), computed)
-
-
 def check_lambda(context: Context, node: exp.Expr) -> None:
     """Raise where `x -> ...` would be taken apart: its variables mean nothing outside of it."""
     if isinstance(node, exp.Lambda):
@@ -101,29 +73,34 @@ def check_lambda(context: Context, node: exp.Expr) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hoister:
-    """Makes `RowValue`s of pieces; `label` is the label under definition, None in MEASURES."""
+    """Makes `RowValue`s of pieces of one resolved expression, whose table of places it has.
 
+    `label` is the label under definition, None in MEASURES.
+    """
+
+    columns: IntakeColumns
     scope: Scope
+    places: tuple[Place, ...]
     label: int | None = None
 
-    def hoist(self, node: exp.Expr, place: Place, *, own_label: bool = True) -> RowValue:
+    def hoist(self, node: exp.Expr, place: int, *, own_label: bool = True) -> RowValue:
         """The piece as a value read at the place that all its leaves have.
 
-        `own_label`: the row at HERE is the one under definition, whose label is known.
+        `own_label`: the current row is the one under definition, whose label is known.
         """
         value = _without_leaves(node, lambda leaf: leaf.this)
         if any(isinstance(part, LabelOf) for part in value.walk()):
-            if place == HERE and self.label is not None and own_label:
+            if place == HERE_NUMBER and self.label is not None and own_label:
                 value = _labelled(value, self.scope.shown[self.label])
                 sources, type_ = self._single(value)
             else:
-                sources, type_ = self._by_label(value, place)
+                sources, type_ = self._by_label(value, self.places[place])
         else:
             sources, type_ = self._single(value)
         # The row under definition is always there, so nobody asks for its default.
-        always = place == HERE and self.label is not None
+        always = place == HERE_NUMBER and self.label is not None
         default = None if always else self._default(node)
-        return RowValue(place, sources, Const(default, type_), type_)
+        return RowValue(self.places[place], sources, Const(default, type_), type_)
 
     def _single(self, value: exp.Expr) -> tuple[tuple[Source, ...], pa.DataType]:
         source, type_ = self._source(value)
@@ -133,7 +110,7 @@ class Hoister:
         if value.find(exp.Column) is None:
             const = self.constant(value)
             return const, const.type
-        return self.scope.context.add_typed(value.unnest())
+        return self.columns.add_typed(value.unnest())
 
     def _by_label(self, value: exp.Expr, place: Place) -> tuple[tuple[Source, ...], pa.DataType]:
         """A source for each label, and one for a row that is mapped to none."""

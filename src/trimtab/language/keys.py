@@ -3,37 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from trimtab.engine.columns.order import OrderKey
 from trimtab.language.context import Context
+from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.relation import Definition, column
 
 
-def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> list[Definition]:
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """A column of ORDER BY, resolved; `written` is it as it stands in the text."""
+
+    definition: Definition
+    written: exp.Expr
+
+    @property
+    def descending(self) -> bool:
+        """Whether the largest comes first."""
+        return bool(self.written.args.get("desc"))
+
+
+def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Definition, ...]:
     """The columns of PARTITION BY.
 
     Raises QueryError `query.column` where something is no column.
     """
-    return [_column(context, node, "PARTITION BY") for node in nodes]
+    return tuple(_column(context, node, "PARTITION BY") for node in nodes)
 
 
-def order_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[list[Definition], tuple[OrderKey, ...]]:
-    """The columns of ORDER BY, and the same as the engine wants them.
+def order_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Ordering, ...]:
+    """The columns of ORDER BY.
 
     Raises QueryError `query.column` where something is no column.
     """
-    found = [_column(context, node.this, "ORDER BY") for node in nodes]
-    keys = tuple(
+    return tuple(Ordering(_column(context, node.this, "ORDER BY"), node) for node in nodes)
+
+
+def add_partition(columns: IntakeColumns, partition: Sequence[Definition]) -> tuple[str, ...]:
+    """Have the intake pass the keys on; their names there."""
+    return tuple(columns.add(column(each.name)) for each in partition)
+
+
+def add_order(columns: IntakeColumns, order: Sequence[Ordering]) -> tuple[OrderKey, ...]:
+    """Have the intake pass the order's columns on; the order as the engine wants it."""
+    return tuple(
         OrderKey(
-            context.add(column(each.name)),
-            bool(node.args.get("desc")),
-            bool(node.args.get("nulls_first")),
+            columns.add(column(each.definition.name)),
+            each.descending,
+            bool(each.written.args.get("nulls_first")),
         )
-        for each, node in zip(found, nodes, strict=True)
+        for each in order
     )
-    return found, keys
 
 
 def _column(context: Context, node: exp.Expr, clause: str) -> Definition:

@@ -1,341 +1,83 @@
-"""From resolved expressions to the engine's: hoist what is row-local, and write the rest as calls.
+"""Pass 5, `lower`: what an operator means to what the engine runs.
 
-A condition that mixes places becomes `Call`s of the engine's own functions where it has them, and
-an `Opaque` piece of DuckDB SQL where it hasn't.
+Before: a resolved operator. After: the engine's own description of it, over columns that the intake computes: whatever
+looks at one row has been hoisted there (`hoist.py`), and types are checked. The output is a relation over the columns
+that the operator gives. Without an operator the intake computes the result itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, Opaque
-from trimtab.language.calls import result_type, unit_length, with_fitting_constants
-from trimtab.language.hoist import Hoister, check_lambda, facts_of
-from trimtab.language.mistakes import placed
-from trimtab.language.oracle import type_of
-from trimtab.language.resolve import Computed, Leaf, rebuilt
-from trimtab.language.scope import Labels
-from trimtab.rowwise import duck
-from trimtab.rowwise.types import DURATION, is_number, plain
+from trimtab.engine.operator import Description
+from trimtab.engine.selection import Selection
+from trimtab.language.context import Context
+from trimtab.language.intake_columns import IntakeColumns
+from trimtab.language.lower_match import lower_match
+from trimtab.language.merge import Merged
+from trimtab.language.relation import Relation, table_relation
+from trimtab.language.resolve import Resolved
+from trimtab.language.resolve_function import ResolvedFunction
+from trimtab.language.resolve_match import ResolvedMatch
 
-_BINARY: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.IntDiv: "div",
-    exp.Mod: "%",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>",
-    exp.Pow: "power",
-    exp.Nullif: "nullif",
-}
-_UNARY: dict[type[exp.Expr], str] = {
-    exp.Neg: "neg",
-    exp.Abs: "abs",
-    exp.Not: "not",
-    exp.Sqrt: "sqrt",
-    exp.Exp: "exp",
-    exp.Ln: "ln",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-}
-_VARIADIC: dict[type[exp.Expr], str] = {
-    exp.Coalesce: "coalesce",
-    exp.Greatest: "greatest",
-    exp.Least: "least",
-}
-_COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "-")
-_CASTS = {
-    exp.DataType.Type.DOUBLE: "to_float",
-    exp.DataType.Type.BIGINT: "to_int",
-    exp.DataType.Type.INT: "to_int32",
-}
+if TYPE_CHECKING:
+    from trimtab.language.resolve_group import ResolvedGroup
+    from trimtab.language.resolve_over import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)
-class Lowerer:
-    """Lowers the expressions of one clause."""
+class Lowered:
+    """The engine's description, the columns that it counts on, and its output."""
 
-    hoister: Hoister
-
-    def lower(self, node: exp.Expr) -> Expr:
-        """The engine's expression for a resolved one."""
-        return self._lower(node, own_label=True)
-
-    def _lower(self, node: exp.Expr, own_label: bool) -> Expr:
-        """`own_label` as in `Hoister.hoist`: not inside an aggregate, where HERE is any row."""
-        return _Lowering(self.hoister, own_label).lower(node)
-
-    def aggregate(self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr) -> Aggregate:
-        """An aggregate over resolved arguments.
-
-        Raises QueryError `query.type` for arguments that the function doesn't take.
-        """
-        lowered = [self._lower(arg, own_label=False) for arg in args]
-        if function == "count" and lowered and isinstance(lowered[0], Const):
-            # count(0) counts rows: a constant is as little null in one as in another.
-            lowered = lowered if lowered[0].value is None else []
-        type_ = aggregate_type(function, [arg.type for arg in lowered])
-        if type_ is None:
-            context = self.hoister.scope.context
-            message = f"{function} doesn't take {lowered[0].type}"
-            raise context.error("query.type", message, node)
-        return Aggregate(function, labels, tuple(lowered), type_, final)
+    merged: Merged
+    operator: Description
+    columns: IntakeColumns
+    output: Relation
 
 
-def aggregate_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type of an aggregate as in Spark, None for arguments that it doesn't take."""
-    if function in ("count", "count_distinct", "approx_count_distinct"):
-        return pa.int64()
-    arg = args[0]
-    kind = plain(arg)
-    number = is_number(kind) or kind == pa.null()
-    if function in ("sum", "avg"):
-        return _total_type(function, kind)
-    if function in ("stddev_samp", "stddev_pop", "var_samp", "var_pop"):
-        return pa.float64() if number else None
-    if function in ("bool_and", "bool_or"):
-        return pa.bool_() if kind in (pa.bool_(), pa.null()) else None
-    if function in ("array_agg", "collect_list"):
-        return pa.list_(arg)
-    if function in ("min", "max", "min_by", "max_by") and pa.types.is_nested(plain(args[-1])):
-        return None
-    return arg
+def lower(resolved: Resolved) -> Lowered:
+    """Lower the operator.
+
+    Raises QueryError `query.type`, `query.function`, or `query.window-mixed` for windows that differ in their keys.
+    """
+    if resolved.operator is None:
+        return _without_operator(resolved.merged)
+    context = resolved.merged.context
+    columns = IntakeColumns(context.relation)
+    operator, output = _operator(context, columns, resolved.operator)
+    return Lowered(resolved.merged, operator, columns, output)
 
 
-def _total_type(function: str, kind: pa.DataType) -> pa.DataType | None:
-    if kind == DURATION:
-        return DURATION
-    if pa.types.is_decimal(kind):
-        if function == "sum":
-            return pa.decimal128(min(38, kind.precision + 10), kind.scale)
-        return pa.decimal128(min(38, kind.precision + 4), min(kind.scale + 4, 38))
-    if pa.types.is_integer(kind):
-        return pa.int64() if function == "sum" else pa.float64()
-    return pa.float64() if is_number(kind) or kind == pa.null() else None
+def _operator(
+    context: Context,
+    columns: IntakeColumns,
+    operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction,
+) -> tuple[Description, Relation]:
+    # Imports as in `resolve`: only for queries that have such an operator.
+    if isinstance(operator, ResolvedMatch):
+        return lower_match(context, columns, operator)
+    if isinstance(operator, ResolvedFunction):
+        from trimtab.language.lower_function import lower_function
+
+        return lower_function(context, columns, operator)
+    from trimtab.language.lower_group import lower_group
+    from trimtab.language.lower_over import lower_over
+    from trimtab.language.resolve_group import ResolvedGroup
+
+    if isinstance(operator, ResolvedGroup):
+        return lower_group(context, columns, operator)
+    return lower_over(context, columns, operator)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lowering:
-    hoister: Hoister
-    own_label: bool
-
-    def lower(self, node: exp.Expr) -> Expr:
-        facts = facts_of(node)
-        if facts.constant:
-            return self.hoister.constant(node)
-        place = facts.only_place
-        if place is not None and (place == HERE or not _is_null_test(node)):
-            return self._hoisted(node)
-        if isinstance(node, Computed):
-            value: Expr = node.args["value"]
-            return value
-        return self._mixed(node) or self._opaque(node)
-
-    def _hoisted(self, node: exp.Expr) -> Expr:
-        place = facts_of(node).only_place
-        assert place is not None
-        value = self.hoister.hoist(node, place, own_label=self.own_label)
-        odd = pa.types.is_timestamp(value.type) and value.type.unit != "us"
-        if odd:
-            # The engine's arithmetic is in microseconds.
-            node = _as_timestamp(node, value.type.tz)
-            return self.hoister.hoist(node, place, own_label=self.own_label)
-        if place == HERE and len(value.sources) == 1 and isinstance(value.sources[0], Const):
-            return value.sources[0]
-        return value
-
-    def _mixed(self, node: exp.Expr) -> Expr | None:
-        """A call for the node, None if the engine has no function for it."""
-        kind = type(node)
-        if kind in _BINARY:
-            return self._binary(_BINARY[kind], node)
-        if kind in _UNARY and not (node.args.get("decimals") or node.args.get("to")):
-            return self._call(_UNARY[kind], [node.this])
-        if kind in _VARIADIC:
-            return self._call(_VARIADIC[kind], [node.this, *node.expressions])
-        rules: dict[type[exp.Expr], Callable[[exp.Expr], Expr | None]] = {
-            exp.Paren: lambda each: self.lower(each.this),
-            exp.And: lambda each: self._connected("and", each),
-            exp.Or: lambda each: self._connected("or", each),
-            exp.Is: self._is,
-            exp.NullSafeNEQ: self._distinct_from,
-            exp.Between: self._between,
-            exp.In: self._in,
-            exp.If: self._if,
-            exp.Case: self._case,
-            exp.Cast: self._cast,
-            exp.TryCast: self._cast,
-            exp.DateDiff: self._date_difference,
-            exp.TimestampDiff: self._time_difference,
-        }
-        rule = rules.get(kind)
-        return rule(node) if rule else None
-
-    def _call(self, function: str, nodes: Sequence[exp.Expr]) -> Expr | None:
-        return _made(function, [self.lower(node) for node in nodes])
-
-    def _binary(self, function: str, node: exp.Expr) -> Expr | None:
-        sides = [node.this, node.expression]
-        args = [self.lower(side) for side in sides]
-        if function in _COMPARED and _mixes_dates(args):
-            (zone,) = {arg.type.tz for arg in args if pa.types.is_timestamp(arg.type)}
-            args = [
-                self.lower(_as_timestamp(side, zone)) if pa.types.is_date(arg.type) else arg
-                for side, arg in zip(sides, args, strict=True)
-            ]
-        return _made(function, args)
-
-    def _connected(self, function: str, node: exp.Expr) -> Expr | None:
-        """A chain of AND or OR; the terms that look at the same row are hoisted together."""
-        kind = type(node)
-        groups: dict[object, list[exp.Expr]] = {}
-        for number, term in enumerate(_chain(node, kind)):
-            facts = facts_of(term)
-            alone = facts.only_place is None or _is_null_test(term)
-            groups.setdefault(number if alone else facts.only_place, []).append(term)
-        terms = []
-        for group in groups.values():
-            joined = group[0]
-            for term in group[1:]:
-                joined = kind(this=_wrapped(joined), expression=_wrapped(term))
-            terms.append(self.lower(joined))
-        return terms[0] if len(terms) == 1 else _made(function, terms)
-
-    def _is(self, node: exp.Expr) -> Expr | None:
-        value = node.expression
-        if isinstance(value, exp.Null):
-            return self._call("is_null", [node.this])
-        return self._call("<=>", [node.this, value]) if isinstance(value, exp.Boolean) else None
-
-    def _distinct_from(self, node: exp.Expr) -> Expr | None:
-        same = self._binary("<=>", node)
-        return None if same is None else _made("not", [same])
-
-    def _between(self, node: exp.Expr) -> Expr | None:
-        if node.args.get("symmetric"):
-            return None
-        low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
-        high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-        return self._call("and", [low, high])
-
-    def _in(self, node: exp.Expr) -> Expr | None:
-        if not node.expressions or set(node.args) - {"this", "expressions"}:
-            return None
-        return self._call("in", [node.this, *node.expressions])
-
-    def _if(self, node: exp.Expr) -> Expr | None:
-        otherwise = node.args.get("false") or exp.null()
-        return self._choice([node.this], [node.args["true"], otherwise])
-
-    def _case(self, node: exp.Expr) -> Expr | None:
-        ifs = node.args["ifs"]
-        conditions = [each.this for each in ifs]
-        if node.this is not None:
-            subject = node.this
-            conditions = [exp.EQ(this=subject.copy(), expression=c.copy()) for c in conditions]
-        otherwise = node.args.get("default") or exp.null()
-        return self._choice(conditions, [*(each.args["true"] for each in ifs), otherwise])
-
-    def _choice(self, conditions: list[exp.Expr], values: list[exp.Expr]) -> Expr | None:
-        tests = [self.lower(condition) for condition in conditions]
-        answers = with_fitting_constants([self.lower(value) for value in values])
-        type_ = result_type("case", [answer.type for answer in answers])
-        if type_ is None or result_type("and", [test.type for test in tests]) is None:
-            return None
-        pairs = [part for pair in zip(tests, answers[:-1], strict=True) for part in pair]
-        return Call("case", (*pairs, answers[-1]), type_)
-
-    def _cast(self, node: exp.Expr) -> Expr | None:
-        function = _CASTS.get(node.args["to"].this)
-        inner = self.lower(node.this)
-        if function is None or not is_number(plain(inner.type)):
-            return None
-        return _made(function, [inner])
-
-    def _date_difference(self, node: exp.Expr) -> Expr | None:
-        unit = node.args.get("unit")
-        if unit is not None and unit.name.upper() != "DAY":
-            return None
-        return self._call("-", [node.this, node.expression])
-
-    def _time_difference(self, node: exp.Expr) -> Expr | None:
-        unit = unit_length(node.args["unit"].name) if node.args.get("unit") else None
-        span = self._binary("-", node)
-        if unit is None or span is None or span.type != DURATION:
-            return None
-        return _made("div", [span, Const(unit, DURATION)])
-
-    def _opaque(self, node: exp.Expr) -> Expr:
-        """The whole node as DuckDB SQL over its pieces."""
-        args: list[Expr] = []
-        context = self.hoister.scope.context
-
-        def over_args(part: exp.Expr) -> exp.Expr:
-            facts = facts_of(part)
-            if facts.constant:
-                return part.copy()
-            check_lambda(context, part)
-            if facts.only_place is not None:
-                args.append(self._hoisted(part))
-            elif isinstance(part, Computed):
-                args.append(part.args["value"])
-            else:
-                return rebuilt(part, over_args)
-            return placed(exp.column(f"arg{len(args)}"), part)
-
-        tree = over_args(node)
-        schema = pa.schema([(f"arg{i + 1}", arg.type) for i, arg in enumerate(args)])
-        type_ = type_of(context.sql, tree, schema)
-        sql = duck.translate_tree(tree, schema, lambda i: exp.Parameter(this=exp.Literal.number(i + 1)))
-        return Opaque(sql, tuple(args), type_)
-
-
-def _made(function: str, args: Sequence[Expr]) -> Expr | None:
-    """The call, None if the engine's function doesn't take these arguments."""
-    fitting = args if function in ("and", "or", "not", "is_null") else with_fitting_constants(args)
-    type_ = result_type(function, [arg.type for arg in fitting])
-    return None if type_ is None else Call(function, tuple(fitting), type_)
-
-
-def _is_null_test(node: exp.Expr) -> bool:
-    """`x IS NULL` of a bare value: the engine knows that without a column made for it."""
-    inner = node.this if isinstance(node, exp.Not) else node
-    return isinstance(inner, exp.Is) and isinstance(inner.this, Leaf) and isinstance(inner.expression, exp.Null)
-
-
-def _mixes_dates(args: Sequence[Expr]) -> bool:
-    return any(pa.types.is_date(arg.type) for arg in args) and any(pa.types.is_timestamp(arg.type) for arg in args)
-
-
-def _as_timestamp(node: exp.Expr, zone: str | None) -> exp.Expr:
-    kind = "timestamp_ntz" if zone is None else "timestamp"
-    return exp.cast(_wrapped(node), kind, dialect="spark")
-
-
-def _wrapped(node: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=node.copy())
-
-
-def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The terms of a chain of the same connector, parentheses around parts of it aside."""
-    terms, waiting = [], [node]
-    while waiting:
-        part = waiting.pop()
-        while isinstance(part, exp.Paren):
-            part = part.this
-        if isinstance(part, kind):
-            waiting += [part.expression, part.this]
-        else:
-            terms.append(part)
-    return terms
+def _without_operator(merged: Merged) -> Lowered:
+    """The intake computes every column of the result, and the output only passes them on."""
+    relation = merged.context.relation
+    table = table_relation(relation.sql, relation.base, frozenset())
+    columns = IntakeColumns(replace(table, where=relation.where))
+    definitions = tuple(
+        replace(each, expression=exp.column(columns.add(each.expression), quoted=None)) for each in relation.definitions
+    )
+    return Lowered(merged, Selection(), columns, Relation(relation.sql, relation.base, definitions))

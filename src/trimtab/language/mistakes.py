@@ -7,12 +7,14 @@ first leaf to its last. Nothing here decides what is wrong.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from sqlglot import exp
 
 from trimtab.errors import QueryError
 
+Node = TypeVar("Node", bound=exp.Expr)
 Span = tuple[int, int]
 """Character offsets into the query's text, the second exclusive."""
 
@@ -34,6 +36,11 @@ def span_of(node: exp.Expr) -> Span | None:
     return None if start < 0 else (start, stop)
 
 
+def node_start(node: exp.Expr) -> Span:
+    """The first word of a clause."""
+    return node.meta["start"], node.meta["end"] + 1
+
+
 def mistake(sql: str, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = "") -> QueryError:
     """The error for a place in a query; without a place the first character is underlined."""
     if isinstance(at, exp.Expr):
@@ -42,7 +49,7 @@ def mistake(sql: str, code: str, message: str, at: exp.Expr | Span | None = None
     return QueryError(code, message, sql, start, stop, hint)
 
 
-def placed(new: exp.Expr, old: exp.Expr) -> exp.Expr:
+def placed(new: Node, old: exp.Expr) -> Node:
     """The new node, said to stand where the old one does."""
     if span := span_of(old):
         new.meta.update(start=span[0], end=span[1] - 1, stop=span[1])
@@ -66,3 +73,8 @@ def did_you_mean(name: str, candidates: Iterable[str], *, otherwise: str = "") -
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"did you mean {by_lower[near[0]]}?" if near else otherwise
+
+
+def listing(names: Sequence[str], limit: int = 12) -> str:
+    """Names for a hint, not too many."""
+    return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")

@@ -42,7 +42,7 @@ _NOT_ROW_LOCAL: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Placeholder, "a placeholder"),
     (exp.Parameter, "a parameter"),
 )
-Answer = TypeVar("Answer")
+_Answered = TypeVar("_Answered")
 
 
 def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
@@ -61,16 +61,17 @@ def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
         return known
     try:
         return _asked(sql, expression, lambda: duck.type_of_translated(duck.translate_tree(expression, schema), schema))
-    except QueryError:
+    except QueryError as mistake_here:
         another = _ANOTHER.get()
-        found = None if another is None else another(expression.sql(dialect="spark"), schema)
+        found = None if another is None else another(expression.sql(dialect="spark"), schema, mistake_here)
         if found is None:
             raise
         return found
 
 
-Oracle = Callable[[str, pa.Schema], pa.DataType | None]
-"""Gives the type of a Spark SQL expression over a schema, or None if it doesn't know it either."""
+Oracle = Callable[[str, pa.Schema, QueryError], pa.DataType | None]
+"""Gives the type of a Spark SQL expression over a schema, or None if it doesn't know it either: then the error, which
+is what DuckDB had to say, is raised."""
 _ANOTHER: ContextVar[Oracle | None] = ContextVar("another oracle", default=None)
 
 
@@ -157,7 +158,7 @@ def value_over_nulls(sql: str, expression: exp.Expr, types: Sequence[tuple[str, 
     return _asked(sql, expression, ask)
 
 
-def _asked(sql: str, expression: exp.Expr, question: Callable[[], Answer]) -> Answer:
+def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) -> _Answered:
     """DuckDB's answer, or its complaint as one of ours."""
     import duckdb  # by now it is needed
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from trimtab.language import oracle
-from trimtab.language.mistakes import did_you_mean, mistake
+from trimtab.language.mistakes import did_you_mean, listing, mistake
 from trimtab.rowwise import duck
 
 MAX_NODES = 5_000  # that merging may add to an expression
@@ -81,6 +82,12 @@ class Relation:
             raise mistake(self.sql, "query.too-large", message, expression)
         return rewritten
 
+    def check_names(self, expression: exp.Expr) -> None:
+        """Raise what `rewrite` would raise for a column that isn't there."""
+        for node in reversed(list(expression.walk(bfs=False))):
+            if isinstance(node, exp.Column):
+                self.resolve(node)
+
     def type_of(self, expression: exp.Expr) -> pa.DataType:
         """The Arrow type of a row-local expression over the relation's columns."""
         return oracle.type_of(self.sql, self.rewrite(expression), self.base)
@@ -141,11 +148,6 @@ def table_relation(sql: str, schema: pa.Schema, aliases: frozenset[str]) -> Rela
     return Relation(sql, schema, definitions, aliases=aliases)
 
 
-def listing(names: Sequence[str], limit: int = 12) -> str:
-    """Names for a hint, not too many."""
-    return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
-
-
 def column(name: str) -> exp.Column:
     """A reference to a column, quoted where its name needs it."""
     plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _KEYWORDS
@@ -154,7 +156,16 @@ def column(name: str) -> exp.Column:
 
 def spark_text(expression: exp.Expr) -> str:
     """The Spark SQL of an expression."""
+    name = expression.this
+    # Most are bare columns, the same ones again and again: writing them was a seventh of the time of compiling.
+    if isinstance(expression, exp.Column) and isinstance(name, exp.Identifier) and not expression.table:
+        return _column_text(name.this, bool(name.args.get("quoted")))
     return expression.sql("spark", comments=False)
+
+
+@lru_cache(maxsize=4096)
+def _column_text(name: str, quoted: bool) -> str:
+    return exp.column(exp.to_identifier(name, quoted=quoted)).sql("spark")
 
 
 def substitute(expression: exp.Expr, replacement: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr:

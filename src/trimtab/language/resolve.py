@@ -1,363 +1,51 @@
-"""From names to places: which row each column of an expression is read at.
+"""Pass 4, `resolve`: the operator's syntax to what it means.
 
-`Resolver.resolve` gives a copy of an expression in which every reference to a row is a `Leaf` with
-its `Place`, and every aggregate a `Computed`. FIRST, LAST, PREV, NEXT, RUNNING and FINAL are gone
-then. What stands inside a leaf is row-local.
+Before: the operator as it is written, and the relation that it reads. After: its clauses are checked against each other
+and every name in them is resolved: to columns of the relation, to labels and places of a pattern, to functions. What
+crosses rows is a mark in a tree and an entry in a table beside it (`marks.py`); everything else in a tree is row-local.
+A query without an operator has nothing to resolve: its names were, when its SELECTs were merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import HERE, Aggregate, MatchNumber, Place, Side
-from trimtab.errors import QueryError
-from trimtab.language.context import Context
-from trimtab.language.dialect import Framed
-from trimtab.language.mistakes import did_you_mean, placed
-from trimtab.language.oracle import check_node
-from trimtab.language.relation import column, listing
-from trimtab.language.scope import Labels, Scope
+from trimtab.language.dialect import MatchRecognize, TableFunction
+from trimtab.language.merge import Merged
+from trimtab.language.resolve_function import ResolvedFunction, resolve_function
+from trimtab.language.resolve_match import ResolvedMatch, resolve_match
 
-LOGICAL = {"FIRST": Side.FIRST, "LAST": Side.LAST}
-PHYSICAL = {"PREV": -1, "NEXT": 1}
-AGGREGATE_NAMES = {
-    "ANY": "bool_or",
-    "ANY_VALUE": "any_value",
-    "APPROX_COUNT_DISTINCT": "approx_count_distinct",
-    "ARBITRARY": "any_value",
-    "ARG_MAX": "max_by",
-    "ARG_MIN": "min_by",
-    "ARRAY_AGG": "array_agg",
-    "AVG": "avg",
-    "BOOL_AND": "bool_and",
-    "BOOL_OR": "bool_or",
-    "COLLECT_LIST": "collect_list",
-    "COUNT": "count",
-    "EVERY": "bool_and",
-    "FIRST_VALUE": "first_value",
-    "LAST_VALUE": "last_value",
-    "MAX": "max",
-    "MAX_BY": "max_by",
-    "MEAN": "avg",
-    "MIN": "min",
-    "MIN_BY": "min_by",
-    "SOME": "bool_or",
-    "STD": "stddev_samp",
-    "STDDEV": "stddev_samp",
-    "STDDEV_POP": "stddev_pop",
-    "STDDEV_SAMP": "stddev_samp",
-    "SUM": "sum",
-    "VARIANCE": "var_samp",
-    "VAR_POP": "var_pop",
-    "VAR_SAMP": "var_samp",
-}
-SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {
-    *("array_agg", "first_value", "last_value", "max_by", "min_by"),
-}
-MAX_OFFSET = 1 << 31
-MAX_REMEMBERED = 1_000
-
-
-# Nodes that are no expressions by themselves, only pieces of one.
-_PARTS = (exp.PropertyEQ, exp.Kwarg, exp.Slice)
-
-
-class Leaf(exp.Expression):
-    """A row-local expression (`this`), read at a `place`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "place": True}
-
-
-class LabelOf(exp.Expression):
-    """Inside a leaf: the label that the row is mapped to."""
-
-    arg_types: ClassVar[dict[str, bool]] = {}
-
-
-class Computed(exp.Expression):
-    """An aggregate, or the number of the match: a value of the engine's that no single row has."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"value": True}
-
-
-class AggregateMaker(Protocol):
-    """Builds an aggregate of resolved arguments; `lower` does, as it knows types."""
-
-    def __call__(self, function: str, labels: Labels, args: list[exp.Expr], final: bool, node: exp.Expr) -> Aggregate:
-        """The aggregate over the rows of some labels; `node` is the call, for errors."""
-        ...
+if TYPE_CHECKING:
+    from trimtab.language.resolve_group import ResolvedGroup
+    from trimtab.language.resolve_over import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)
-class Resolver:
-    """Resolves the expressions of one clause.
+class Resolved:
+    """The operator, resolved, and what it reads."""
 
-    `label` is the label under definition, None in MEASURES. `one_row`: measures are shown on the
-    last row only, where RUNNING and FINAL are the same.
+    merged: Merged
+    operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction | None
+
+
+def resolve(merged: Merged) -> Resolved:
+    """Resolve the operator.
+
+    Raises QueryError.
     """
+    context, chain = merged.context, merged.chain
+    match chain.operator:
+        case None:
+            return Resolved(merged, None)
+        case MatchRecognize() as node:
+            return Resolved(merged, resolve_match(context, node, chain.patterns))
+        case TableFunction() as node:
+            return Resolved(merged, resolve_function(context, node))
+        case exp.Select() as node:
+            # Windows bring a good part of the engine along: queries without them don't wait for it.
+            from trimtab.language.resolve_windows import resolve_windows
 
-    context: Context
-    scope: Scope
-    aggregate: AggregateMaker
-    label: int | None = None
-    one_row: bool = False
-
-    def resolve(self, node: exp.Expr) -> exp.Expr:
-        """The expression with places instead of names."""
-        return self._resolve(node, frame=None)
-
-    def _resolve(self, node: exp.Expr, frame: Framed | None) -> exp.Expr:
-        final = frame is not None and frame.args["kind"] == "FINAL"
-        if final and self.label is not None:
-            message = "FINAL can't stand in DEFINE: the match isn't complete yet"
-            raise self.context.error("query.final-define", message, frame, "leave FINAL out")
-        name = call_name(node)
-        if isinstance(node, Framed):
-            return self._framed(node)
-        if isinstance(node, exp.Filter):
-            return self._resolve(self._unfiltered(node), frame)
-        if name in LOGICAL or name in PHYSICAL:
-            return placed(self._navigation(node, name, final), node)
-        if name in AGGREGATE_NAMES:
-            return placed(self._aggregate(node, AGGREGATE_NAMES[name], final), node)
-        if name == "MATCH_NUMBER":
-            self._count_args(node, 0, 0)
-            return placed(Computed(value=MatchNumber()), node)
-        if name == "CLASSIFIER" or isinstance(node, exp.Column):
-            place = self._place(self._variables(node), Side.LAST)
-            return placed(Leaf(this=self._bare(node), place=place), node)
-        self._check(node)
-        return rebuilt(node, self.resolve)
-
-    def _framed(self, node: Framed) -> exp.Expr:
-        inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
-        name = call_name(inner)
-        if name not in LOGICAL and name not in AGGREGATE_NAMES:
-            raise self._misplaced_frame(node)
-        return self._resolve(node.this, node)
-
-    def _misplaced_frame(self, node: Framed) -> QueryError:
-        message = f"{node.args['kind']} goes with FIRST, LAST or an aggregate"
-        return self.context.error("query.nested", message, node, "as in FINAL LAST(A.price)")
-
-    def _navigation(self, node: exp.Expr, name: str, final: bool) -> exp.Expr:
-        self._count_args(node, 1, 2)
-        args = node.expressions
-        offset = self._offset(args[1]) if len(args) == 2 else 1 if name in PHYSICAL else 0
-        if name in LOGICAL and offset > MAX_REMEMBERED:
-            message = f"{name} counts at most {MAX_REMEMBERED} rows: a partial match remembers each of them"
-            raise self.context.error("query.too-large", message, args[1], "PREV and NEXT count rows of the partition")
-        inner = args[0]
-        if name in LOGICAL:
-            self._no_nesting(inner, name)
-            place = self._place(self._variables(inner), LOGICAL[name], offset, final=final)
-            return self._read(inner, place)
-        shift = offset * PHYSICAL[name]
-        framed = inner if isinstance(inner, Framed) else None
-        call = inner.this if framed else inner
-        if call_name(call) in LOGICAL:
-            found = self._resolve(call, framed)
-            return _moved(found, lambda place: self._normal(replace(place, shift=shift)))
-        self._no_nesting(inner, name)
-        return self._read(inner, self._place(self._variables(inner), Side.LAST, shift=shift))
-
-    def _read(self, inner: exp.Expr, place: Place) -> exp.Expr:
-        """The expression at a place: one leaf, or leaves around what isn't of a row."""
-        if any(call_name(part) == "MATCH_NUMBER" for part in inner.walk()):
-            return self._spread(inner, place)
-        return Leaf(this=self._bare(inner), place=place)
-
-    def _spread(self, node: exp.Expr, place: Place) -> exp.Expr:
-        """Every reference of its own as a leaf at the place."""
-        if call_name(node) == "MATCH_NUMBER":
-            return self.resolve(node)
-        if call_name(node) == "CLASSIFIER" or isinstance(node, exp.Column):
-            return placed(Leaf(this=self._bare(node), place=place), node)
-        self._check(node)
-        return rebuilt(node, lambda part: self._spread(part, place))
-
-    def _bare(self, node: exp.Expr) -> exp.Expr:
-        """The row-local expression itself: columns by their own names, `LabelOf` for CLASSIFIER."""
-        if isinstance(node, exp.Column):
-            return placed(column(self.context.relation.find(node.this).name), node)
-        if call_name(node) == "CLASSIFIER":
-            return placed(LabelOf(), node)
-        self._check(node)
-        return rebuilt(node, self._bare)
-
-    def _aggregate(self, node: exp.Expr, function: str, final: bool) -> exp.Expr:
-        args = list(node.expressions) if isinstance(node, exp.Anonymous) else [node.this]
-        if len(args) == 1 and isinstance(args[0], exp.Distinct):
-            function, args = self._distinct(function, args[0])
-        if function == "count" and len(args) == 1 and args[0].is_star:
-            labels = self._starred(args[0])
-            args = []
-        else:
-            least = 0 if function == "count" else 2 if function in ("max_by", "min_by") else 1
-            self._count_args(node, least, max(least, 1), len(args))
-            for arg in args:
-                self._no_nesting(arg, "an aggregate")
-            labels = self._variables(*args)
-        spread = [self._spread(arg, HERE) for arg in args]
-        final = final and not self.one_row
-        made = self.aggregate(function, self.scope.normal(labels), spread, final, node)
-        return Computed(value=made)
-
-    def _unfiltered(self, node: exp.Filter) -> exp.Expr:
-        """`sum(x) FILTER (WHERE c)` as the sum of x where c holds and of null elsewhere."""
-        call = node.this
-        function = AGGREGATE_NAMES.get(call_name(call), "")
-        condition = node.expression.this
-        args = call.expressions if isinstance(call, exp.Anonymous) else []
-        starred = function == "count" and (not args or args[0].is_star)
-        if function not in SKIPPING_NULLS or (len(args) != 1 and not starred):
-            message = "FILTER goes with an aggregate that leaves nulls out"
-            raise self.context.error("query.function", message, node, "as in sum(x) FILTER (WHERE y > 0)")
-        value = exp.Literal.number(1) if starred else args[0]
-        if isinstance(value, exp.Distinct):
-            value = value.expressions[0]
-            kept: exp.Expr = exp.Distinct(expressions=[exp.If(this=condition.copy(), true=value.copy())])
-        else:
-            kept = exp.If(this=condition.copy(), true=value.copy())
-        return placed(exp.Anonymous(this=call.this, expressions=[kept]), call)
-
-    def _distinct(self, function: str, node: exp.Distinct) -> tuple[str, list[exp.Expr]]:
-        if function in ("min", "max"):
-            return function, node.expressions
-        if function != "count" or len(node.expressions) != 1:
-            message = "DISTINCT goes with count of one argument"
-            raise self.context.error("query.function", message, node.parent)
-        return "count_distinct", node.expressions
-
-    def _starred(self, node: exp.Expr) -> Labels:
-        qualifier = node.args.get("table")
-        if qualifier is None or self._is_source(qualifier):
-            return None
-        return self.scope.variable(qualifier)
-
-    def _variables(self, *nodes: exp.Expr) -> Labels:
-        """The one variable that the expressions are over.
-
-        Raises QueryError `query.two-variables` at the second one.
-        """
-        found: list[Labels] = []
-        for node in nodes:
-            # The argument of CLASSIFIER is a variable and no column.
-            for part in node.walk(prune=lambda each: call_name(each) == "CLASSIFIER"):
-                labels = self._variable_of(part)
-                if labels is False:
-                    continue
-                if found and found[0] != labels:
-                    message = "one row, and so one variable, at a time: here are two"
-                    hint = "navigate or aggregate each variable by itself"
-                    raise self.context.error("query.two-variables", message, part, hint)
-                found.append(labels)
-        return found[0] if found else None
-
-    def _variable_of(self, part: exp.Expr) -> Any:
-        """The labels that a reference is over, False for what is no reference."""
-        if isinstance(part, exp.Column):
-            self._check(part.this)
-            if part.args.get("db") is not None:
-                message = "a column is written name or variable.name"
-                raise self.context.error("query.column", message, part)
-            qualifier = part.args.get("table")
-            if qualifier is None or self._is_source(qualifier):
-                return None
-            return self.scope.variable(qualifier)
-        if call_name(part) != "CLASSIFIER":
-            return False
-        self._count_args(part, 0, 1)
-        if not part.expressions:
-            return None
-        argument = part.expressions[0]
-        if not isinstance(argument, exp.Column) or argument.table:
-            message = "CLASSIFIER takes a variable of the pattern, or nothing"
-            raise self.context.error("query.variable", message, argument)
-        return self.scope.variable(argument.this)
-
-    def _check(self, node: exp.Expr) -> None:
-        if isinstance(node, Framed):
-            raise self._misplaced_frame(node)
-        if isinstance(node, exp.AggFunc):
-            known = sorted({name.lower() for name in AGGREGATE_NAMES})
-            message = f"{node.sql_name().lower()} is not an aggregate that a pattern can compute"
-            hint = did_you_mean(node.sql_name(), known, otherwise=f"it can {listing(known, 40)}")
-            raise self.context.error("query.function", message, node, hint)
-        check_node(self.context.sql, node)
-
-    def _is_source(self, qualifier: exp.Expr) -> bool:
-        """Whether a qualifier is the table's name and no variable of the pattern."""
-        is_alias = qualifier.name.lower() in self.context.relation.aliases
-        return is_alias and self.scope.find(qualifier) is None
-
-    def _place(self, labels: Labels, side: Side, offset: int = 0, *, shift: int = 0, final: bool = False) -> Place:
-        final = final and not self.one_row
-        return self._normal(Place(self.scope.normal(labels), side, offset, shift, final))
-
-    def _normal(self, place: Place) -> Place:
-        """In DEFINE the current row is the last of its label: equal places shall look equal."""
-        own = self.label is not None and place.labels is not None and self.label in place.labels
-        if own and place.side is Side.LAST and place.offset == 0:
-            return replace(place, labels=None)
-        return place
-
-    def _offset(self, node: exp.Expr) -> int:
-        text = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
-        if not text.isdigit() or len(text) > 10 or int(text) >= MAX_OFFSET:
-            message = "an offset is a whole number, written out and not negative"
-            raise self.context.error("query.offset", message, node, "as in LAST(A.price, 1)")
-        return int(text)
-
-    def _no_nesting(self, inner: exp.Expr, outer: str) -> None:
-        for part in inner.walk():
-            name = call_name(part)
-            if name in LOGICAL or name in PHYSICAL or name in AGGREGATE_NAMES:
-                message = f"{name} can't stand inside {outer}"
-                hint = "only PREV and NEXT take FIRST or LAST, as in PREV(LAST(A.price), 2)"
-                raise self.context.error("query.nested", message, part, hint)
-
-    def _count_args(self, node: exp.Expr, least: int, most: int, given: int | None = None) -> None:
-        given = len(node.expressions) if given is None else given
-        if least <= given <= most:
-            return
-        wanted = str(least) if least == most else f"{least} to {most}"
-        message = f"{call_name(node)} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
-        raise self.context.error("query.function", message, node)
-
-
-def call_name(node: exp.Expr) -> str:
-    """The upper-case name of a plain call, "" for any other node."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.upper()
-    return "ANY" if isinstance(node, exp.Any) else ""
-
-
-def rebuilt(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """The node with its operands changed; names, types and units in it stay as they are."""
-
-    def part(value: Any) -> Any:
-        if isinstance(value, list):
-            return [part(each) for each in value]
-        if not isinstance(value, exp.Expr):
-            return value
-        if isinstance(value, _PARTS) or (isinstance(value, exp.If) and isinstance(node, exp.Case)):
-            return rebuilt(value, change)
-        fixed = isinstance(value, exp.Identifier | exp.Var | exp.DataType | exp.IntervalSpan)
-        return value.copy() if fixed else change(value)
-
-    new = type(node)(**{key: part(value) for key, value in node.args.items()})
-    new.meta.update(node.meta)
-    return new
-
-
-def _moved(node: exp.Expr, move: Callable[[Place], Place]) -> exp.Expr:
-    if isinstance(node, Leaf):
-        return placed(Leaf(this=node.this.copy(), place=move(node.args["place"])), node)
-    if isinstance(node, Computed):
-        return node.copy()
-    return rebuilt(node, lambda part: _moved(part, move))
+            return Resolved(merged, resolve_windows(context, node))

@@ -9,9 +9,8 @@ from sqlglot import exp
 
 from trimtab.language.context import Context
 from trimtab.language.dialect import Subset
-from trimtab.language.mistakes import did_you_mean
+from trimtab.language.mistakes import did_you_mean, listing
 from trimtab.language.patterns import Name, identity
-from trimtab.language.relation import listing
 
 Labels = frozenset[int] | None
 """A set of labels; None is every label, the "universal" variable."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import pyarrow as pa
 from sqlglot import exp
 
 from trimtab.engine.windows import aggregates
@@ -91,25 +90,23 @@ def read_call(context: Context, node: exp.Expr, known: Collection[str], where: s
 
     Raises QueryError.
     """
+    called = _read(context, node, known, where)
+    for arg in called.args:
+        context.relation.check_names(arg)
+    return called
+
+
+def _read(context: Context, node: exp.Expr, known: Collection[str], where: str) -> Called:
     if isinstance(node, exp.Filter):
-        return _filtered(context, read_call(context, node.this, known, where), node.expression.this)
+        return _filtered(context, _read(context, node.this, known, where), node.expression.this)
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        return _nulls(context, read_call(context, node.this, known, where), node)
+        return _nulls(context, _read(context, node.this, known, where), node)
     function = _function(context, node, where)
     called = _arguments(context, function, node)
     if called.function not in known:
         message = f"{_written(node)} can't be used {where}"
         raise context.error("query.window-function", message, node, f"there are {', '.join(sorted(known))}")
     return called
-
-
-def add_arguments(context: Context, called: Called) -> tuple[tuple[str, ...], list[pa.DataType]]:
-    """Have the intake compute the arguments, and check that the function takes their types."""
-    found = [context.add_typed(arg) for arg in called.args]
-    types = [type_.value_type if pa.types.is_dictionary(type_) else type_ for _, type_ in found]
-    if called.function in aggregates.FUNCTIONS and (wrong := aggregates.fault(called.function, types)):
-        raise context.error("query.type", wrong, called.node)
-    return tuple(name for name, _ in found), types
 
 
 def _written(node: exp.Expr) -> str:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.errors import QueryError
-from trimtab.keyed_state import DEADLINE
 from trimtab.language.context import Context
 from trimtab.language.intervals import interval_length
 from trimtab.language.mistakes import did_you_mean
@@ -23,10 +21,10 @@ _NO_FUTURE = "a frame can't reach behind the current row: on a stream those rows
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """What stands in OVER: columns of the intake, and the frame."""
+    """What stands in OVER: row-local expressions, those of the order as `exp.Ordered`, and the frame."""
 
-    partition: tuple[str, ...]
-    order: tuple[OrderKey, ...]
+    partition: tuple[exp.Expr, ...]
+    order: tuple[exp.Expr, ...]
     frame: Frame
 
 
@@ -36,29 +34,26 @@ def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) 
     Raises QueryError.
     """
     node = _resolved(context, node, named)
-    partition = tuple(key_column(context, each) for each in node.args.get("partition_by") or ())
+    partition = tuple(node.args.get("partition_by") or ())
+    for key in partition:
+        check_key(context, key)
     ordered = node.args["order"].expressions if node.args.get("order") else []
     if not ordered:
         column = context.event_time or _some_time(context)
         message = "a window over a stream needs an order"
         raise context.error("query.window-order", message, node, f"ORDER BY {column}")
-    order = tuple(
-        OrderKey(context.add(each.this), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-        for each in ordered
-    )
+    for each in ordered:
+        context.relation.check_names(each.this)
     check_time(context, ordered[0])
-    return Over(tuple(dict.fromkeys(partition)), order, _frame(context, node, ordered))
+    return Over(partition, tuple(ordered), _frame(context, node, ordered))
 
 
-def key_column(context: Context, node: exp.Expr) -> str:
-    """A key as a column of the intake."""
+def check_key(context: Context, node: exp.Expr) -> None:
+    """Raise where an expression is none that rows can be grouped by."""
     type_ = context.type_of(node)
     if pa.types.is_nested(type_):
         message = f"rows can't be grouped by {type_}"
         raise context.error("query.type", message, node, "take its parts instead")
-    name = context.add(node)
-    # The state has a column of that name beside the keys, so the key gets another one.
-    return context.add(exp.Paren(this=node.copy())) if name.lower() == DEADLINE else name
 
 
 def check_time(context: Context, ordered: exp.Expr) -> None:

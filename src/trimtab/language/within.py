@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from trimtab.language.context import Context
-from trimtab.language.dialect import Length, MatchRecognize
+from trimtab.language.dialect import MatchRecognize, WithinClause
 from trimtab.language.intervals import amount, interval_length
+from trimtab.language.keys import Ordering
+from trimtab.language.mistakes import node_start
 from trimtab.language.patterns import ParsedPattern
-from trimtab.language.relation import Definition
 from trimtab.rowwise.types import is_time
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -21,8 +22,7 @@ def within_us(
     context: Context,
     node: MatchRecognize,
     parsed: ParsedPattern,
-    order: Sequence[Definition],
-    keys: Sequence[exp.Expr],
+    order: Sequence[Ordering],
 ) -> int | None:
     """The bound of WITHIN in microseconds, None without the clause."""
     length = node.args.get("within")
@@ -36,14 +36,14 @@ def within_us(
     if span <= datetime.timedelta():
         message = "WITHIN needs a length of time above zero"
         raise context.error("query.within-positive", message, length)
-    if not order or not is_time(order[0].type) or keys[0].args.get("desc"):
-        at = keys[0] if keys else length
+    if not order or not is_time(order[0].definition.type) or order[0].descending:
+        at = order[0].written if order else length
         message = "WITHIN needs the rows in order of time"
         raise context.error("query.within-time", message, at, "ORDER BY a timestamp or date first")
     return span // _MICROSECOND
 
 
-def _span(context: Context, length: Length) -> datetime.timedelta:
+def _span(context: Context, length: WithinClause) -> datetime.timedelta:
     value, unit = length.this, length.args.get("unit")
     is_number = isinstance(value, exp.Literal) and not value.is_string
     if unit is None and is_number:
@@ -65,21 +65,20 @@ def _is_negative(node: exp.Expr) -> bool:
     return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
 
 
-def check_event_time(context: Context, order: Sequence[Definition], keys: Sequence[exp.Expr], node: exp.Expr) -> None:
+def check_event_time(context: Context, order: Sequence[Ordering], node: exp.Expr) -> None:
     """A stream comes in order of its event time: the query has to ask for that order first."""
     wanted = context.event_time
     if wanted is None:
         return
-    place = (node.meta["start"], node.meta["end"] + 1)
     hint = f"ORDER BY {wanted}"
     if not order:
         message = "a query over a stream needs an order in time"
-        raise context.error("query.order-missing", message, place, hint)
-    source = order[0].expression
-    name = source.name if isinstance(source, exp.Column) else order[0].name
+        raise context.error("query.order-missing", message, node_start(node), hint)
+    first = order[0].definition
+    name = first.expression.name if isinstance(first.expression, exp.Column) else first.name
     if name.lower() != wanted.lower():
         message = f"the first ORDER BY column of a stream is its event time, {wanted}"
-        raise context.error("query.order-time", message, keys[0], hint)
-    if keys[0].args.get("desc"):
+        raise context.error("query.order-time", message, order[0].written, hint)
+    if order[0].descending:
         message = "a stream can't be read backwards in time"
-        raise context.error("query.order-time", message, keys[0], f"{hint} ASC")
+        raise context.error("query.order-time", message, order[0].written, f"{hint} ASC")

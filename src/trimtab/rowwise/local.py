@@ -24,7 +24,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @signed("intake")
 @dataclass(frozen=True, slots=True)
-class Intake:
+class IntakeStep:
     """What is computed of every row before the operator sees it, and which rows it sees.
 
     `types` are the types that the compiled query counts on, one per column; empty: whatever comes

@@ -24,23 +24,20 @@ def compile_for(spark: SparkSession, sql: str, tables: Mapping[str, pa.Schema], 
 
     Raises QueryError.
     """
-    try:
-        return compile_query(sql, tables, event_time=event_time)
-    except QueryError as error:
-        asked: list[str] = []
+    answered: list[tuple[str, QueryError]] = []
 
-        def ask(text: str, schema: pa.Schema) -> pa.DataType | None:
-            found = spark_type(spark, text, schema)
-            if found is not None:
-                asked.append(text)
-            return found
+    def ask(text: str, schema: pa.Schema, mistake: QueryError) -> pa.DataType | None:
+        found = spark_type(spark, text, schema)
+        if found is not None:
+            answered.append((text, mistake))
+        return found
 
-        with also_asking(ask):
-            query = compile_query(sql, tables, event_time=event_time)
-        behind = " ".join([*(text for _, text in query.finish.columns), query.finish.where or ""])
-        if query.operator.is_keyed and any(text in behind for text in asked):
-            raise error
-        return query
+    with also_asking(ask):
+        query = compile_query(sql, tables, event_time=event_time)
+    behind = " ".join([*(text for _, text in query.finish.columns), query.finish.where or ""])
+    if query.operator.is_keyed and any(text in behind for text, _ in answered):
+        raise answered[0][1]
+    return query
 
 
 def spark_type(spark: SparkSession, text: str, schema: pa.Schema) -> pa.DataType | None:

@@ -1,50 +1,83 @@
-"""SELECT with GROUP BY a window: keys, the window, aggregates, and what is made of them."""
+"""SELECT with GROUP BY a window, resolved: the keys, the window, and which calls are aggregates of a group."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from trimtab.engine.windows.aggregates import FUNCTIONS
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
-from trimtab.engine.windows.grouped import GroupCall, GroupQuery
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
 from trimtab.language.intervals import amount, interval_length
+from trimtab.language.marks import CallMark, KeyMark
 from trimtab.language.mistakes import placed
-from trimtab.language.oracle import type_of
-from trimtab.language.relation import Definition, Relation, column, spark_text
-from trimtab.language.window_calls import add_arguments, is_aggregate, read_call
-from trimtab.language.window_frames import check_time, key_column
-from trimtab.language.window_over import check_condition, intake_schema, projected_name, without_aliases
+from trimtab.language.relation import column, spark_text
+from trimtab.language.select_list import projected_name, without_aliases
+from trimtab.language.window_calls import Called, is_aggregate, read_call
+from trimtab.language.window_frames import check_key, check_time
 from trimtab.rowwise.types import is_time
 
 START, END = "__start", "__end"
+"""What the operator's output calls the bounds of a window."""
 _WORDS = ("window", "session_window")
 _MOST_WINDOWS = 10_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SIZE_HINT = "as in window(ts, '10 minutes') or window(ts, INTERVAL '10' MINUTE)"
 
 
-@dataclass(slots=True)
-class GroupReader:
-    """Reads the SELECT list and HAVING over the groups.
+@dataclass(frozen=True, slots=True)
+class ResolvedGroup:
+    """The grouping, the columns of the SELECT by their names, and HAVING.
 
-    `keys` pairs each grouping expression with its column. `word` is the name of the window's
-    function, by which its columns are called too; `call` is it as it was written.
+    A key is a `KeyMark` into `keys` there, an aggregate a `CallMark` into `calls`, and the window's bounds are columns.
     """
 
+    keys: tuple[exp.Expr, ...]
+    window: ClockWindow | SessionWindow
+    time: exp.Expr
+    columns: tuple[tuple[str, exp.Expr], ...]
+    having: exp.Expr | None
+    calls: tuple[Called, ...]
+
+
+def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
+    """Resolve GROUP BY, the SELECT list and HAVING.
+
+    Raises QueryError.
+    """
+    aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+    keys, call = _grouping(select, context, aliases)
+    window, time = _window(context, call)
+    for key in keys:
+        check_key(context, key)
+    marking = _Marking(context, keys, call, aliases)
+    columns = []
+    for node in select.expressions:
+        if node.is_star:
+            message = "with GROUP BY the columns of the result are named one by one"
+            raise context.error("query.not-grouped", message, node)
+        inner = node.unalias()
+        columns.append((_name(node, inner), marking.marked(inner)))
+    clause = select.args.get("having")
+    having = None if clause is None else marking.marked(without_aliases(clause.this, select, context))
+    return ResolvedGroup(tuple(keys), window, time, tuple(columns), having, tuple(marking.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marking:
+    """Puts marks for keys and aggregates; `call` is the window's function as it is written in GROUP BY."""
+
     context: Context
-    keys: list[tuple[exp.Expr, str]]
+    keys: list[exp.Expr]
     call: exp.Anonymous
     aliases: dict[str, exp.Expr]
-    calls: list[GroupCall] = field(default_factory=list)
+    calls: list[Called] = field(default_factory=list)
 
-    def output(self, tree: exp.Expr) -> exp.Expr:
-        """An expression over the operator's output."""
+    def marked(self, tree: exp.Expr) -> exp.Expr:
         return tree.transform(self._change)
 
     def _change(self, node: exp.Expr) -> exp.Expr:
@@ -57,11 +90,12 @@ class GroupReader:
             return placed(exp.Struct(expressions=fields), node)
         if (part := self._window_part(node)) is not None:
             return placed(column(part), node)
-        for key, name in self.keys:
+        for number, key in enumerate(self.keys):
             if self._same(node, key):
-                return placed(column(name), node)
+                return placed(KeyMark(number=number), node)
         if is_aggregate(node):
-            return placed(column(self._aggregate(node)), node)
+            self.calls.append(read_call(self.context, node, FUNCTIONS, "with GROUP BY"))
+            return placed(CallMark(number=len(self.calls) - 1), node)
         if isinstance(node, exp.Column):
             return self._loose(node)
         return node
@@ -91,16 +125,6 @@ class GroupReader:
             raise self.context.error("query.column", message, part)
         return found
 
-    def _aggregate(self, node: exp.Expr) -> str:
-        called = read_call(self.context, node, FUNCTIONS, "with GROUP BY")
-        args, _ = add_arguments(self.context, called)
-        call = GroupCall(called.function, args, "", called.parameters)
-        for known in self.calls:
-            if replace(known, name="") == call:
-                return known.name
-        self.calls.append(replace(call, name=f"__w{len(self.calls)}"))
-        return self.calls[-1].name
-
     def _same(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether two expressions are the same, however their columns are spelled."""
         if type(node) is not type(other):
@@ -119,34 +143,6 @@ class GroupReader:
         message = f"{node.name} is neither grouped nor aggregated"
         hint = f"add it to GROUP BY, or use any_value({node.name})"
         raise self.context.error("query.not-grouped", message, node, hint)
-
-
-def compile_group(select: exp.Select, context: Context) -> tuple[GroupQuery, Relation]:
-    """The operator of a SELECT with GROUP BY, and its output.
-
-    Raises QueryError.
-    """
-    aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
-    keys, call = _grouping(select, context, aliases)
-    window, time = _window(context, call)
-    named = [(key, key_column(context, key)) for key in keys]
-    reader = GroupReader(context, named, call, aliases)
-    trees = []
-    for node in select.expressions:
-        if node.is_star:
-            message = "with GROUP BY the columns of the result are named one by one"
-            raise context.error("query.not-grouped", message, node)
-        inner = node.this if isinstance(node, exp.Alias) else node
-        trees.append((_name(node, inner), reader.output(inner)))
-    having = select.args.get("having")
-    condition = None if having is None else reader.output(without_aliases(having.this, select, context))
-    partition = tuple(dict.fromkeys(name for _, name in named))
-    operator = GroupQuery(partition, context.add(time), window, tuple(reader.calls), START, END)
-    base = operator.output_schema(intake_schema(context))
-    definitions = tuple(Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in trees)
-    if condition is not None:
-        check_condition(context, "HAVING", condition, base)
-    return operator, Relation(context.sql, base, definitions, condition)
 
 
 def _name(node: exp.Expr, inner: exp.Expr) -> str:

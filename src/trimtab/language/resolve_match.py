@@ -1,0 +1,129 @@
+"""MATCH_RECOGNIZE, resolved: its clauses checked against each other and against the columns that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trimtab.engine.match.ir.expression import Side
+from trimtab.engine.match.ir.pattern import Pattern
+from trimtab.engine.match.ir.query import Rows, Skip, SkipPastLast, SkipTo, SkipToNext
+from trimtab.language.context import Context
+from trimtab.language.dialect import Define, MatchRecognize, MeasureClause, SkipClause
+from trimtab.language.keys import Ordering, order_columns, partition_columns
+from trimtab.language.marks import ResolvedExpression
+from trimtab.language.mistakes import node_start
+from trimtab.language.patterns import ParsedPattern, parse_pattern
+from trimtab.language.relation import Definition
+from trimtab.language.resolve_expression import resolve_expression
+from trimtab.language.scope import Scope, make_scope
+from trimtab.language.within import check_event_time, within_us
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedMatch:
+    """The clauses, with labels by number; `conditions` are by label, in the order in which they are written.
+
+    `aliases` are the names by which SELECTs around it may qualify its columns.
+    """
+
+    scope: Scope
+    pattern: Pattern
+    conditions: Mapping[int, ResolvedExpression]
+    measures: tuple[tuple[str, ResolvedExpression], ...]
+    rows: Rows
+    skip: Skip
+    partition: tuple[Definition, ...]
+    order: tuple[Ordering, ...]
+    within_us: int | None
+    aliases: frozenset[str]
+
+
+def resolve_match(context: Context, node: MatchRecognize, patterns: Mapping[int, str]) -> ResolvedMatch:
+    """Resolve the clauses; `patterns` are the texts that were cut out, by offset.
+
+    Raises QueryError.
+    """
+    parsed = _pattern(context, node, patterns)
+    scope = make_scope(context, parsed.labels, node.args.get("subset") or ())
+    rows = Rows(node.args["rows"].name) if node.args.get("rows") else Rows.ONE
+    if rows is Rows.ALL_WITH_UNMATCHED and parsed.exclusion:
+        message = "a pattern with {- -} can't be shown WITH UNMATCHED ROWS"
+        hint = "use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES"
+        raise context.error("query.exclusion-unmatched", message, parsed.exclusion, hint)
+    partition = partition_columns(context, node.args.get("partition_by") or ())
+    order = order_columns(context, node.args["order"].expressions if node.args.get("order") else ())
+    check_event_time(context, order, node)
+    alias = node.args.get("alias")
+    return ResolvedMatch(
+        scope=scope,
+        pattern=parsed.pattern,
+        conditions=_conditions(scope, node.args.get("define") or ()),
+        measures=_measures(scope, rows, node.args.get("measures") or ()),
+        rows=rows,
+        skip=_skip(scope, node.args.get("skip")),
+        partition=partition,
+        order=order,
+        within_us=within_us(context, node, parsed, order),
+        aliases=frozenset({alias.name.lower()}) if alias and alias.name else context.relation.aliases,
+    )
+
+
+def _pattern(context: Context, node: MatchRecognize, patterns: Mapping[int, str]) -> ParsedPattern:
+    place = node.args.get("pattern")
+    if place is None:
+        message = "MATCH_RECOGNIZE needs a PATTERN"
+        raise context.error("query.pattern-empty", message, node_start(node), "as in PATTERN (A B+)")
+    start = int(place.name)
+    return parse_pattern(context.sql, start, patterns.get(start, ""))
+
+
+def _conditions(scope: Scope, defines: Sequence[Define]) -> dict[int, ResolvedExpression]:
+    found: dict[int, ResolvedExpression] = {}
+    for define in defines:
+        name = define.this
+        label = scope.number(name)
+        if label is None:
+            message = f"{name.name} is defined but not in the pattern"
+            raise scope.context.error("query.define-unused", message, name, scope.hint(name.name))
+        if label in found:
+            message = f"{name.name} is defined twice"
+            raise scope.context.error("query.define-duplicate", message, name, "join them with AND")
+        found[label] = resolve_expression(scope, define.args["condition"], label=label)
+    return found
+
+
+def _measures(
+    scope: Scope, rows: Rows, measures: Sequence[MeasureClause]
+) -> tuple[tuple[str, ResolvedExpression], ...]:
+    seen: set[str] = set()
+    one_row = rows is Rows.ONE
+    return tuple(
+        (_name(scope, measure, seen), resolve_expression(scope, measure.this, one_row=one_row)) for measure in measures
+    )
+
+
+def _name(scope: Scope, measure: MeasureClause, seen: set[str]) -> str:
+    alias = measure.args.get("alias")
+    if alias is None:
+        message = "a measure needs a name"
+        raise scope.context.error("query.measure-name", message, measure.this, "add AS name")
+    name: str = alias.name
+    if name.lower() in seen:
+        message = f"there are two measures named {name}"
+        raise scope.context.error("query.measure-name", message, alias, "rename one of them")
+    seen.add(name.lower())
+    return name
+
+
+def _skip(scope: Scope, node: SkipClause | None) -> Skip:
+    if node is None or node.args["kind"] == "PAST LAST ROW":
+        return SkipPastLast()
+    if node.args["kind"] == "TO NEXT ROW":
+        return SkipToNext()
+    labels = scope.find(node.this)
+    if labels is None:
+        name = node.this.name
+        message = f"the pattern has no variable {name} to skip to"
+        raise scope.context.error("query.skip-target", message, node.this, scope.hint(name))
+    return SkipTo(Side[node.args["kind"]], labels, node.this.name)

@@ -1,0 +1,39 @@
+"""The SELECT list of a SELECT with windows: what its columns are called, and what names in conditions on it mean."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from trimtab.language.context import Context
+from trimtab.language.mistakes import placed
+from trimtab.language.oracle import type_of
+from trimtab.language.relation import spark_text
+
+
+def projected_name(node: exp.Expr) -> str:
+    """What Spark calls a column of the SELECT list: without an alias, by its text."""
+    return node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else spark_text(node)
+
+
+def without_aliases(tree: exp.Expr, select: exp.Select, context: Context) -> exp.Expr:
+    """A condition on the SELECT list may name its columns, where the input has none of that name."""
+    known = {name.lower() for name in context.schema.names}
+    aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table or node.name.lower() in known:
+            return node
+        meant = aliases.get(node.name.lower())
+        return node if meant is None else placed(exp.Paren(this=meant.copy()), node)
+
+    return tree.transform(change)
+
+
+def check_condition(context: Context, clause: str, tree: exp.Expr, base: pa.Schema) -> None:
+    """Raise if the expression over the operator's output isn't a condition."""
+    type_ = type_of(context.sql, tree, base)
+    if type_ not in (pa.bool_(), pa.null()):
+        raise context.error(
+            "query.type", f"{clause} needs a condition, this is {type_}", tree, "compare it with something"
+        )

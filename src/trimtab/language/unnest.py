@@ -1,0 +1,217 @@
+"""Pass 2, `unnest`: SELECT around SELECT to a chain of steps, inside out; the query's source is known then.
+
+Before: a parsed statement. After: one table, row-wise SELECTs over it, at most one operator (MATCH_RECOGNIZE, a SELECT
+with windows, a table function) and row-wise SELECTs over that. WITH and sub-selects are gone. No column has been looked
+at. What isn't row-wise around the operator would need a second pass over its output, and is refused with an
+explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from trimtab.errors import QueryError
+from trimtab.language.dialect import MatchRecognize, TableFunction
+from trimtab.language.mistakes import Span, did_you_mean, listing, mistake, node_start
+from trimtab.language.parse import Parsed, QueryText
+from trimtab.language.table_calls import table_argument
+
+_PLAIN = {"expressions", "from_", "where", "with_", "match", "kind", "hint"}
+_NEVER_WINDOWED = ("joins", "laterals", "sample", "pivots")
+_CLAUSES = {
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "order": "ORDER BY",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "distinct": "DISTINCT",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "joins": "a join",
+    "laterals": "LATERAL VIEW",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW",
+    "pivots": "PIVOT",
+    "sample": "TABLESAMPLE",
+}
+_TABLE_PLAIN = {"this", "db", "catalog", "alias"}
+
+OperatorNode = MatchRecognize | TableFunction | exp.Select
+"""The syntax of an operator; a SELECT is one with windows or groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A row-wise step: the rows for which `where` holds, the columns of a SELECT list, the names to qualify them by.
+
+    None: all rows, the columns and the names as they are.
+    """
+
+    where: exp.Expr | None = None
+    columns: Sequence[exp.Expr] | None = None
+    aliases: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The steps from a table to the result. Without an operator all layers are inner ones."""
+
+    text: QueryText
+    patterns: Mapping[int, str]
+    source: str
+    inner: tuple[Layer, ...]
+    operator: OperatorNode | None = None
+    outer: tuple[Layer, ...] = ()
+
+    def then(self, layer: Layer) -> Chain:
+        """The chain with one more step."""
+        if self.operator is None:
+            return replace(self, inner=(*self.inner, layer))
+        return replace(self, outer=(*self.outer, layer))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedQuery:
+    """A query of WITH, and the names that were known where it was written."""
+
+    query: exp.Expr
+    known: dict[str, NamedQuery]
+
+
+def unnest(parsed: Parsed) -> Chain:
+    """Lay the SELECTs of a statement out as steps.
+
+    Raises QueryError: `query.table` where no table of that name can be read, `query.row-wise` for what isn't row-wise
+    around an operator, `query.table-function` and `query.argument` for a table function that isn't known or reads none.
+    """
+    walk = _Walk(parsed)
+    select = walk.as_select(parsed.tree)
+    return walk.select(select, walk.with_names(select, {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    parsed: Parsed
+
+    @property
+    def sql(self) -> str:
+        return self.parsed.text.sql
+
+    def as_select(self, tree: exp.Expr) -> exp.Select:
+        while isinstance(tree, exp.Subquery) and not set(tree.args) - {"this", "alias"}:
+            tree = tree.this
+        if isinstance(tree, exp.Select):
+            return tree
+        if isinstance(tree, exp.Query):
+            raise self._refused(type(tree).__name__.upper(), tree)
+        raise mistake(self.sql, "query.syntax", "a query starts with SELECT or WITH", tree)
+
+    def with_names(self, select: exp.Select, known: dict[str, NamedQuery]) -> dict[str, NamedQuery]:
+        """The names that a SELECT can read: those known around it and those of its WITH."""
+        clause = select.args.get("with_")
+        if clause is None:
+            return known
+        if clause.args.get("recursive"):
+            raise self._refused("WITH RECURSIVE", clause)
+        for each in clause.expressions:
+            if each.args["alias"].args.get("columns"):
+                raise self._refused("a list of column names", each.args["alias"])
+            known = {**known, each.alias.lower(): NamedQuery(each.this, known)}
+        return known
+
+    def select(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
+        match = select.args.get("match")
+        if match is None and _is_windowed(select):
+            return self._windows(select, known)
+        self._check_clauses(select)
+        chain = self._from(select, known)
+        if match is not None:
+            self._check_first(chain, "a second operator under MATCH_RECOGNIZE", node_start(match))
+            chain = replace(chain, operator=match)
+        return chain.then(Layer(_where(select), select.expressions))
+
+    def _check_clauses(self, select: exp.Select) -> None:
+        for key, value in select.args.items():
+            if value and key not in _PLAIN:
+                at = value[0] if isinstance(value, list) else value
+                what = _CLAUSES.get(key, key.strip("_").upper())
+                raise self._refused(what, at if isinstance(at, exp.Expr) else select)
+
+    def _windows(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
+        chain = self._from(select, known)
+        self._check_first(chain, "a window over the output of another operator", select.expressions[0])
+        for key in _NEVER_WINDOWED:
+            if found := select.args.get(key):
+                raise self._refused(_CLAUSES[key], found[0] if isinstance(found, list) else found)
+        filtered = chain if select.args.get("where") is None else chain.then(Layer(_where(select)))
+        return replace(filtered, operator=select)
+
+    def _check_first(self, chain: Chain, what: str, at: exp.Expr | Span) -> None:
+        if chain.operator is not None:
+            raise self._refused(what, at)
+
+    def _from(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
+        clause = select.args.get("from_")
+        if clause is None:
+            message = "the query reads no table"
+            raise mistake(self.sql, "query.table", message, select, f"add FROM {self._some_table()}")
+        return self._item(clause.this, known)
+
+    def _item(self, item: exp.Expr, known: dict[str, NamedQuery]) -> Chain:
+        for key, value in item.args.items():
+            if value and key not in _TABLE_PLAIN and not isinstance(item, TableFunction):
+                at = value[0] if isinstance(value, list) else item
+                raise self._refused(_CLAUSES.get(key, key.upper()), at)
+        alias = item.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise self._refused("a list of column names", alias)
+        if isinstance(item, TableFunction):
+            chain = self._item(table_argument(self.sql, item).this, known)
+            self._check_first(chain, "a table function over the output of another operator", node_start(item))
+            return replace(chain, operator=item)
+        if isinstance(item, exp.Subquery):
+            inner = self.as_select(item.this)
+            names = {alias.name.lower()} if alias is not None and alias.name else set()
+            chain = self.select(inner, self.with_names(inner, known))
+            return chain.then(Layer(aliases=frozenset(names)))
+        if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
+            return self._table(item, known)
+        message = "a query reads a table, or a sub-select over one"
+        raise mistake(self.sql, "query.table", message, item)
+
+    def _table(self, table: exp.Table, known: dict[str, NamedQuery]) -> Chain:
+        name = ".".join(part.name for part in table.parts)
+        naming = Layer(aliases=frozenset({(table.alias or table.name).lower()}))
+        if (found := known.get(name.lower())) is not None:
+            inner = self.as_select(found.query)
+            return self.select(inner, self.with_names(inner, found.known)).then(naming)
+        tables = self.parsed.text.tables
+        same = [key for key in tables if key.lower() == name.lower()]
+        exact = [key for key in same if key == name] or same
+        if len(exact) != 1:
+            hint = did_you_mean(name, [*tables, *known], otherwise=f"there is {self._some_table()}")
+            raise mistake(self.sql, "query.table", f"no table named {name}", table, hint)
+        return Chain(self.parsed.text, self.parsed.patterns, exact[0], (naming,))
+
+    def _some_table(self) -> str:
+        return listing(list(self.parsed.text.tables)) if self.parsed.text.tables else "no table at all"
+
+    def _refused(self, what: str, at: exp.Expr | Span) -> QueryError:
+        message = f"{what} is not row-wise: only projections and filters can stand around a pattern"
+        return mistake(self.sql, "query.row-wise", message, at, "do it on the result")
+
+
+def _where(select: exp.Select) -> exp.Expr | None:
+    clause = select.args.get("where")
+    return None if clause is None else clause.this
+
+
+def _is_windowed(select: exp.Select) -> bool:
+    """Whether the SELECT itself, not one inside it, has windows or groups."""
+    if select.args.get("group") is not None:
+        return True
+    return any(each.find(exp.Window) is not None for each in select.expressions)

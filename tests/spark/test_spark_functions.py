@@ -1,0 +1,73 @@
+"""Queries with functions that only a Spark session knows; the session is a double that knows one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from trimtab.errors import QueryError
+from trimtab.language.compile import compile_query
+from trimtab.language.compiled import Query
+from trimtab.spark import spark_functions
+
+TABLES = {"t": pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "x": pa.int64()})}
+MATCH = """SELECT k, {} AS y FROM t MATCH_RECOGNIZE (
+    PARTITION BY k ORDER BY ts MEASURES A.x AS a PATTERN (A) DEFINE A AS {} > LAST(A.x, 1))"""
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are compiled, while the session knows `riskiness`, which is a double, and nothing else."""
+    compiled: list[str] = []
+
+    def spark_type(_: Any, text: str, __: pa.Schema) -> pa.DataType | None:
+        return pa.float64() if "riskiness" in text.lower() else None
+
+    def compiling(sql: str, *args: Any, **options: Any) -> Query:
+        compiled.append(sql)
+        return compile_query(sql, *args, **options)
+
+    monkeypatch.setattr(spark_functions, "spark_type", spark_type)
+    monkeypatch.setattr(spark_functions, "compile_query", compiling)
+    return compiled
+
+
+def compile_for(sql: str) -> Query:
+    session: Any = None  # the double doesn't look at it
+    return spark_functions.compile_for(session, sql, TABLES, "ts")
+
+
+def mistake(sql: str) -> str:
+    with pytest.raises(QueryError) as raised:
+        compile_for(sql)
+    return str(raised.value)
+
+
+def without_spark(sql: str) -> str:
+    with pytest.raises(QueryError) as raised:
+        compile_query(sql, TABLES, event_time="ts")
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("sql", ["SELECT riskiness(x) AS y FROM t", MATCH.format("a", "riskiness(A.x)")])
+def test_what_looks_at_one_row_may_use_a_function_of_the_session(sql: str, compilations: list[str]) -> None:
+    query = compile_for(sql)
+    assert (pa.float64(), "riskiness(x)") in [
+        (type_, text.lower()) for (_, text), type_ in zip(query.intake.columns, query.intake.types, strict=True)
+    ]
+    assert compilations == [sql]
+
+
+def test_after_the_operator_the_function_has_to_be_one_of_duckdb(compilations: list[str]) -> None:
+    sql = MATCH.format("riskiness(a)", "A.x")
+    assert mistake(sql) == without_spark(sql)
+    assert "there is no function riskiness" in mistake(sql).lower()
+    assert compilations == [sql, sql]
+
+
+@pytest.mark.parametrize("sql", ["SELECT nowhere(x) AS y FROM t", "SELECT z FROM t", "SELECT riskiness(x) AS y FROM u"])
+def test_what_the_session_does_not_know_either_is_the_same_mistake(sql: str, compilations: list[str]) -> None:
+    assert mistake(sql) == without_spark(sql)
+    assert compilations == [sql]
