@@ -16,7 +16,7 @@ from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.lower_match import lower_match
-from trimtab.language.merge import Merged
+from trimtab.language.merge import MergedChain
 from trimtab.language.relation import Relation, table_relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Lowered:
     """The engine's description, the columns that it counts on, and its output."""
 
-    merged: Merged
+    merged: MergedChain
     operator: EngineQuery | None
     columns: IntakeColumns
     output: Relation
@@ -76,7 +76,7 @@ def _operator(
     return lower_over(context, columns, operator)
 
 
-def _without_operator(merged: Merged) -> Lowered:
+def _without_operator(merged: MergedChain) -> Lowered:
     """The intake computes every column of the result, and the output only passes them on."""
     relation = merged.context.relation
     table = table_relation(relation.sql, relation.base, frozenset())
