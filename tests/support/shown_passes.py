@@ -35,7 +35,7 @@ from trimtab.language.dialect import (
 )
 from trimtab.language.lower import Lowered
 from trimtab.language.marks import CallMark, KeyMark, LabelOf, Leaf, MatchNumberMark, ResolvedExpression
-from trimtab.language.merge import Merged
+from trimtab.language.merge import MergedChain
 from trimtab.language.parse import Parsed
 from trimtab.language.project import Projected
 from trimtab.language.relation import Relation
@@ -159,7 +159,7 @@ def _relation(value: Relation) -> list[str]:
     return [*lines, *where, *([f"called {', '.join(sorted(value.aliases))}"] if value.aliases else [])]
 
 
-def _merged(value: Merged) -> list[str]:
+def _merged(value: MergedChain) -> list[str]:
     return _relation(value.context.relation)
 
 
@@ -337,7 +337,7 @@ def _query(value: Query) -> list[str]:
 _SHOWN: dict[type, Callable[[Any], list[str]]] = {
     Parsed: _parsed,
     Chain: _chain,
-    Merged: _merged,
+    MergedChain: _merged,
     Resolved: _resolved,
     Lowered: _lowered,
     Projected: _projected,

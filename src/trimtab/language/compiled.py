@@ -1,8 +1,4 @@
-"""A compiled query: work on each row, the operator that crosses rows, work on its output.
-
-`language.windows.compile_windows(select, context)` gives the same last two parts, `(operator,
-finish)`, for windows; the intake is what was added to the context on the way.
-"""
+"""A compiled query: work on each row, the operator that crosses rows, work on its output."""
 
 from __future__ import annotations
 

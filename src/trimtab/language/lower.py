@@ -17,7 +17,7 @@ from trimtab.engine.selection import Selection
 from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.lower_match import lower_match
-from trimtab.language.merge import Merged
+from trimtab.language.merge import MergedChain
 from trimtab.language.relation import Relation, table_relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Lowered:
     """The engine's description, the columns that it counts on, and its output."""
 
-    merged: Merged
+    merged: MergedChain
     operator: Description
     columns: IntakeColumns
     output: Relation
@@ -72,7 +72,7 @@ def _operator(
     return lower_over(context, columns, operator)
 
 
-def _without_operator(merged: Merged) -> Lowered:
+def _without_operator(merged: MergedChain) -> Lowered:
     """The intake computes every column of the result, and the output only passes them on."""
     relation = merged.context.relation
     table = table_relation(relation.sql, relation.base, frozenset())

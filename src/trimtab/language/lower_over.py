@@ -26,7 +26,7 @@ def lower_over(context: Context, columns: IntakeColumns, over: ResolvedOver) -> 
 
     Raises QueryError `query.type`, or `query.window-mixed` where windows differ in key or order.
     """
-    lowering = _Lowering(context, columns, over.calls)
+    lowering = _OverLowering(context, columns, over.calls)
     trees = [(name, lowering.over_output(tree)) for name, tree in over.columns]
     where = None if over.where is None else lowering.over_output(over.where)
     assert lowering.shared is not None
@@ -40,7 +40,7 @@ def lower_over(context: Context, columns: IntakeColumns, over: ResolvedOver) -> 
 
 
 @dataclass(slots=True)
-class _Lowering:
+class _OverLowering:
     """Replaces every mark, and every column, by a column of the operator's output."""
 
     context: Context

@@ -16,14 +16,14 @@ from trimtab.language.unnest import Chain, Layer
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedChain:
     """The chain, and what its operator reads."""
 
     chain: Chain
     context: Context
 
 
-def merge(chain: Chain) -> Merged:
+def merge(chain: Chain) -> MergedChain:
     """Merge the inner layers.
 
     Raises QueryError: `query.column`, `query.type`, `query.function`, `query.row-wise` or `query.too-large`.
@@ -31,7 +31,7 @@ def merge(chain: Chain) -> Merged:
     text = chain.text
     table = table_relation(text.sql, text.tables[chain.source], frozenset())
     relation = with_layers(table, chain.inner)
-    return Merged(chain, Context(text.sql, relation, text.event_time, text.fold_labels))
+    return MergedChain(chain, Context(text.sql, relation, text.event_time, text.fold_labels))
 
 
 def with_layers(relation: Relation, layers: Iterable[Layer]) -> Relation:

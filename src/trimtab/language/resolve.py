@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from trimtab.language.dialect import MatchRecognize, TableFunction
-from trimtab.language.merge import Merged
+from trimtab.language.merge import MergedChain
 from trimtab.language.resolve_function import ResolvedFunction, resolve_function
 from trimtab.language.resolve_match import ResolvedMatch, resolve_match
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class Resolved:
     """The operator, resolved, and what it reads."""
 
-    merged: Merged
+    merged: MergedChain
     operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction | None
 
 
-def resolve(merged: Merged) -> Resolved:
+def resolve(merged: MergedChain) -> Resolved:
     """Resolve the operator.
 
     Raises QueryError.

@@ -54,7 +54,7 @@ def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
     window, time = _window(context, call)
     for key in keys:
         check_key(context, key)
-    marking = _Marking(context, keys, call, aliases)
+    marking = _GroupMarks(context, keys, call, aliases)
     columns = []
     for node in select.expressions:
         if node.is_star:
@@ -68,7 +68,7 @@ def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marking:
+class _GroupMarks:
     """Puts marks for keys and aggregates; `call` is the window's function as it is written in GROUP BY."""
 
     context: Context
@@ -82,7 +82,7 @@ class _Marking:
 
     def _change(self, node: exp.Expr) -> exp.Expr:
         if self._is_window(node):
-            # A struct by its fields, which every engine behind us understands.
+            # A struct by its fields, which DuckDB and Spark both understand.
             fields = [
                 exp.PropertyEQ(this=exp.to_identifier(n), expression=column(c))
                 for n, c in (("start", START), ("end", END))

@@ -40,7 +40,7 @@ def resolve_over(context: Context, select: exp.Select) -> ResolvedOver:
     Raises QueryError.
     """
     named = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
-    marking = _Marking(context, named)
+    marking = _OverMarks(context, named)
     columns: list[tuple[str, exp.Expr]] = []
     for node in select.expressions:
         if node.is_star:
@@ -54,7 +54,7 @@ def resolve_over(context: Context, select: exp.Select) -> ResolvedOver:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marking:
+class _OverMarks:
     context: Context
     named: dict[str, exp.Window]
     calls: list[WindowCall] = field(default_factory=list)
