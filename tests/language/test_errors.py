@@ -179,7 +179,7 @@ def test_a_renamed_event_time_is_still_the_event_time() -> None:
         "SELECT * FROM (SELECT ts AS at, price FROM ticks) "
         "MATCH_RECOGNIZE (ORDER BY at MEASURES price AS p PATTERN (A))"
     )
-    assert compile_query(sql, {"ticks": TICKS}, event_time="TS").operator is not None
+    assert compile_query(sql, {"ticks": TICKS}, event_time="TS").operator.is_keyed
 
 
 def test_an_error_reads_as_the_line_with_the_place_underlined() -> None:

@@ -10,7 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from trimtab.cli.tables import text_table
+from trimtab.engine.keyed.memory import SNAPSHOTS
+from trimtab.engine.match.ir.state_schema import NODES, ROWS, THREADS, thread_int
 from trimtab.engine.operator import ARRIVAL
+from trimtab.engine.windows.grouped import LAST, START, WINDOWS
+from trimtab.engine.windows.over_memory import FRAME, WAITING
 from trimtab.errors import StateError
 from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW, SLOT
 from trimtab.state.bundle import State
@@ -30,17 +34,17 @@ from trimtab.state.manifest import Manifest
 SHOWN_KEYS = 20
 SHOWN_ROWS = 40
 HIDDEN = {KEY, SLOT, ARRIVAL, f"{ROW}{SLOT}", f"{ROW}{ARRIVAL}"}
-TIMES = {("windows", "start"), ("windows", "last")}  # besides what ends in _us
-THREAD = {"i0": "position", "i1": "first_row", "i2": "last_row", "i3": "path"}
+TIMES = {(WINDOWS, START), (WINDOWS, LAST)}  # besides what ends in _us
+THREAD = {thread_int(place): name for place, name in enumerate(("position", "first_row", "last_row", "path"))}
 TITLES = {
-    "keys": "what is known of the key",
-    "rows": "rows kept, numbered",
-    "threads": "partial matches, best first (registers as trimtab explain lists them)",
-    "nodes": "paths of the partial matches",
-    "windows": "open windows",
-    "frame": "rows in the frame",
-    "waiting": "rows that wait for the watermark",
-    "snapshots": "the operator's own state",
+    KEYS: "what is known of the key",
+    ROWS: "rows kept, numbered",
+    THREADS: "partial matches, best first (registers as trimtab explain lists them)",
+    NODES: "paths of the partial matches",
+    WINDOWS: "open windows",
+    FRAME: "rows in the frame",
+    WAITING: "rows that wait for the watermark",
+    SNAPSHOTS: "the operator's own state",
 }
 
 
@@ -236,12 +240,12 @@ def _text(state: State) -> str:
 
 def _readable(name: str, table: pa.Table) -> pa.Table:
     """A table of the state without what only trimtab needs, times as times, under readable names."""
-    columns: dict[str, Any] = {"row": list(range(table.num_rows))} if name == "rows" else {}
+    columns: dict[str, Any] = {"row": list(range(table.num_rows))} if name == ROWS else {}
     for each, column in zip(table.column_names, table.columns, strict=True):
         if each in HIDDEN:
             continue
         shown = each.removeprefix(ROW).removeprefix("__")
-        if name == "threads":
+        if name == THREADS:
             shown = THREAD.get(each, each)
         if pa.types.is_int64(column.type) and (each.endswith("_us") or (name, each) in TIMES):
             column, shown = column.cast(pa.timestamp("us")), shown.removesuffix("_us")

@@ -90,7 +90,8 @@ def canonical_floats(values: FloatArray) -> FloatArray:
     >>> canonical_floats(np.array([-0.0, 1.5])).tolist()
     [0.0, 1.5]
     """
-    return np.where(np.isnan(values), np.nan, values + 0.0)
+    with np.errstate(invalid="ignore"):  # some NaNs warn when they are added to
+        return np.where(np.isnan(values), np.nan, values + 0.0)
 
 
 def canonical(array: pa.Array) -> pa.Array:

@@ -1,0 +1,143 @@
+"""The kernels of the column toolkit agree with their plain twins, and order is what sorting by all levels gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.engine.columns import groups, keys
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.groups import by_group, compiled_first_rows, counting_order, first_rows
+from trimtab.engine.columns.keys import distinct_numbers, key_codes
+from trimtab.engine.columns.order import OrderKey, arrival_order, order_codes, sort_levels
+from trimtab.engine.columns.times import times_us
+from trimtab.engine.columns.watermark import check_follows, raised
+from trimtab.errors import InputError
+from trimtab.machine_code.kernel import Kernel
+
+numbers = st.lists(st.integers(0, 9), max_size=40).map(lambda values: np.array(values, np.int64))
+columns = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(-9, 9)), max_size=30).map(
+    lambda rows: [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 3
+)
+
+
+@pytest.fixture(autouse=True, scope="module", params=["machine code", "plain Python"])
+def form(request: pytest.FixtureRequest) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain Python":
+            patch.setattr(Kernel, "__call__", Kernel.plain)
+        yield
+
+
+@given(numbers)
+def test_rows_are_grouped_as_a_stable_sort_groups_them(codes: Int64Array) -> None:
+    order, starts = counting_order(codes, 10)
+    assert order.tolist() == by_group(codes, 10).tolist() == np.argsort(codes, kind="stable").tolist()
+    assert starts.tolist() == [int((codes < code).sum()) for code in range(11)]
+    known = codes.tolist()
+    first = [known.index(code) if code in known else -1 for code in range(10)]
+    assert compiled_first_rows(codes, 10).tolist() == first_rows(codes, 10).tolist() == first
+
+
+@given(st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), max_size=30))
+def test_numbers_are_numbered_alike_by_a_table_and_by_a_hash(values: list[int]) -> None:
+    array = np.array(values, np.int64)
+    codes, count = distinct_numbers(array)
+    order = list(dict.fromkeys(values))
+    assert (codes.tolist(), count) == ([order.index(value) for value in values], len(order))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.booleans()), max_size=30), st.booleans())
+def test_keys_are_numbered_in_order_of_appearance(rows: list[tuple[int, str, bool]], depends: bool) -> None:
+    if depends:  # on the first column, as a key does on its slot
+        rows = [(n, "ab"[n % 2], n > 1) for n, _, _ in rows]
+    kinds = (pa.int64(), pa.string(), pa.bool_())
+    arrays = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
+    order = list(dict.fromkeys(rows))
+    expected = ([order.index(row) for row in rows], len(order))
+    for large in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(groups, "LARGE", large)
+            patch.setattr(keys, "LARGE", large)
+            codes, count = key_codes(arrays, len(rows))
+        assert (codes.tolist(), count) == expected
+
+
+@given(columns)
+def test_ties_are_in_order_of_arrival(drawn: list[Int64Array]) -> None:
+    *levels, arrivals = drawn
+    order = arrival_order(levels, arrivals)
+    rows = sorted(range(len(arrivals)), key=lambda row: (*(level[row] for level in levels), arrivals[row]))
+    assert [[each[row] for each in drawn] for row in order] == [[each[row] for each in drawn] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([0, 2**63, 2**64 - 1], pa.uint64()),
+        pa.array([-(2**63), 0, 2**63 - 1], pa.int64()),
+        pa.array([-np.inf, -1.5, -0.0, 2.0, np.inf, np.nan]),
+        pa.array(["", "B", "a", "á"]),
+        pa.array(["B", "a"], pa.large_string()),
+        pa.array(["B", "a"], pa.string_view()),
+        pa.array(["B", "a"]).dictionary_encode(),
+        pa.array([b"", b"\x00", b"\xff"], pa.binary()),
+        pa.array([-1, 0, 1], pa.duration("ns")),
+        pa.array([-1, 0, 1], pa.date32()),
+        pa.array([False, True]),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_codes_rise_with_the_values(array: pa.Array) -> None:
+    codes = order_codes(array)
+    assert (codes[1:] > codes[:-1]).all()
+    (falling,) = sort_levels([array], [OrderKey("x", descending=True)])
+    assert (falling[1:] < falling[:-1]).all()
+
+
+def test_a_dictionary_may_hold_a_value_twice_and_a_null() -> None:
+    array = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 3]), pa.array(["b", "a", "b", None]))
+    flags, codes = sort_levels([array], [OrderKey("x")])
+    assert flags.tolist() == [1, 1, 1, 0, 0]
+    assert codes[0] == codes[2] > codes[1]
+
+
+def test_what_has_no_order_and_what_is_no_key_is_refused() -> None:
+    lists = pa.array([[1], [2]])
+    with pytest.raises(InputError, match="ORDER BY a column of type list"):
+        order_codes(lists)
+    with pytest.raises(InputError, match="PARTITION BY a column of type list"):
+        key_codes([lists], 2)
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (pa.array([1, None], pa.timestamp("s")), [1_000_000, 0]),
+        (pa.array([-1, 1_999], pa.timestamp("ns", "UTC")), [-1, 1]),
+        (pa.array([-1, 1], pa.date32()), [-86_400_000_000, 86_400_000_000]),
+        (pa.array([86_400_000, 0], pa.date64()), [86_400_000_000, 0]),
+    ],
+)
+def test_times_are_microseconds_whatever_their_unit(array: pa.Array, expected: list[int]) -> None:
+    found, nulls = times_us(array)
+    assert found.tolist() == expected
+    assert (nulls is None) == (array.null_count == 0)
+
+
+@given(st.lists(st.none() | st.integers(-(10**6), 10**6)), st.integers(0, 100))
+def test_a_watermark_never_falls(newest: list[int | None], delay_us: int) -> None:
+    watermark_us: int | None = None
+    for each in newest:
+        before_us, watermark_us = watermark_us, raised(watermark_us, each, delay_us)
+        check_follows(before_us, watermark_us)
+        assert watermark_us is None or each is None or watermark_us >= each - delay_us
+
+
+@pytest.mark.parametrize("after_us", [4, None])
+def test_a_watermark_that_falls_is_noticed(after_us: int | None) -> None:
+    with pytest.raises(AssertionError, match="the watermark fell from 5"):
+        check_follows(5, after_us)
