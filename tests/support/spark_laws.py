@@ -36,7 +36,6 @@ from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.deciding.replay import agrees, replay
 from trimtab.errors import JobError, MatchError, ThreadLimitError
-from trimtab.spark.intake import Intake
 from trimtab.spark.session import start_session
 from trimtab.spark.spark_functions import compile_for
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, plan_intake
@@ -240,8 +239,8 @@ class Life:
         sensitive = [r for r in plan.readings if "MATCH_RECOGNIZE" in own[r.query] or "runs_of" in own[r.query]]
         if not sensitive:
             return {}
-        intake = Intake(plan, frame, KEY_GROUPS, keep_original=True)
-        rows: Any = intake.apply(frame, Placement.even(1, KEY_GROUPS)).frame
+        tier_one = TierOne(plan, frame, KEY_GROUPS, keep_original=True)
+        rows: Any = tier_one.apply(frame, Placement.even(1, KEY_GROUPS)).frame
         if len(plan.routes) > 1:
             rows = rows.where(f"{ROUTE} = 0")
         arrived = rows.select(*{reading.arrival for reading in sensitive}, f"{ORIGINAL}.*").toArrow()

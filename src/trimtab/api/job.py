@@ -27,12 +27,12 @@ from trimtab.errors import InputError, JobError
 from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
-from trimtab.spark.intake import check_columns
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.stream_queries import StreamQueries, explained
+from trimtab.spark.tier_one import check_columns
 from trimtab.spark.where.settling import Demand
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock

@@ -46,10 +46,10 @@ from trimtab.machine_code.offer import Offer
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
-from trimtab.spark.intake import Intake, Ran
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
+from trimtab.spark.tier_one import Ran, TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -289,17 +289,17 @@ class Pipeline(Shell):
         """The one Spark job of the batch."""
         batch = self._batch
         assert batch is not None
-        intake = cast(ReadyOnSpark, ready).intake
-        reports, observed = self._spark_job(intake, batch.frame, plan.placement, orders)
+        tier_one = cast(ReadyOnSpark, ready).tier_one
+        reports, observed = self._spark_job(tier_one, batch.frame, plan.placement, orders)
         if not reports:
             # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
             frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-            reports, observed = self._spark_job(intake, frame, plan.placement, orders)
+            reports, observed = self._spark_job(tier_one, frame, plan.placement, orders)
         batch.reports, batch.seen = reports, _seen(reports, observed)
         return reports, batch.seen
 
     def _spark_job(
-        self, intake: Intake, frame: DataFrame, placement: Placement, orders: Orders
+        self, tier_one: TierOne, frame: DataFrame, placement: Placement, orders: Orders
     ) -> tuple[list[EngineReport], Mapping[str, Any] | None]:
         """Rows to their engines, and a report from each; a lost worker or executor costs a retry."""
         batch = self._batch
@@ -316,9 +316,9 @@ class Pipeline(Shell):
         def work() -> Ran:
             # What was observed adds up over the jobs of a plan, and one may have failed half way: a retry has its own.
             began_s = time.perf_counter()
-            routed = intake.apply(frame, placement)
+            routed = tier_one.apply(frame, placement)
             batch.spent("plan", time.perf_counter() - began_s)
-            return intake.run(routed, engine, pinned)
+            return tier_one.run(routed, engine, pinned)
 
         ran = lost_workers.retried(work)
         reports: list[EngineReport] = sorted(

@@ -18,10 +18,10 @@ from trimtab.driver.resuming import fingerprint
 from trimtab.driver.shell import Ready
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
-from trimtab.spark.intake import Intake
 from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
+from trimtab.spark.tier_one import TierOne
 from trimtab.worker.intake_plan import plan_intake
 from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
 
@@ -30,7 +30,7 @@ from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
 class ReadyOnSpark(Ready):
     """Queries ready to run, with the tier 1 that brings them their rows."""
 
-    intake: Intake
+    tier_one: TierOne
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,11 +71,11 @@ class StreamQueries:
         layout = plan_intake(queries, self.schema, setup.event_time, split)
         keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
         with explained(queries):
-            intake = Intake(layout, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
+            tier_one = TierOne(layout, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
         plan = EnginePlan(
             intake=layout,
             queries=queries,
-            schema=intake.schema,
+            schema=tier_one.schema,
             delay_us=setup.delay_us,
             key_groups=self.key_groups,
             max_threads=self.max_threads,
@@ -84,7 +84,7 @@ class StreamQueries:
             spills=frozenset(name for name in queries if all(each.takes_files for each in self.sinks.get(name, ()))),
         )
         packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-        return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), intake)
+        return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), tier_one)
 
     def _compiled(self, name: str, wanted: QuerySetup, event_time: str) -> Query:
         own = self.queries.get(name)

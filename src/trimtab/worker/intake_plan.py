@@ -1,7 +1,7 @@
 """Tier 1 on paper: which columns are computed of every row of a stream, for all queries that read it together.
 
 Queries share what they can: an expression that two of them need is computed and shuffled once, and queries with the
-same PARTITION BY share a route, that is one copy of each row. No Spark here; `intake.py` turns it into columns.
+same PARTITION BY share a route, that is one copy of each row. No Spark here; `spark/tier_one.py` turns it into columns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Tier 1 in the JVM, and the splitter behind it: from a batch of the stream to rows at their engines.
+"""Tier 1 in the JVM: from a batch of the stream to the columns that queries need, and on to the engines.
 
-Everything is a Spark SQL expression, so code generation compiles it once for the job's life. What changes from batch
-to batch (the placement) is an array literal, which generated code reads through a reference; a plain number would be
-written into the code, and each batch would wait for a compiler. Lateness is decided by the engines for that reason.
+Everything is a Spark SQL expression, so code generation compiles it once for the job's life. Lateness is decided by the
+engines: a watermark would be written into the code, and each batch would wait for a compiler.
 
 Columns are made once and kept as Java objects: a batch of a thousand rows takes less time to run than a plan of fifty
 columns takes to spell out through py4j.
@@ -10,7 +9,6 @@ columns takes to spell out through py4j.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +24,9 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import PythonEvalType
 
-from trimtab.deciding.placement import SHARES, Placement
+from trimtab.deciding.placement import Placement
 from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.spark.splitter import Splitter
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
 
 REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
@@ -52,8 +51,8 @@ class Ran:
     observed: Mapping[str, Any] | None
 
 
-class Intake:
-    """Tier 1 and the splitter of one stream, built once and applied to every batch.
+class TierOne:
+    """Tier 1 of one stream, built once and applied to every batch.
 
     `frame` is the stream itself, or anything with its schema.
     """
@@ -78,7 +77,7 @@ class Intake:
         routed = self._select(computed, self._sent)
         self.schema: pa.Schema = to_arrow_schema(routed.schema, timezone="UTC")
         self._inputs = [F.col(name) for name in routed.columns]
-        self._table: tuple[Placement | None, Any] = (None, None)
+        self._splitter = Splitter(plan, frame.sparkSession)
 
     def apply(self, batch: DataFrame, placement: Placement) -> Routed:
         """The batch's rows, each at its engine's partition."""
@@ -88,7 +87,7 @@ class Intake:
             rows = rows.observe(_OBSERVED, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
             rows = _wrapped(_java(rows).filter(self._where._jc), rows)
         rows = self._select(rows, self._sent)
-        at_engines = _java(rows).repartitionById(placement.engines, self._engine(placement))
+        at_engines = _java(rows).repartitionById(placement.engines, self._splitter.engine(placement))
         return Routed(_wrapped(at_engines, rows), self._where is not None)
 
     def run(self, routed: Routed, task: Task, pinned: Pinned = lambda frame: frame) -> Ran:
@@ -175,39 +174,6 @@ class Intake:
             for number, route in enumerate(plan.routes)
         ]
         return [*sent, F.inline(F.array(*ways))]
-
-    def _engine(self, placement: Placement) -> Any:
-        """The engine of a row's key group, as a Java column; made anew only when the placement changes.
-
-        Spelled out as SQL, which is one call: built of functions, it took 10 ms of a batch in which a key group moved.
-        """
-        known, column = self._table
-        if known != placement:
-            place = f"shiftright({SLOT}, {GROUP_SHIFT}) + 1"
-            owners = list(placement.owner)
-            if self.plan.split_readings:
-                place = self._or_share(place, placement)
-                owners += [engine for each in placement.spread for engine in each.engines]
-            text = f"element_at(from_json('{json.dumps(owners)}', 'array<int>'), cast({place} as int))"
-            jvm: Any = self._spark._jvm
-            column = jvm.org.apache.spark.sql.functions.expr(text)
-            self._table = (placement, column)
-        return column
-
-    def _or_share(self, place: str, placement: Placement) -> str:
-        """The place of a row's engine in the table: of its key's share if its key is spread, else of its group."""
-        slots = [each.slot for each in placement.spread]
-        # An array even if it is empty: the first spread key would otherwise mean other code, and a wait for it.
-        number = f"array_position(from_json('{json.dumps(slots)}', 'array<bigint>'), {SLOT})"
-        arrivals = sorted({reading.arrival for reading in self.plan.split_readings})
-        hashed = arrivals[0] if len(arrivals) == 1 else f"xxhash64({', '.join(arrivals)})"
-        share = f"pmod({hashed}, {SHARES})"
-        is_spread = f"{number} > 0"
-        if len(self.plan.routes) > 1:
-            routes = sorted({reading.route for reading in self.plan.split_readings})
-            is_spread = f"{ROUTE} in ({', '.join(map(str, routes))}) and {is_spread}"
-        behind = len(placement.owner) + 1
-        return f"case when {is_spread} then ({number} - 1) * {SHARES} + {share} + {behind} else {place} end"
 
     def _time_us(self) -> Column:
         """The event time in microseconds since 1970, as the engines count."""
