@@ -38,6 +38,7 @@ from trimtab.deciding.replay import agrees, replay
 from trimtab.errors import JobError, MatchError, ThreadLimitError
 from trimtab.spark.session import start_session
 from trimtab.spark.spark_functions import compile_for
+from trimtab.spark.tier_one import TierOne
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, plan_intake
 
 KEY_GROUPS = 8
