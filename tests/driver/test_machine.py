@@ -29,7 +29,7 @@ from trimtab.driver.happenings import (
     Seen,
     WritePlan,
 )
-from trimtab.driver.machine import Driver
+from trimtab.driver.machine import VALIDATES, Driver
 from trimtab.driver.next_version import Identity
 from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import SegmentFile
@@ -58,16 +58,14 @@ def reported(batch: int, **options: Any) -> EnginesReported:
 
 
 class Checked:
-    """A driver that is validated after every step."""
+    """A driver, which checks itself after every step: see `conftest.py`."""
 
     def __init__(self, *arguments: Any) -> None:
         self.driver = Driver(IDENTITY, *arguments)
         self.driver.validate()
 
     def __call__(self, happened: Happening) -> tuple[Instruction, ...]:
-        found = self.driver.handle(happened)
-        self.driver.validate()
-        return found
+        return self.driver.handle(happened)
 
 
 def done(step: Checked, spark_batch: int | None, *, setup: Setup = SETUP, **options: Any) -> Delete:
@@ -79,6 +77,10 @@ def done(step: Checked, spark_batch: int | None, *, setup: Setup = SETUP, **opti
     delete, _ = step(Committed())
     assert isinstance(delete, Delete)
     return delete
+
+
+def test_drivers_check_themselves_in_tests() -> None:
+    assert VALIDATES
 
 
 def test_a_batch_goes_from_its_plan_to_its_commit() -> None:

@@ -13,6 +13,7 @@ steps; the driver that the next start makes of the files goes on so that nobody 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,9 @@ from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import Manifest
 from trimtab.state.sweep import KEEP
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport
+
+VALIDATES = "TRIMTAB_VALIDATE" in os.environ
+"""Whether a driver checks itself after every step, as in all tests, processes that they start included."""
 
 
 @dataclass
@@ -114,6 +118,12 @@ class Driver:
 
         Raises StateError `state.missing-version` where Spark's batches and the state don't follow each other.
         """
+        to_do = self._handle(happened)
+        if VALIDATES:
+            self.validate()
+        return to_do
+
+    def _handle(self, happened: Happening) -> tuple[Instruction, ...]:
         if isinstance(happened, BatchCame):
             return self._begin(happened)
         batch = self._under_way
