@@ -19,8 +19,7 @@ def make_room(found: Configurations) -> None:
     write("saved_capacity = 256; saved_count = 0; saved_offsets = ints(key_count + 1)")
     write(f"saved_ints = ints(saved_capacity * {kernel.width})")
     write(f"saved_floats = floats(saved_capacity * {kernel.float_width}); saved_objects = objects(0)")
-    write("saved_node_count = 0; saved_node_offsets = ints(0)")
-    write("saved_node_rows = ints(0); saved_node_positions = ints(0); saved_node_parents = ints(0)")
+    write("saved_node_count = 0; saved_node_offsets = ints(0); saved_nodes = ints(0)")
     write("resumes = ints(key_count); numbers_after = ints(key_count); fronts_after = fronts")
     write("error = 0; error_count = 0; error_key = -1; number = 0")
     names: dict[str, str] = {}

@@ -26,7 +26,7 @@ LOAD_FROM_ROWS = 20_000
 """From here machine code that the disk has is worth loading (importing Numba takes about 0.3 s)."""
 
 Runnable = Callable[[Inputs], Outputs]
-"""A kernel, whatever form it has. What it takes has to be in the same form (`Inputs.for_machine`, `for_python`)."""
+"""A kernel, whatever form it has."""
 
 
 def load(source: str, rows: int) -> tuple[Runnable, bool]:
@@ -42,10 +42,10 @@ def _is_worth_it(source: str, rows: int) -> bool:
     return shelf.has(name_of(source)) and is_numba_there()
 
 
-def want(source: str, inputs: Callable[[], Inputs], rows: int) -> None:
-    """Note that rows were interpreted that machine code would have been better for; `inputs` as that takes them."""
+def want(source: str, inputs: Inputs, rows: int) -> None:
+    """Note that rows were interpreted that machine code would have been better for."""
     if rows >= COMPILE_FROM_ROWS and when_missing() is not Missing.COMPILE:
-        wanted.want(source, inputs().positional())
+        wanted.want(source, inputs.positional())
 
 
 @functools.lru_cache(maxsize=512)
@@ -53,19 +53,14 @@ def interpret(source: str) -> Runnable:
     """The kernel as plain Python."""
     names: dict[str, Any] = dict(interpreted.NAMES)
     exec(compile(source, "<trimtab kernel>", "exec"), names)
-    return _with_names(names["kernel"])
+    kernel = names["kernel"]
+    return lambda inputs: Outputs.of(kernel(*inputs.as_lists()))
 
 
 def compiled(source: str) -> Runnable:
     """The kernel as machine code, which is looked for, or compiled, when it is first called."""
-    return _with_names(kernel_of(source))
-
-
-def _with_names(kernel: Callable[..., Any]) -> Runnable:
-    def run(inputs: Inputs) -> Outputs:
-        return Outputs.of(kernel(*inputs.positional()))
-
-    return run
+    kernel = kernel_of(source)
+    return lambda inputs: Outputs.of(kernel(*inputs.positional()))
 
 
 _COMPILED: dict[str, Kernel] = {}

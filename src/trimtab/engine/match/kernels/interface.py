@@ -1,18 +1,18 @@
 """What a kernel takes and what it gives back: defined once, for every kernel and for whoever calls one.
 
-A kernel is generated source with a flat list of parameters and of results: that compiles in the shortest time and is
-called at the lowest cost. Both lists are made from the groups below, in their order, and a field's name is its name in
-generated code. Callers hand over `Inputs` and receive `Outputs`.
+A kernel is generated source with plain parameters and tuples for results: that compiles in the shortest time and is
+called at the lowest cost. Its parameters and results are made from the groups below, in their order, and a field's name
+is its name in generated code. Callers hand over `Inputs` and receive `Outputs`.
 
 Keys are numbered from 0. Row numbers count through all rows at hand, key by key and in order within a key; -1 is no
 row. The threads, matches and path nodes of all keys stand in flat arrays one after another. Arrays are NumPy's for
-machine code and lists for plain Python, where reading a number of an array would take several times as long.
+machine code and lists for plain Python, where reading a number of an array would take several times as long. Python
+values are for source that is never compiled; where machine code may run, NOTHING stands for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,12 @@ Ints = npt.NDArray[np.int64] | list[int]
 Floats = npt.NDArray[np.float64] | list[float]
 Objects = npt.NDArray[np.int64] | list[object]
 
+NODE_FIELDS = 3
+"""A path node: its row, the position that the row was mapped to, and the node before it, counted from the key's first
+one (-1: it is the first of a path)."""
+NOTHING = np.zeros(1, np.int64)
+"""Of the type that machine code expects where others have Python values."""
+
 # What it takes -------------------------------------------------------------------------------------
 
 
@@ -41,11 +47,6 @@ class RowRanges(NamedTuple):
     firsts: Ints  # the first row to be processed
     stops: Ints  # after the last row to be processed now
     ends: Ints  # after the last row that may be looked ahead at
-
-    @property
-    def row_count(self) -> int:
-        """How many rows are to be processed now."""
-        return int(np.sum(np.subtract(self.stops, self.firsts)))
 
 
 class KeysBefore(NamedTuple):
@@ -70,19 +71,17 @@ class ThreadsBefore(NamedTuple):
     old_offsets: Ints  # where each key's threads begin; one more number for where the last one's end
     old_ints: Ints  # the fixed fields and integer registers of each thread
     old_floats: Floats  # the float registers of each thread
-    old_objects: Objects  # the registers that hold Python values; plain Python only
+    old_objects: Objects  # the registers of each thread that hold Python values, or NOTHING
     old_node_offsets: Ints  # where each key's nodes begin, and where the last one's end
-    old_node_rows: Ints  # the row of each node
-    old_node_positions: Ints  # the position that the row was mapped to
-    old_node_parents: Ints  # the node before, counted from the key's first one; -1 for the first of a path
+    old_nodes: Ints  # NODE_FIELDS numbers for each node
 
 
 class Constants(NamedTuple):
     """What conditions refer to besides rows."""
 
-    constant_ranks: Ints  # the ranks of string constants among all strings at hand
-    python_values: Objects | tuple[object, ...]  # constants and types; plain Python only
-    opaque: Callable[..., object] | int | None  # evaluates SQL that only the caller knows; plain Python only
+    constant_ranks: Ints | tuple[()]  # the ranks of string constants among all strings at hand
+    python_values: Objects | tuple[object, ...]  # constants and types, or NOTHING
+    opaque: Callable[..., object] | int | None  # evaluates SQL that only the caller understands, or 0
 
 
 class Limits(NamedTuple):
@@ -134,32 +133,9 @@ class Inputs(NamedTuple):
         flat = (*rows, *keys, *time, *threads, *constants, *limits, *tables)
         return sum(columns, flat)
 
-    def for_machine(self, room_ints: Ints, room_floats: Floats) -> Inputs:
-        """As machine code takes it: contiguous arrays, and zeros for Python values, of which it has none."""
-        nothing = np.zeros(1, np.int64)
-        return self._replace(
-            threads=self.threads._replace(old_objects=nothing),
-            constants=Constants(np.asarray(self.constants.constant_ranks, np.int64), nothing, 0),
-            limits=Limits(self.limits.thread_limit, room_ints, room_floats),
-            columns=tuple(Column(*map(np.ascontiguousarray, column)) for column in self.columns),
-        )
-
-    def for_python(self, ints: int, floats: int) -> Inputs:
-        """As plain Python takes it: lists, with room for this many numbers."""
-        return Inputs(
-            RowRanges(*map(_plain, self.rows)),
-            KeysBefore(*map(_plain, self.keys)),
-            Time(*map(_plain, self.time)),
-            ThreadsBefore(*map(_plain, self.threads)),
-            Constants(*map(_plain, self.constants)),
-            Limits(self.limits.thread_limit, [0] * ints, [0.0] * floats),
-            Tables(*map(_plain, self.tables)) if self.tables else (),
-            tuple(Column(*map(_plain, column)) for column in self.columns),
-        )
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    def as_lists(self) -> tuple[Any, ...]:
+        """The same with lists for arrays."""
+        return tuple(each.tolist() if isinstance(each, np.ndarray) else each for each in self.positional())
 
 
 def column_name(number: int) -> str:
@@ -218,9 +194,7 @@ class ThreadsAfter(NamedTuple):
     saved_objects: Objects
     saved_count: int  # how many threads there are
     saved_node_offsets: Ints
-    saved_node_rows: Ints
-    saved_node_positions: Ints
-    saved_node_parents: Ints
+    saved_nodes: Ints
     saved_node_count: int  # how many nodes there are
 
 
@@ -251,10 +225,11 @@ class Outputs(NamedTuple):
     @classmethod
     def of(cls, results: tuple[Any, ...]) -> Outputs:
         """A kernel's results with their names."""
-        rest = iter(results)
-        return cls(*(group._make(islice(rest, len(group._fields))) for group in _RESULTS))
+        matches, threads, keys, failure = results
+        return cls(Matches(*matches), ThreadsAfter(*threads), KeysAfter(*keys), Failure(*failure))
 
 
-_RESULTS: tuple[Any, ...] = (Matches, ThreadsAfter, KeysAfter, Failure)
-RESULTS = ", ".join(name for group in _RESULTS for name in group._fields)
-"""The results of a kernel, as source."""
+RESULTS = ", ".join(
+    f"({', '.join(names)})" for names in (Matches._fields, ThreadsAfter._fields, KeysAfter._fields, Failure._fields)
+)
+"""The results of a kernel, as source: a tuple for each group."""

@@ -22,8 +22,7 @@ ROOM = """
           |node_capacity = 256; node_count = 0; node_rows = ints(node_capacity)
           |node_positions = ints(node_capacity); node_parents = ints(node_capacity)
           |saved_node_capacity = 256; saved_node_count = 0; saved_node_offsets = ints(key_count + 1)
-          |saved_node_rows = ints(saved_node_capacity); saved_node_positions = ints(saved_node_capacity)
-          |saved_node_parents = ints(saved_node_capacity)
+          |saved_nodes = ints(saved_node_capacity * NODE_FIELDS)
           |numbers_after = ints(key_count)
 unmatched |fronts_after = ints(key_count)
 !unmatched|fronts_after = fronts
@@ -53,8 +52,8 @@ paths  |if node_count > node_capacity:
 paths  |    node_capacity = 2 * node_count; node_rows = ints(node_capacity)
 paths  |    node_positions = ints(node_capacity); node_parents = ints(node_capacity)
 paths  |for node in range(node_count):
-paths  |    node_rows[node] = old_node_rows[base + node]; node_positions[node] = old_node_positions[base + node]
-paths  |    node_parents[node] = old_node_parents[base + node]
+paths  |    place = (base + node) * NODE_FIELDS; node_rows[node] = old_nodes[place]
+paths  |    node_positions[node] = old_nodes[place + 1]; node_parents[node] = old_nodes[place + 2]
 """
 """The key's threads, and the nodes of their paths, come into the working lists."""
 
@@ -126,13 +125,11 @@ NODES_ARE_LEFT = """
 |    if marks[node] != 0:
 |        if saved_node_count == saved_node_capacity:
 |            saved_node_capacity *= 2
-|            saved_node_rows = grow_ints(saved_node_rows, saved_node_capacity, saved_node_count)
-|            saved_node_positions = grow_ints(saved_node_positions, saved_node_capacity, saved_node_count)
-|            saved_node_parents = grow_ints(saved_node_parents, saved_node_capacity, saved_node_count)
-|        saved_node_rows[saved_node_count] = node_rows[node]
-|        saved_node_positions[saved_node_count] = node_positions[node]
-|        parent = node_parents[node]
-|        saved_node_parents[saved_node_count] = marks[parent] - 1 if parent >= 0 else -1
+|            used = saved_node_count * NODE_FIELDS
+|            saved_nodes = grow_ints(saved_nodes, saved_node_capacity * NODE_FIELDS, used)
+|        place = saved_node_count * NODE_FIELDS; parent = node_parents[node]
+|        saved_nodes[place] = node_rows[node]; saved_nodes[place + 1] = node_positions[node]
+|        saved_nodes[place + 2] = marks[parent] - 1 if parent >= 0 else -1
 |        saved_node_count += 1; marks[node] = saved_node_count - base
 |for thread in range(thread_count):
 |    if current_ints[thread * THREAD_INTS + NODE] >= 0:

@@ -36,6 +36,7 @@ from trimtab.engine.match.kernels.interface import (
     KIND_MATCH,
     KIND_UNMATCHED,
     NO_WATERMARK,
+    NODE_FIELDS,
     RESULTS,
     parameters,
 )
@@ -131,6 +132,7 @@ def write_threads(kernel: KernelWriter) -> str:
         "MATCH_INTS": len(kernel.fields), "MATCH_FLOATS": len(kernel.float_fields),
         "BEFORE_FIRST": len(kernel.program.positions), "MOST_STEPS": widest + 2, "SKIP_TARGET": target,
         "WITHIN": kernel.query.within_us, "DONE": DONE, "POSITION": POSITION, "START": START, "END": END, "NODE": NODE,
+        "NODE_FIELDS": NODE_FIELDS,
         "WAITS": WAITS, "MAY_END": MAY_END, "STAMPED": STAMPED,
         "AT_START": AT_START, "AT_END": AT_END, "AT_TIMEOUT": AT_TIMEOUT,
         "ERROR_THREADS": ERROR_THREADS, "ERROR_SKIP_FIRST": ERROR_SKIP_FIRST, "ERROR_SKIP_MISSING": ERROR_SKIP_MISSING,

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.bounds import Bounds, computes
 from trimtab.engine.match.kernels.codegen import KernelPlan
 from trimtab.engine.match.kernels.interface import (
+    NODE_FIELDS,
+    NOTHING,
     Column,
     Constants,
     Inputs,
@@ -44,6 +46,17 @@ from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing, w
 Scalar = Callable[[str, tuple[object, ...]], object]
 
 
+class Batch(NamedTuple):
+    """What a query works on, whatever its kernel is."""
+
+    rowset: Rowset
+    rows: RowRanges
+    keys: KeysBefore
+    time: Time
+    threads: Threads
+    row_count: int  # how many rows are to be processed now
+
+
 @dataclass(frozen=True)
 class Caller:
     """Calls the kernels of one query."""
@@ -52,45 +65,57 @@ class Caller:
     scalar: Scalar | None
     thread_limit: int
 
-    def call(
-        self, plan: KernelPlan, rowset: Rowset, rows: RowRanges, keys: KeysBefore, time: Time, threads: Threads,
-        work: int,
-    ) -> Outputs:  # fmt: skip
-        """Run a kernel over the rows; `work` says how much the query has had to do so far, in plain rows."""
+    def call(self, plan: KernelPlan, batch: Batch, work: int) -> Outputs:
+        """Run a kernel over a batch; `work` says how much the query has had to do so far, in plain rows."""
         generated = plan.generated
-        columns, constant_ranks = _bound(generated, rowset)
-        inputs = Inputs(
-            rows, keys, time, _threads_before(threads),
-            Constants(constant_ranks, generated.values, self.scalar),
-            Limits(self.thread_limit, [], []),
-            plan.tables, columns,
-        )  # fmt: skip
-        room = _matches_expected(generated, inputs)
+        columns, constants = self._bound(generated, batch.rowset)
+        room = _matches_expected(generated, batch)
         room_ints, room_floats = room * len(generated.fields), room * len(generated.float_fields)
+        inputs = Inputs(
+            batch.rows, batch.keys, batch.time, _threads_before(batch.threads, generated), constants,
+            Limits(self.thread_limit, *_scratch.room(room_ints, room_floats)), plan.tables, columns,
+        )  # fmt: skip
         if generated.compiled:
             kernel, is_machine = kernels.load(generated.source, work)
-            is_machine = is_machine and self._fits(generated, inputs, threads)
-            if is_machine:
+            if is_machine and self._fits(generated, batch, columns):
                 try:
                     with if_missing(Missing.COMPILE if when_missing() is Missing.COMPILE else Missing.REFUSE):
-                        return kernel(inputs.for_machine(*_scratch.room(room_ints, room_floats)))
+                        return kernel(inputs)
                 except NotCompiledError:  # there is machine code, but not for these types
                     pass
-            kernels.want(generated.source, lambda: inputs.for_machine(*_scratch.room(0, 0)), work)
-        return kernels.interpret(generated.source)(inputs.for_python(room_ints, room_floats))
+            kernels.want(generated.source, inputs, work)
+        # The scratch may be much larger than what is needed, and would be copied.
+        lists = Limits(self.thread_limit, [0] * room_ints, [0.0] * room_floats)
+        return kernels.interpret(generated.source)(inputs._replace(limits=lists))
 
-    def _fits(self, generated: Generated, inputs: Inputs, threads: Threads) -> bool:
+    def _bound(self, generated: Generated, rowset: Rowset) -> tuple[tuple[Column, ...], Constants]:
+        """The columns as the kernel reads them, and what its conditions refer to besides."""
+        table, order = rowset.table, rowset.order
+        if not generated.compiled:
+            taken = (single(table.column(name)).take(pa.array(order)) for name in generated.columns)
+            return tuple(Column(each.to_pylist(), ()) for each in taken), Constants((), generated.values, self.scalar)
+        text = [c for c in generated.columns if is_string(table.schema.field(c).type)]
+        ranked, constant_ranks = ranks({c: table.column(c) for c in text}, generated.strings)
+        columns = []
+        for name in generated.columns:
+            bound = ranked[name] if name in ranked else numbers(table.column(name))
+            nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls[order]
+            # The value at a null may be computed with before it is thrown away, and where there is no row the kernel
+            # reads at -1 or OUTSIDE, which is -2: that has to be somewhere.
+            values = bound.values[order] if len(order) != 1 else np.repeat(bound.values[order], 2)
+            columns.append(Column(values, nulls))
+        return tuple(columns), Constants(constant_ranks, NOTHING, 0)
+
+    def _fits(self, generated: Generated, batch: Batch, columns: tuple[Column, ...]) -> bool:
         """Whether no number that the kernel computes can leave 64 bits."""
         if not self._computing:
             return True
         sums = [FIXED + j for j, r in enumerate(generated.layout.ints) if isinstance(r, Fold) and r.part == "sum"]
-        carried = _magnitude(threads.ints[:, sums])
-        most_rows = int(np.max(np.subtract(inputs.rows.ends, inputs.rows.tails), initial=0))
+        carried = _magnitude(batch.threads.ints[:, sums])
+        most_rows = int(np.max(np.subtract(batch.rows.ends, batch.rows.tails), initial=0))
 
         def column(name: str) -> int:
-            if name not in generated.columns:
-                return 0
-            return _magnitude(inputs.columns[generated.columns.index(name)].values)
+            return _magnitude(columns[generated.columns.index(name)].values) if name in generated.columns else 0
 
         return Bounds(column, most_rows, carried).fit(self._computing)
 
@@ -102,42 +127,22 @@ class Caller:
         return tuple(expr for expr in exprs if computes(expr))
 
 
-def _matches_expected(generated: Generated, inputs: Inputs) -> int:
+def _matches_expected(generated: Generated, batch: Batch) -> int:
     """For how many matches there is to be room.
 
     Matches of an automaton can't overlap, so this is as many as there can be; other kernels find out how much room they
     need.
     """
-    rows = inputs.rows.row_count
-    threads = int(inputs.threads.old_offsets[-1])
+    rows = batch.row_count
     expected = rows // max(1, generated.shortest) if generated.deterministic else rows // 8
-    return expected + threads + inputs.rows.key_count + 1
+    return expected + len(batch.threads.ints) + batch.rows.key_count + 1
 
 
-def _bound(generated: Generated, rowset: Rowset) -> tuple[tuple[Column, ...], Any]:
-    """The columns as the kernel reads them, and the ranks of its string constants."""
-    table, order = rowset.table, rowset.order
-    if not generated.compiled:
-        taken = (single(table.column(name)).take(pa.array(order)) for name in generated.columns)
-        return tuple(Column(values.to_pylist(), ()) for values in taken), ()
-    text = [c for c in generated.columns if is_string(table.schema.field(c).type)]
-    ranked, constant_ranks = ranks({c: table.column(c) for c in text}, generated.strings)
-    columns = []
-    for name in generated.columns:
-        bound = ranked[name] if name in ranked else numbers(table.column(name))
-        nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls[order]
-        # The value at a null may be computed with before it is thrown away, and where there is no row the kernel
-        # reads at -1 or OUTSIDE, which is -2: that has to be somewhere.
-        values = bound.values[order] if len(order) != 1 else np.repeat(bound.values[order], 2)
-        columns.append(Column(values, nulls))
-    return tuple(columns), constant_ranks
-
-
-def _threads_before(threads: Threads) -> ThreadsBefore:
-    rows, positions, parents = (threads.nodes[:, j].copy() for j in range(3))
+def _threads_before(threads: Threads, generated: Generated) -> ThreadsBefore:
+    objects = NOTHING if generated.compiled else threads.objects
     return ThreadsBefore(
-        threads.offsets, threads.ints.ravel(), threads.floats.ravel(), threads.objects,
-        threads.node_offsets, rows, positions, parents,
+        threads.offsets, threads.ints.ravel(), threads.floats.ravel(), objects,
+        threads.node_offsets, threads.nodes.ravel(),
     )  # fmt: skip
 
 
@@ -145,14 +150,13 @@ def threads_after(after: ThreadsAfter, generated: Generated) -> Threads:
     """The threads that a kernel has left."""
     layout, count, nodes = generated.layout, after.saved_count, after.saved_node_count
     width, float_width = FIXED + len(layout.ints), len(layout.floats)
-    node_arrays = (after.saved_node_rows, after.saved_node_positions, after.saved_node_parents)
     return Threads(
         np.asarray(after.saved_offsets, np.int64),
         np.asarray(after.saved_ints[: count * width], np.int64).reshape(count, width),
         np.asarray(after.saved_floats[: count * float_width], np.float64).reshape(count, float_width),
         [] if generated.compiled else list(after.saved_objects[: count * len(layout.objects)]),
         np.asarray(after.saved_node_offsets, np.int64),
-        np.stack([np.asarray(array[:nodes], np.int64) for array in node_arrays], axis=1),
+        np.asarray(after.saved_nodes[: nodes * NODE_FIELDS], np.int64).reshape(nodes, NODE_FIELDS),
     )
 
 

@@ -21,7 +21,7 @@ from trimtab.engine.match.kernels.codegen import KernelPlan, generate
 from trimtab.engine.match.kernels.emit import walk
 from trimtab.engine.match.kernels.interface import ERROR_STATE, NO_WATERMARK, KeysBefore, RowRanges, Time
 from trimtab.engine.match.kernels.plan import traits_of
-from trimtab.engine.match.run.calling import Caller, Scalar, threads_after
+from trimtab.engine.match.run.calling import Batch, Caller, Scalar, threads_after
 from trimtab.engine.match.run.failing import failure_error
 from trimtab.engine.match.run.keeping import Keeper, Left
 from trimtab.engine.match.run.output import Output
@@ -67,12 +67,14 @@ class Matcher:
         data = self._data_traits(rowset)
         plan = self._kernel(data)
         threads = Threads.load(state, plan.generated, rowset, ranges.key_count)
+        batch = Batch(rowset, ranges, keys, time, threads, int(np.subtract(ranges.stops, ranges.firsts).sum()))
         # Many small batches are as good a reason to compile as a large one, and so are rows that many threads meet.
-        self._work += ranges.row_count * (1 + len(self.program.positions) // 8)
-        outputs = self._caller.call(plan, rowset, ranges, keys, time, threads, self._work)
+        self._work += batch.row_count * (1 + len(self.program.positions) // 8)
+        outputs = self._caller.call(plan, batch, self._work)
         if outputs.failure.error == ERROR_STATE:
+            # The state was left by the general kernel, in a configuration that the automaton doesn't have.
             plan = self._kernel(data, deterministic=False)
-            outputs = self._caller.call(plan, rowset, ranges, keys, time, threads, self._work)
+            outputs = self._caller.call(plan, batch, self._work)
         if outputs.failure.error:
             raise failure_error(outputs.failure, self.query, rowset.keys, self.max_threads)
         output = self._output.table(plan.generated, outputs.matches, rowset, ranges)
