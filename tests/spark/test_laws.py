@@ -64,7 +64,7 @@ def dies_at(call: int, function: Callable[..., Any], *, done: bool) -> Callable[
 
 
 def half_written(folder: Folder, entry: decision_log.Entry) -> None:
-    folder.write(f"{entry.seen.batch:012d}.arrow", decision_log.to_bytes(entry)[:300])
+    folder.write(f"{entry.observed.batch:012d}.arrow", decision_log.to_bytes(entry)[:300])
 
 
 def test_a_job_that_dies_around_a_decision_goes_on_as_if_it_had_not(

@@ -269,7 +269,7 @@ class Pipeline(Shell):
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
-            self._balancer.saw(observed)
+            self._balancer.consider(observed)
         self._ended_s = ended_s
 
     def _decided(self, placement: Placement) -> Placement:
