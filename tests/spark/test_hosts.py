@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.spark.where.hosts import Executor, assign, surplus, wanted
-from trimtab.worker.whereabouts import DRIVER, _told_by_ancestors, this_executor
+from trimtab.worker.whereabouts import DRIVER, _executor_of_ancestors, this_executor
 from trimtab_lab.live.cluster import Cluster
 
 PATIENCE_S = 900
@@ -104,9 +104,9 @@ def test_a_worker_reads_its_executor_from_the_command_line_of_an_ancestor(tmp_pa
         folder.mkdir()
         (folder / "cmdline").write_text("\0".join(words) + "\0")
         (folder / "stat").write_text(f"{pid} (a name) with)) S {parent} 0 0")
-    assert _told_by_ancestors(9, tmp_path) == "12"
+    assert _executor_of_ancestors(9, tmp_path) == "12"
     with pytest.raises(OSError, match="cmdline"):
-        _told_by_ancestors(5, tmp_path)
+        _executor_of_ancestors(5, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes can't be looked at here")

@@ -31,7 +31,7 @@ def test_state_time_and_totals_go_on_over_a_restart(bench: Bench) -> None:
     assert (first["events"], last["events"], last["late"]) == (2, 5, 1)
     assert last["matches"] == {"rises": 1, "counts": 2}
     assert last["watermark_us"] == first["watermark_us"] + 1_000_000
-    with pytest.raises(JobError, match="was closed, and closed it stays"):
+    with pytest.raises(JobError, match="was closed and can't be reopened"):
         bench.run(rises=RISES, counts=COUNTS)
 
 
@@ -196,7 +196,7 @@ def test_an_end_of_the_input_that_was_begun_is_finished_by_the_next_start(bench:
     given = dict(bench.given["counts"])
     bench.manifests()[-1].unlink()  # as if the job had died between the sinks and the manifest
     bench.stream.add(events((1, 1, 2)))  # comes too late: sinks know how the input ended
-    with pytest.raises(JobError, match="was closed, and closed it stays"):
+    with pytest.raises(JobError, match="was closed and can't be reopened"):
         start(close=False)
     assert bench.given["counts"] == given
     assert plain(bench.parquet("out")) == [(1, 1, 1)]

@@ -25,13 +25,13 @@ from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.batch_plan import BatchPlan, Setup
 from trimtab.driver.combining import combine
 from trimtab.driver.happenings import (
-    BatchCame,
+    Arrivals,
+    BatchArrived,
     HandOver,
     Happening,
     Instruction,
     MergeParts,
     RunEngines,
-    Seen,
     WritePlan,
 )
 from trimtab.driver.machine import out_of_step
@@ -85,7 +85,7 @@ class _Batch:
     began_s: float
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
-    seen: Seen = field(default_factory=lambda: Seen(0, None))
+    arrivals: Arrivals = field(default_factory=lambda: Arrivals(0, None))
     matches: dict[str, int] = field(default_factory=dict)
 
     def spent(self, stage: str, seconds: float) -> None:
@@ -257,14 +257,14 @@ class Pipeline(Shell):
         decision = None if self._balancer is None else self._balancer.latest
         batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
-            self.run_batch(BatchCame(spark_batch, closing, time.time(), self._setup, placement))
+            self.run_batch(BatchArrived(spark_batch, closing, time.time(), self._setup, placement))
         known = self.driver.known
         assert known is not None
         self._settler.ran_on(placement.engines)
         self._machine_code.take_reports(batch.reports)
         ended_s = time.perf_counter()
         moved = placement.moves_from(before)
-        progress = progress_of(known, batch.reports, batch.seen.events, batch.matches, batch.stages_s, moved)
+        progress = progress_of(known, batch.reports, batch.arrivals.events, batch.matches, batch.stages_s, moved)
         self._on_progress(replace(progress, decision=decision))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
@@ -285,7 +285,7 @@ class Pipeline(Shell):
         batch.spent(_STAGES.get(type(instruction), "commit"), spent_s)
         return happened
 
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Seen]:
+    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
         """The one Spark job of the batch."""
         batch = self._batch
         assert batch is not None
@@ -295,8 +295,8 @@ class Pipeline(Shell):
             # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
             frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
             reports, observed = self._spark_job(intake, frame, plan.placement, orders)
-        batch.reports, batch.seen = reports, _seen(reports, observed)
-        return reports, batch.seen
+        batch.reports, batch.arrivals = reports, _arrivals(reports, observed)
+        return reports, batch.arrivals
 
     def _spark_job(
         self, intake: Intake, frame: DataFrame, placement: Placement, orders: Orders
@@ -377,10 +377,10 @@ def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:
     return spark.createDataFrame(spark.sparkContext.parallelize([], 1), schema)
 
 
-def _seen(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Seen:
+def _arrivals(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Arrivals:
     events = sum(report.events for report in reports)
     known = [report.newest_us for report in reports if report.newest_us is not None]
     if observed is not None:
         events = int(observed["events"])
         known += [] if observed["newest"] is None else [int(observed["newest"])]
-    return Seen(events, max(known, default=None))
+    return Arrivals(events, max(known, default=None))
