@@ -197,7 +197,7 @@ def test_a_demonstration_that_runs_is_not_removed_by_the_next_one(tmp_path: Path
 def test_a_checkpoint_whose_input_was_closed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.state(closed=True)
     assert told(bench, capsys) == (
-        "error[job.closed]: the input of stream ticks was closed, and closed it stays\n"
+        "error[job.closed]: the input of stream ticks was closed and can't be reopened\n"
         "  hint: start with a fresh checkpoint, or without close=True the next time\n"
     )
     bench.write("key_groups = 8", "key_groups = 8\navailable_now = true\nclose = true")
