@@ -232,7 +232,7 @@ def test_every_text_compiles_or_raises_a_query_error() -> None:
 SYNTAX = {"error[query.syntax]", "error[query.quantifier]", "error[query.too-large]"}
 
 
-def test_how_a_query_is_written_is_checked_without_its_tables() -> None:
+def test_the_syntax_of_a_query_is_checked_without_its_tables() -> None:
     for sql, *_ in MISTAKES:
         whole = outcome(sql)
         assert syntax(sql) in (whole, "read"), sql
