@@ -13,7 +13,7 @@ from trimtab.language.mistakes import did_you_mean
 from trimtab.planning.registry import PLANNERS, POLICIES, no_policy
 
 NONE = "none"
-"""What stands for None, which TOML doesn't have."""
+"""How a job file writes None, which TOML doesn't have."""
 
 _WHOLE = ("patience", "period_batches", "max_moves", "max_state_bytes", "min_engines", "max_engines",
           "cool_down_batches")  # fmt: skip
@@ -28,7 +28,7 @@ Rule = TypeVar("Rule", Balance, Scale)
 def read_balance_and_scale(
     settings: Section, engines: int | None, key_groups: int
 ) -> tuple[Balance | None, Scale | None]:
-    """What a job balances by; mistakes are noted, and the defaults given in their place."""
+    """How a job balances and scales; mistakes are noted, and defaults returned instead."""
     balance, scale = _balance(settings), _scale(settings)
     if scale is not None:
         try:
@@ -81,7 +81,7 @@ def _word(section: Section, key: str, known: Sequence[str]) -> dict[str, str]:
 
 
 def _numbers(section: Section, names: Sequence[str]) -> dict[str, Any]:
-    """The settings that are there; what "none" stands for is None."""
+    """The settings that the file has, with None for "none"."""
     given: dict[str, Any] = {}
     for name in names:
         may_be_none = name in _MAYBE_NONE

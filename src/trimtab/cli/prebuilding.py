@@ -1,7 +1,7 @@
 """Machine code as a part of the installation: all kernels that don't depend on a query, compiled ahead.
 
-Each part does on a few made-up rows what jobs do, so that whatever a job would have to compile is there. What a pattern
-needs besides is generated from its query, and compiled beside the job.
+Each part does on a few made-up rows what jobs do, so that everything a job would have to compile is compiled. What a
+pattern needs in addition is generated from its query, and compiled in a process beside the job.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def made_up_rows(rows: int = 24) -> pa.Table:
 
 
 def _run(sql: str) -> None:
-    """A query over the rows in one go and in three, and the way a job warms it."""
+    """Run a query over the rows at once and in three batches, and warm it as a job does."""
     rows = made_up_rows()
     evaluate(sql, {"t": rows}, event_time="ts")
     evaluate(sql, {"t": rows}, event_time="ts", cuts=[7, 15], delay="2 seconds")
@@ -71,7 +71,7 @@ def _run(sql: str) -> None:
 
 
 def _calls(of: dict[str, tuple[str, ...]]) -> list[str]:
-    """Every function of every kind of column that it takes, with a name for each."""
+    """Every function over every kind of column that it takes, each with a name."""
     calls = [call.format(name) for name in _VALUES for call in of["any"]]
     calls += [call.format(name) for name in _NUMBERS for call in of["numbers"]]
     return [f"{call} AS c{number}" for number, call in enumerate(calls)]
@@ -107,7 +107,7 @@ def patterns() -> None:
 
 
 def optimising_planner() -> None:
-    """What a job balances with unless told otherwise."""
+    """The planner that a job balances with by default."""
     _balance_by(DEFAULT.planner)
 
 
@@ -153,4 +153,4 @@ PARTS: dict[str, Callable[[], None]] = {
 """By name, in the order in which they are built."""
 PARTS |= {name: part for entry in entry_points(group="trimtab.parts") for name, part in entry.load().items()}
 ENGINE_PARTS = ("grouped-windows", "sliding-windows", "patterns")
-"""What engines run. A job has the others made beside it, and is served by plain ones until then."""
+"""What engines run. A job compiles the other parts in a process beside it, and uses plain planners until then."""
