@@ -13,6 +13,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from tests.support.reference_rows import Partition, partitions
 from trimtab.engine.match import aggregates, scalars
 from trimtab.engine.match.ir.expression import (
     Aggregate,
@@ -37,7 +38,6 @@ from trimtab.engine.match.ir.pattern import (
     Quantify,
 )
 from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
-from trimtab.engine.match.reference_rows import Partition, partitions
 from trimtab.engine.operator import Scalar
 from trimtab.errors import MatchError
 
