@@ -22,7 +22,6 @@ from trimtab.language.running import operator_of
 from trimtab.planning.problem import Problem
 from trimtab.planning.registry import PLANNERS, POLICIES, Needs, solvers_of
 from trimtab.planning.solvers import missing
-from trimtab.routing import ConsistentGrouping, RandomChoices
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _NUMBERS = ("n", "x", "d")
@@ -133,21 +132,11 @@ def _made_up_problem(needs: Needs) -> Problem:
     return Problem(loads, homes, np.full(6, 100.0), operators=operators, traffic=traffic, max_moves=8)
 
 
-def routers() -> None:
-    """Every router, over keys that are hot and keys that aren't."""
-    keys = np.concatenate([np.zeros(50, np.int64), np.arange(50)])
-    for kind in (RandomChoices, ConsistentGrouping):
-        router = kind(4, seed=1)
-        router.route(keys)
-        router.route(keys)
-
-
 PARTS: dict[str, Callable[[], None]] = {
     "optimising-planner": optimising_planner,  # first, as it takes longest
     "grouped-windows": grouped_windows,
     "sliding-windows": sliding_windows,
     "other-planners": other_planners,
-    "routers": routers,
     "patterns": patterns,
 }
 """By name, in the order in which they are built."""

@@ -11,23 +11,22 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.deciding.virtual_workers import MULTIPLIERS, SHIFTS, mix_plain
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.router import Float64Array, Int32Array
+from trimtab_lab.routers.router import Float64Array, Int32Array
 
 UInt64Array = npt.NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
-_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
-_FIRST, _SECOND = _MULTIPLIERS
-_BEFORE, _BETWEEN, _AFTER = _SHIFTS
+_FIRST, _SECOND = (np.uint64(multiplier) for multiplier in MULTIPLIERS)
+_BEFORE, _BETWEEN, _AFTER = (np.uint64(shift) for shift in SHIFTS)
 
 
 @kernel
 def mix(word: np.uint64) -> np.uint64:
-    """Scramble 64 bits so that each depends on all: a bijection (the finaliser of splitmix64)."""
+    """`mix_plain`, compiled."""
     word = (word ^ (word >> _BEFORE)) * _FIRST
     word = (word ^ (word >> _BETWEEN)) * _SECOND
     return word ^ (word >> _AFTER)
@@ -64,19 +63,6 @@ def seed_word(seed: int, purpose: int = 0) -> np.uint64:
     (True, False)
     """
     return np.uint64(mix_plain(mix_plain(seed + int(GOLDEN)) + purpose * int(GOLDEN)))
-
-
-def mix_plain(word: int) -> int:
-    """`mix` on Python's own integers.
-
-    >>> mix_plain(1) == int(mix(np.uint64(1)))
-    True
-    """
-    mask = 0xFFFFFFFFFFFFFFFF
-    word &= mask
-    for shift, multiplier in zip(_SHIFTS[:2], _MULTIPLIERS, strict=True):
-        word = ((word ^ (word >> int(shift))) * int(multiplier)) & mask
-    return word ^ (word >> int(_SHIFTS[2]))
 
 
 def alias_table(capacities: Float64Array) -> tuple[UInt64Array, Int32Array]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.hashing import UInt64Array
-from trimtab.routing.router import Float64Array
+from trimtab_lab.routers.hashing import UInt64Array
+from trimtab_lab.routers.router import Float64Array
 
 _MEMO_SLOTS = 4096
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.deciding.virtual_workers import first_owners
 from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import CountingRouter, checked_option
-from trimtab.routing.delegation import Delegation, Move, first_owners
-from trimtab.routing.random_choices import RandomChoices
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
-from trimtab.routing.sources import first_of
+from trimtab_lab.routers.counting import CountingRouter, checked_option
+from trimtab_lab.routers.delegation import Delegation, Move
+from trimtab_lab.routers.random_choices import RandomChoices
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.sources import first_of
 
 _ALWAYS = np.iinfo(np.int64).max
 

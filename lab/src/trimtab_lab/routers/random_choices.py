@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import CountingRouter, checked_option
-from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
-from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, mixed_again, pick
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
-from trimtab.routing.sources import first_of
-from trimtab.routing.spare import Memo, least_full, new_memos, pace
+from trimtab_lab.routers.counting import CountingRouter, checked_option
+from trimtab_lab.routers.decay import HUGE, SHRINK, growth_per_message, shrink
+from trimtab_lab.routers.hashing import HALF, LOW, UInt64Array, alias_table, mixed, mixed_again, pick
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.sources import first_of
+from trimtab_lab.routers.spare import Memo, least_full, new_memos, pace
 
 _ONE = np.uint64(1)
 _PATIENCE = np.uint64(2)  # words (of two workers each) that are looked at before the memo is: most find room sooner

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.errors import BalanceError
-from trimtab.routing.decay import count, growth_per_message
-from trimtab.routing.hashing import seed_word
-from trimtab.routing.replicas import ReplicaSet
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.decay import count, growth_per_message
+from trimtab_lab.routers.hashing import seed_word
+from trimtab_lab.routers.replicas import ReplicaSet
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 
 MOST_WORKERS = 1 << 20
 """Workers are drawn from 32 bits of hash; with more of them the draw would not be even."""

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.plain_routers import PlainConsistentGrouping
+from lab.tests.routers.plain_routers import PlainConsistentGrouping
 from trimtab.errors import BalanceError
-from trimtab.routing import ConsistentGrouping
-from trimtab.routing.router import BoolArray
+from trimtab_lab.routers import ConsistentGrouping
+from trimtab_lab.routers.router import BoolArray
 from trimtab_lab.workloads.key_streams import zipf_keys
 
 WORKERS = 4

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.routing.hashing import mix_plain
-from trimtab.routing.router import BoolArray, Float64Array, Int32Array
+from trimtab.deciding.virtual_workers import mix_plain
+from trimtab_lab.routers.router import BoolArray, Int32Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +96,3 @@ class Delegation:
     def _order(self, workers: int) -> list[int]:
         slot = mix_plain(self._seed + self.slots)
         return sorted(range(workers), key=lambda worker: mix_plain(slot + worker))
-
-
-def first_owners(capacities: Float64Array, virtual_workers: int) -> Int32Array:
-    """Deal `virtual_workers` for each worker on average, in proportion to the capacities, by largest remainders.
-
-    Every worker with any capacity gets one at least.
-
-    >>> first_owners(np.array([2.0, 1.0, 0.0]), 2).tolist()
-    [0, 0, 0, 0, 1, 1]
-    """
-    total = virtual_workers * capacities.size
-    some = capacities > 0
-    wanted = capacities * (total / capacities.sum())
-    held = np.where(some, np.maximum(np.floor(wanted), 1), 0).astype(np.int64)
-    missing = max(0, total - int(held.sum()))
-    held[np.argsort(held - wanted, kind="stable")[:missing]] += 1
-    while held.sum() > total:  # the ones that every worker gets were too many
-        held[np.argmax(np.where(held > 1, held - wanted, -np.inf))] -= 1
-    return np.repeat(np.arange(capacities.size, dtype=np.int32), held)

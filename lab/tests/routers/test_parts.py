@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.routing.decay import HUGE
-from trimtab.routing.hashing import alias_table, mix, mix_plain
-from trimtab.routing.replicas import ReplicaSet
+from trimtab.deciding.virtual_workers import mix_plain
 from trimtab_lab.routers import KeyGrouping
+from trimtab_lab.routers.decay import HUGE
+from trimtab_lab.routers.hashing import alias_table, mix
+from trimtab_lab.routers.replicas import ReplicaSet
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.hashing import GOLDEN, mix
-from trimtab.routing.router import Int32Array, Int64Array
+from trimtab_lab.routers.hashing import GOLDEN, mix
+from trimtab_lab.routers.router import Int32Array, Int64Array
 
 _FIRST_SLOTS = 1024
 

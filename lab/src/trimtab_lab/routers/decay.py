@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.router import Float64Array, Int32Array
+from trimtab_lab.routers.router import Float64Array, Int32Array
 
 HUGE = 2.0**400
 SHRINK = 2.0**-400
