@@ -19,8 +19,7 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, Balance
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
-from trimtab.planning.problem import Problem
-from trimtab.planning.registry import PLANNERS, POLICIES, Needs, solvers_of
+from trimtab.planning.registry import POLICIES, solvers_of
 from trimtab.planning.solvers import missing
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -111,25 +110,15 @@ def optimising_planner() -> None:
 
 
 def other_planners() -> None:
-    """The other policies of a job's balance, and the planners that no job uses."""
+    """The other policies of a job's balance."""
     for policy in POLICIES:
         if policy != DEFAULT.planner:
             _balance_by(policy)
-    for registered in PLANNERS.values():
-        if not registered.policies and not missing(registered.solvers):
-            registered.planner(_made_up_problem(registered.needs))
 
 
 def _balance_by(policy: str) -> None:
     if not missing(solvers_of(policy)):
         Coordinator(Balance(planner=policy)).warm()
-
-
-def _made_up_problem(needs: Needs) -> Problem:
-    dice = np.random.default_rng(1)
-    traffic = dice.random((60, 60)) * (dice.random((60, 60)) < 0.1) if needs is Needs.TRAFFIC else None
-    loads, homes, operators = dice.pareto(1.0, 60), dice.integers(0, 6, 60), np.arange(60) % 3
-    return Problem(loads, homes, np.full(6, 100.0), operators=operators, traffic=traffic, max_moves=8)
 
 
 PARTS: dict[str, Callable[[], None]] = {

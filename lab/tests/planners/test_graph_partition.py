@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from trimtab.errors import BalanceError
-from trimtab.planning.graph_partition import bisect_graph, partition_graph
+from trimtab_lab.planners.graph_partition import bisect_graph, partition_graph
 
 
 def random_edges(vertices: int, count: int, seed: int) -> csr_array:

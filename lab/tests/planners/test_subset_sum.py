@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import BalanceError
-from trimtab.planning.subset_sum import subsets_by_state
+from trimtab_lab.planners.subset_sum import subsets_by_state
 
 
 def by_enumeration(loads: list[int], states: list[int], low: int, high: int) -> dict[int, int]:

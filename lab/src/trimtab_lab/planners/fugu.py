@@ -13,10 +13,10 @@ from itertools import islice
 
 import numpy as np
 
-from trimtab.planning.first_fit import Room
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, ROUNDING, Int32Array, Int64Array, Problem
-from trimtab.planning.subset_sum import subsets_by_state
+from trimtab_lab.planners.first_fit import Room
+from trimtab_lab.planners.subset_sum import subsets_by_state
 
 LOAD_STEPS = 4_000
 """Loads are rounded down to this fraction of a node's capacity before their subsets are summed."""

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.planning.problems import problems
-from trimtab.planning.collocation_sets import budget_shares, traffic_both_ways
 from trimtab.planning.draft import Draft, draft_of, place_new, put
-from trimtab.planning.gentle_levelling import level_gently
 from trimtab.planning.problem import Int32Array, Problem
+from trimtab_lab.planners.collocation_sets import budget_shares, traffic_both_ways
+from trimtab_lab.planners.gentle_levelling import level_gently
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.planning.first_fit import first_fit
-from trimtab.planning.fugu import fewest_nodes, fugu, make_room, release, relieve
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Problem
+from trimtab_lab.planners.first_fit import first_fit
+from trimtab_lab.planners.fugu import fewest_nodes, fugu, make_room, release, relieve
 
 PLANNERS = (fugu, make_room, release, relieve)
 

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.errors import BalanceError
-from trimtab.planning.collocation_moves import gather_traffic
-from trimtab.planning.collocation_pairs import join_pairs
-from trimtab.planning.collocation_sets import (
+from trimtab.planning.draft import Draft, draft_of, place_new, put
+from trimtab.planning.milp import milp
+from trimtab.planning.plan import Plan
+from trimtab.planning.problem import Int32Array, Problem
+from trimtab_lab.planners.collocation_moves import gather_traffic
+from trimtab_lab.planners.collocation_pairs import join_pairs
+from trimtab_lab.planners.collocation_sets import (
     Pairs,
     partitions,
     talkative_pairs,
     traffic_both_ways,
     with_foresight,
 )
-from trimtab.planning.draft import Draft, draft_of, place_new, put
-from trimtab.planning.gentle_levelling import level_gently
-from trimtab.planning.milp import milp
-from trimtab.planning.plan import Plan
-from trimtab.planning.problem import Int32Array, Problem
-from trimtab.planning.solvers import need_solvers
+from trimtab_lab.planners.gentle_levelling import level_gently
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -83,7 +82,6 @@ def albic(
     started = time.perf_counter()
     if step <= 0:
         raise BalanceError("plan.options", f"step is {step}", "partitions shrink by it: give points of load, over 0")
-    need_solvers("highspy", "pymetis", "scipy")
     pairs, edges = talkative_pairs(problem, score_factor), traffic_both_ways(problem)
     period = _Period(problem, pairs, edges, max_load_distance, pairs_per_period, seed, time_limit_s, effort)
     best, max_load = None, max_partition_load

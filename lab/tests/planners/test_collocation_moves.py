@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.planning.problems import problems
-from trimtab.planning.collocation_moves import EXCHANGES, TARGETS, gather_traffic
-from trimtab.planning.collocation_sets import budget_shares, partitions, talkative_pairs, traffic_both_ways
 from trimtab.planning.draft import Draft, draft_of, place_new, put
 from trimtab.planning.problem import Int32Array, Problem
+from trimtab_lab.planners.collocation_moves import EXCHANGES, TARGETS, gather_traffic
+from trimtab_lab.planners.collocation_sets import budget_shares, partitions, talkative_pairs, traffic_both_ways
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
 

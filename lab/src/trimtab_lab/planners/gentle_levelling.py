@@ -13,7 +13,8 @@ import numpy as np
 
 from trimtab.machine_code.kernel import kernel
 from trimtab.planning.draft import Draft
-from trimtab.planning.movable_things import (
+from trimtab.planning.problem import Int32Array, Problem
+from trimtab_lab.planners.movable_things import (
     NO_MARK,
     limits_of,
     links_of,
@@ -25,7 +26,6 @@ from trimtab.planning.movable_things import (
     price_of,
     things_of,
 )
-from trimtab.planning.problem import Int32Array, Problem
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

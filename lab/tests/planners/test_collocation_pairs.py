@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.planning.collocation_pairs import join_pairs
-from trimtab.planning.collocation_sets import Pairs
 from trimtab.planning.draft import draft_of
 from trimtab.planning.problem import Problem
+from trimtab_lab.planners.collocation_pairs import join_pairs
+from trimtab_lab.planners.collocation_sets import Pairs
 
 HOMES = [0, 0, 0, 1, 1, 2]
 

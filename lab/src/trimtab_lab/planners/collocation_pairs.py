@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.planning.collocation_sets import Pairs
 from trimtab.planning.draft import Draft, affordable, fits, put
 from trimtab.planning.problem import Int32Array, Int64Array, Problem
+from trimtab_lab.planners.collocation_sets import Pairs
 
 
 def join_pairs(problem: Problem, draft: Draft, pairs: Pairs, blocks: Int32Array, *, count: int, seed: int = 0) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.planning.graph_partition import partition_graph
 from trimtab.planning.problem import Float64Array, Int32Array, Int64Array, Problem
+from trimtab_lab.planners.graph_partition import partition_graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

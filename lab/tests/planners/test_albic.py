@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 
 from tests.planning.problems import problems
 from trimtab.errors import BalanceError
-from trimtab.planning.albic import albic
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
+from trimtab_lab.planners.albic import albic
 from trimtab_lab.planners.cola import cola
 from trimtab_lab.workloads.clusters import drift, synthetic_cluster
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.errors import BalanceError
-from trimtab.planning.first_fit import first_fit, without_room
 from trimtab.planning.problem import NEW, Problem
+from trimtab_lab.planners.first_fit import first_fit, without_room
 
 
 def first_fit_plain(problem: Problem, threshold: float) -> tuple[list[int], list[int]]:

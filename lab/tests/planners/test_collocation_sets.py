@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from trimtab.planning.collocation_sets import budget_shares, partitions, talkative_pairs, traffic_both_ways
 from trimtab.planning.problem import Problem
+from trimtab_lab.planners.collocation_sets import budget_shares, partitions, talkative_pairs, traffic_both_ways
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from trimtab.errors import BalanceError
 from trimtab.planning.problem import BoolArray, Float64Array, Int32Array, Int64Array
-from trimtab.planning.solvers import need_solvers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, sparray
@@ -119,7 +118,6 @@ def _with_enough(first: BoolArray, weights: Float64Array, need_first: int, need_
 
 
 def _metis(weights: Float64Array, edges: csr_array, share: float, seed: int, tolerance: float) -> BoolArray:
-    need_solvers("pymetis")
     import pymetis
 
     rows = np.repeat(np.arange(len(weights)), np.diff(edges.indptr))

@@ -14,7 +14,8 @@ import numpy as np
 
 from trimtab.machine_code.kernel import kernel
 from trimtab.planning.draft import Draft
-from trimtab.planning.movable_things import (
+from trimtab.planning.problem import Int32Array, Problem
+from trimtab_lab.planners.movable_things import (
     NO_MARK,
     allowed,
     limits_of,
@@ -26,7 +27,6 @@ from trimtab.planning.movable_things import (
     price_of,
     things_of,
 )
-from trimtab.planning.problem import Int32Array, Problem
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

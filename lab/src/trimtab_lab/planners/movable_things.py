@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.collocation_sets import budget_shares
 from trimtab.planning.draft import Draft, put
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
+from trimtab_lab.planners.collocation_sets import budget_shares
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
