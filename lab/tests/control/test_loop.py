@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.control import (
+from trimtab.errors import BalanceError
+from trimtab_lab.control import (
     FirstOrderModel,
     PIGains,
     closed_loop,
@@ -15,7 +16,6 @@ from trimtab.control import (
     spectral_radius,
     step_response,
 )
-from trimtab.errors import BalanceError
 
 PAPER = FirstOrderModel(0.985, -134.0, delay=0)
 

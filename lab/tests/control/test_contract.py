@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.control import (
+from trimtab_lab.control import (
     Controller,
     FirstOrderModel,
     PIController,
