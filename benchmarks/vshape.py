@@ -22,7 +22,7 @@ import trimtab
 from benchmarks import measure
 from benchmarks.results import Bar, Result, Side, Table, milliseconds, rate, ratio, seconds
 from benchmarks.workloads import ticks
-from trimtab.engine.match import reference
+from tests.support import reference
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.interface import Inputs, Outputs

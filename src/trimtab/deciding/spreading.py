@@ -17,14 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from trimtab.deciding.placement import MOST_SPREAD, SHARES, Spread
-from trimtab.routing.delegation import first_owners
-from trimtab.routing.hashing import mix_plain
+from trimtab.deciding.virtual_workers import first_owners, hashed_order
 
 Float64Array = npt.NDArray[np.float64]
 Int32Array = npt.NDArray[np.int32]
@@ -120,7 +118,7 @@ class _Room:
     def candidates(self, slot: int) -> list[int]:
         """The engines that may have parts of a key, in the order in which it tries them."""
         usable = np.flatnonzero(self.strength > 0).tolist()
-        order = [engine for engine, _ in _hashed_order(slot, tuple((engine, 0) for engine in usable))]
+        order = [engine for engine, _ in hashed_order(slot, tuple((engine, 0) for engine in usable))]
         return order[:2] if self.scheme == "pkg" else order
 
     def fill(self, slot: int, load: float, held: Float64Array) -> Float64Array:
@@ -146,7 +144,7 @@ class _Room:
         free = np.maximum((1 + EPSILON) * self.total / len(owners) - held / np.maximum(workers, 1), 0.0)
         # A virtual worker is identified by its engine and its number there, so others can come and go without effect.
         virtual = [(int(engine), number) for engine in range(len(held)) for number in range(int(workers[engine]))]
-        return [(engine, float(free[engine])) for engine, _ in _hashed_order(slot, tuple(virtual))]
+        return [(engine, float(free[engine])) for engine, _ in hashed_order(slot, tuple(virtual))]
 
 
 def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.bool_]:
@@ -157,14 +155,6 @@ def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.boo
         hottest = np.argsort(-np.where(chosen, hot.loads, -1.0), kind="stable")[:MOST_SPREAD]
         chosen = np.isin(np.arange(len(chosen)), hottest)
     return chosen
-
-
-@lru_cache(maxsize=4 * MOST_SPREAD)
-def _hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """Workers, each an engine and a number there, in the key's own order: by a hash of key and worker (rendezvous)."""
-    word = mix_plain(slot)
-    engines = {engine: mix_plain(word + engine + 1) for engine, _ in workers}
-    return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
 
 
 def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength: Float64Array) -> Float64Array:
