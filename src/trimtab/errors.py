@@ -1,7 +1,7 @@
 """The whole error tree on one page.
 
 Every error that trimtab raises on purpose is a `TrimtabError` with a stable `code`; `str(error)` says what is
-wrong, where, and what to do. All of them survive pickling, because Spark workers send them home that way.
+wrong, where, and what to do. All of them survive pickling, because Spark workers send them to the driver that way.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class HintedError(TrimtabError):
 
 
 class InputError(HintedError):
-    """What was handed over is not what the query needs: a missing table, a wrong type, rows out of order."""
+    """The input is not what the query needs: a missing table, a wrong type, rows out of order."""
 
     code = "input"
 
@@ -95,15 +95,15 @@ class ThreadLimitError(TrimtabError):
     def __str__(self) -> str:
         """Which key, how many, what to do."""
         return (
-            f"error[{self.code}]: {self.breaches} key(s) went past {self.limit} live partial matches, first {self.key}"
+            f"error[{self.code}]: {self.breaches} key(s) exceeded {self.limit} live partial matches, first {self.key}"
             "\n  hint: bound the pattern with WITHIN or {n,m}, use AFTER MATCH SKIP PAST LAST ROW, or raise max_threads"
         )
 
 
 class OperatorError(TrimtabError):
-    """A user's own operator failed, gave something else than it declares, or is not what one has to be.
+    """A user's own operator failed, returned something other than it declares, or is not a valid operator.
 
-    `method` and `key` say where: in which call, for which key. An exception of the user's code is the cause.
+    `method` and `key` say where: in which call, for which key. An exception of the user's code is the `__cause__`.
 
     What to do: the message names the call; run the same rows of that key through the logic by hand.
 
@@ -126,7 +126,7 @@ class OperatorError(TrimtabError):
 
 
 class StateError(HintedError):
-    """A checkpoint can't be read, written or taken: damaged, of a newer format, full, gone, or in another job's hands.
+    """A checkpoint can't be read, written or locked: damaged, of a newer format, missing, or held by another job.
 
     What to do: the message names the file; nothing in the checkpoint has been changed.
     """
@@ -135,7 +135,7 @@ class StateError(HintedError):
 
 
 class JobError(HintedError):
-    """A job is not what it has to be: a stream or sink that is missing, a query that was changed, a bad setting.
+    """A job is not valid: a stream or sink is missing, a query was changed, a setting is wrong.
 
     What to do: the message names the part of the job.
     """

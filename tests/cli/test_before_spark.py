@@ -1,4 +1,4 @@
-"""`trimtab run`: what can be told before Spark is started. No test here starts it."""
+"""`trimtab run`: what is checked before Spark is started. No test here starts it."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def told(bench: Bench, capsys: pytest.CaptureFixture[str]) -> str:
-    """What is wrong, as told by the command and by its check alike, with nothing started or changed."""
+def reported(bench: Bench, capsys: pytest.CaptureFixture[str]) -> str:
+    """The error that both the command and its check report, with nothing started or changed."""
     before = bench.contents()
     texts = set()
     for arguments in (["run", "--check", str(bench.file)], ["run", str(bench.file)]):
@@ -140,7 +140,7 @@ def test_a_solver_that_is_not_installed(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
-    assert told(bench, capsys) == (
+    assert reported(bench, capsys) == (
         "error[plan.solver]: this needs highspy, which isn't installed\n  hint: pip install 'trimtab[planning]'\n"
     )
     for balance in ("flux", "none"):
@@ -172,13 +172,13 @@ def held_by_another_process(checkpoint: Path) -> Iterator[subprocess.Popen[str]]
 def test_a_checkpoint_that_another_process_holds(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.state()
     with held_by_another_process(bench.folder / "checkpoint") as process:
-        text = told(bench, capsys)
+        text = reported(bench, capsys)
         assert text.startswith(f"error[state.locked]: the checkpoint {bench.folder / 'checkpoint'} is in use by")
         assert f"process {process.pid} on " in text
         with pytest.raises(StateError) as raised:
             CheckpointLock(Folder(str(bench.folder / "checkpoint"))).acquire()
-        assert text == f"{raised.value}\n", "what the start says later"
-    assert (bench.folder / "checkpoint" / "lock").read_bytes(), "a crash leaves the name of the holder"
+        assert text == f"{raised.value}\n", "the same error as at the start"
+    assert (bench.folder / "checkpoint" / "lock").read_bytes(), "a crash leaves the holder's name in the lock"
     assert is_fine(bench, capsys)
 
 
@@ -196,24 +196,24 @@ def test_a_demonstration_that_runs_is_not_removed_by_the_next_one(tmp_path: Path
 
 def test_a_checkpoint_whose_input_was_closed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.state(closed=True)
-    assert told(bench, capsys) == (
-        "error[job.closed]: the input of stream ticks was closed, and closed it stays\n"
+    assert reported(bench, capsys) == (
+        "error[job.closed]: the input of stream ticks was closed and can't be reopened\n"
         "  hint: start with a fresh checkpoint, or without close=True the next time\n"
     )
     bench.write("key_groups = 8", "key_groups = 8\navailable_now = true\nclose = true")
-    assert "error[job.closed]" in told(bench, capsys)
-    # What the columns are only Spark knows, and which stream it is all the same.
+    assert "error[job.closed]" in reported(bench, capsys)
+    # Only Spark knows the columns, but the stream is known without it.
     bench.write('event_time = "ts"', 'event_time = "ts"\nselect = ["symbol", "ts", "parse_url(symbol, \'HOST\') AS h"]')
-    assert "error[job.closed]" in told(bench, capsys)
+    assert "error[job.closed]" in reported(bench, capsys)
 
 
 def test_a_query_that_is_not_the_one_of_the_checkpoint(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.state()
     assert is_fine(bench, capsys)
     bench.write("COUNT(*) AS n", "count(*) AS events")
-    assert is_fine(bench, capsys), "spelled otherwise"
+    assert is_fine(bench, capsys), "the same query in another spelling"
     bench.write("1 minute", "2 minutes")
-    assert told(bench, capsys) == (
+    assert reported(bench, capsys) == (
         "error[job.changed-query]: query counts is not the one that the checkpoint has the state of:\n"
         f"    {SQL}\n"
         "  hint: change it back, name it otherwise, or forget its state: query('counts', sql, reset=True)\n"
@@ -236,13 +236,13 @@ def test_a_query_whose_columns_have_changed_too_is_left_to_spark(
 def test_a_folder_that_is_no_checkpoint_of_this_job(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.state()
     bench.write("key_groups = 8", "key_groups = 16")
-    assert "error[job.key-groups]: the checkpoint" in told(bench, capsys)
+    assert "error[job.key-groups]: the checkpoint" in reported(bench, capsys)
     bench.write('checkpoint = "checkpoint"', 'checkpoint = "ticks"')
-    assert is_fine(bench, capsys), "an empty folder will do"
+    assert is_fine(bench, capsys), "an empty folder is fine"
     (bench.folder / "ticks" / "notes.txt").touch()
-    assert "error[state.foreign]: " in told(bench, capsys)
+    assert "error[state.foreign]: " in reported(bench, capsys)
     bench.write('checkpoint = "checkpoint"', 'checkpoint = "job.toml/checkpoint"')
-    assert "is not a folder, or lies in a file" in told(bench, capsys)
+    assert "is not a folder, or lies in a file" in reported(bench, capsys)
 
 
 @pytest.mark.parametrize(("forbidden", "folder"), [("", "checkpoint"), ("out", "out")])
@@ -260,7 +260,7 @@ def test_a_folder_that_cannot_be_written(
         return Path(path) != bench.folder / forbidden and ask(path, mode)
 
     monkeypatch.setattr(os, "access", access)
-    assert told(bench, capsys) == (
+    assert reported(bench, capsys) == (
         f"error[state.access]: no permission to use {bench.folder / folder}: {os.strerror(errno.EACCES)}\n"
         "  hint: let the user that runs the job read and write there\n"
     )
@@ -277,12 +277,12 @@ def test_a_folder_that_cannot_be_written(
     ],
 )
 @pytest.mark.parametrize("is_known", [True, False])
-def test_how_a_query_is_written_is_checked_whatever_its_columns(
+def test_the_syntax_of_a_query_is_checked_even_if_its_columns_are_unknown(
     bench: Bench, capsys: pytest.CaptureFixture[str], sql: str, code: str, place: str, is_known: bool
 ) -> None:
     select = "" if is_known else '\nselect = ["ts", "parse_url(symbol, \'HOST\') AS symbol"]'
     bench.write('event_time = "ts"', f'event_time = "ts"{select}', JOB.replace(SQL, sql))
-    text = told(bench, capsys)
+    text = reported(bench, capsys)
     assert text.startswith(f"error[job.file]: {bench.file}:{11 if select else 10}: queries.counts.sql: error[{code}]: ")
     assert place in text
 
@@ -302,13 +302,13 @@ def test_what_spark_may_understand_is_left_to_it(bench: Bench, capsys: pytest.Ca
 
 def test_a_query_that_cannot_be_split(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.write(SQL + '"', 'SELECT symbol FROM ticks"\nsplit = "pkg"')
-    assert "error[job.split]: query counts can't be split: it takes rows one by one" in told(bench, capsys)
+    assert "error[job.split]: query counts can't be split: it takes rows one by one" in reported(bench, capsys)
 
 
-def test_columns_that_options_add_are_not_missed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_that_options_add_are_left_to_spark(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     text = KAFKA.format(servers="not an address").replace("topic, value", "headers")
     bench.file.write_text(text)
-    assert "error[query.column]: no column named headers" in told(bench, capsys)
+    assert "error[query.column]: no column named headers" in reported(bench, capsys)
     bench.write('subscribe = "trades"', 'subscribe = "trades", includeHeaders = true', text)
     assert is_fine(bench, capsys)
 
@@ -316,10 +316,10 @@ def test_columns_that_options_add_are_not_missed(bench: Bench, capsys: pytest.Ca
 # Sources -------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_read_has_to_be_there(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_read_has_to_exist(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     (bench.folder / "ticks").rmdir()
     path = bench.folder / "ticks"
-    assert told(bench, capsys) == (
+    assert reported(bench, capsys) == (
         f"error[job.file]: {bench.file}: streams.ticks.path: there is no folder {path}\n"
         "  hint: make it, or point the stream at another one\n"
     )
@@ -339,16 +339,16 @@ def free_port() -> int:
 
 
 def test_kafka_has_to_answer_at_one_address(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    bench.file.write_text(KAFKA.format(servers=f"{nobody},kafka.invalid:9092"))
-    text = told(bench, capsys)
+    closed = f"127.0.0.1:{free_port()}"
+    bench.file.write_text(KAFKA.format(servers=f"{closed},kafka.invalid:9092"))
+    text = reported(bench, capsys)
     assert text.startswith(
         f"error[job.source]: {bench.file}: streams.trades.options.kafka.bootstrap.servers: no broker can be reached: "
-        f"{nobody} ({os.strerror(errno.ECONNREFUSED)}), kafka.invalid:9092 ("
+        f"{closed} ({os.strerror(errno.ECONNREFUSED)}), kafka.invalid:9092 ("
     )
     assert "hint: start Kafka, or correct the addresses" in text
     with listening() as port:
-        bench.file.write_text(KAFKA.format(servers=f"{nobody}, PLAINTEXT://localhost:{port}"))
+        bench.file.write_text(KAFKA.format(servers=f"{closed}, PLAINTEXT://localhost:{port}"))
         assert is_fine(bench, capsys)
 
 
@@ -372,8 +372,8 @@ def test_addresses_that_cannot_be_read_are_left_to_kafka() -> None:
     assert addresses("broker-1.example:9092,") == [("broker-1.example", 9092)]
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel doesn't tell who listens")
-def test_a_socket_needs_somebody_who_listens_and_is_not_tried(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel has no table of ports")
+def test_a_socket_needs_a_listener_and_gets_no_connection(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     options = (
         'format = "socket"\nselect = ["value", "timestamp(value) AS ts"]\noptions = {{ host = "localhost", port = {} }}'
     )
@@ -381,7 +381,9 @@ def test_a_socket_needs_somebody_who_listens_and_is_not_tried(bench: Bench, caps
     text = text.replace(SQL, "SELECT value FROM ticks")
     port = free_port()
     bench.write('format = "parquet"\nevent_time', f"{options.format(port)}\nevent_time", text)
-    assert f"error[job.source]: {bench.file}: streams.ticks.options.port: nobody listens on" in told(bench, capsys)
+    assert f"error[job.source]: {bench.file}: streams.ticks.options.port: no program listens on" in reported(
+        bench, capsys
+    )
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         bench.write('format = "parquet"\nevent_time', f"{options.format(port)}\nevent_time", text)
@@ -400,15 +402,17 @@ def test_a_missing_java_or_spark(
     backend = Backend(check=check_spark, session=bench.session, job=lambda *_, **__: None)
     monkeypatch.setattr(run_command, "SPARK", backend)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert told(bench, capsys).startswith(f"error[job.java]: JAVA_HOME is {tmp_path}, and there is no bin/java in it")
+    assert reported(bench, capsys).startswith(
+        f"error[job.java]: JAVA_HOME is {tmp_path}, and there is no bin/java in it"
+    )
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
-    assert "is Java 11, and Spark needs 17 or newer" in told(bench, capsys)
+    assert "is Java 11, and Spark needs 17 or newer" in reported(bench, capsys)
     java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.2\"' >&2\n")
     assert is_fine(bench, capsys)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert told(bench, capsys) == (
+    assert reported(bench, capsys) == (
         "error[job.spark]: Spark is missing: there is no pyspark\n  hint: pip install 'trimtab[spark]'\n"
     )

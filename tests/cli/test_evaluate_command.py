@@ -74,7 +74,7 @@ def test_rows_out_of_order_need_an_event_time(files: Path, capsys: pytest.Captur
         ("SELECT x FROM u", "error[query.table]: no table named u\n  "),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(
+def test_mistakes_are_printed_without_a_traceback(
     files: Path, text: str, start: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "query.sql").write_text(text)

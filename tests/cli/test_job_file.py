@@ -1,4 +1,4 @@
-"""Job files: what a good one gives, and what is said of every mistake in a bad one."""
+"""Job files: what a good one is read as, and the report of every mistake in a bad one."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def inline(values: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         (
             "engines = 4",
@@ -219,7 +219,11 @@ def inline(values: dict[str, object]) -> str:
             "balance.max_rstd = -1",
             'job.toml:3: job.balance.max_rstd: -1 is not a number from 0 on; write a number, or "none"',
         ),
-        ("engines = 4", "balance.patience = 0", "job.toml:3: job.balance.patience: patience is 0; it is 1 or more"),
+        (
+            "engines = 4",
+            "balance.patience = 0",
+            "job.toml:3: job.balance.patience: patience is 0; it must be 1 or more",
+        ),
         (
             "engines = 4",
             "balance.patience = 1.5",
@@ -243,7 +247,7 @@ def inline(values: dict[str, object]) -> str:
         (
             "engines = 4",
             "engines = 4\nscale = { max_engines = 2 }",
-            "job.toml:4: job.scale: engines is 4, and scale goes from 1 to 2; give one that fits, or none",
+            "job.toml:4: job.scale: engines is 4, and scale goes from 1 to 2; give a number in that range, or none",
         ),
         (
             "engines = 4",
@@ -412,18 +416,18 @@ def inline(values: dict[str, object]) -> str:
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_line_place_and_remedy(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_mistake_is_reported_with_its_line_place_and_hint(tmp_path: Path, old: str, new: str, reported: str) -> None:
     assert old in GOOD
-    assert mistake(tmp_path, GOOD.replace(old, new)) == told
+    assert mistake(tmp_path, GOOD.replace(old, new)) == reported
 
 
-def test_every_mistake_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         GOOD.replace("engines = 4", "engines = -1").replace('"2 seconds"', '"late"').replace("price < 1", "prise < 1")
     )
-    first, *told = mistakes(tmp_path, text)
+    first, *others = mistakes(tmp_path, text)
     assert first == "error[job.file]: job.toml has 3 mistakes"
-    assert [line.split(": ")[0] for line in told if line.startswith("  job.toml")] == [
+    assert [line.split(": ")[0] for line in others if line.startswith("  job.toml")] == [
         "  job.toml:3",
         "  job.toml:11",
         "  job.toml:14",
@@ -431,8 +435,8 @@ def test_every_mistake_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
 
 
 def test_a_mistake_in_sql_is_underlined(tmp_path: Path) -> None:
-    told = mistakes(tmp_path, GOOD.replace("symbol, price FROM", "symbol, prise FROM"))
-    assert told == [
+    lines = mistakes(tmp_path, GOOD.replace("symbol, price FROM", "symbol, prise FROM"))
+    assert lines == [
         "error[job.file]: job.toml:14: queries.drops.sql: error[query.column]: no column named prise",
         "  queries.drops.sql:1:16",
         "    1 | SELECT symbol, prise FROM ticks WHERE price < 1",
@@ -442,14 +446,14 @@ def test_a_mistake_in_sql_is_underlined(tmp_path: Path) -> None:
 
 def test_a_mistake_in_a_file_of_sql_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "drops.sql").write_text("SELECT *\nFROM tics")
-    told = mistakes(
+    lines = mistakes(
         tmp_path, GOOD.replace('sql = "SELECT symbol, price FROM ticks WHERE price < 1"', 'file = "drops.sql"')
     )
-    assert told[0].startswith("error[job.file]: job.toml:14: queries.drops.file: error[query.table]: ")
-    assert told[1] == "  drops.sql:2:6"
+    assert lines[0].startswith("error[job.file]: job.toml:14: queries.drops.file: error[query.table]: ")
+    assert lines[1] == "  drops.sql:2:6"
 
 
-def test_a_query_has_to_go_by_the_event_time_of_its_stream(tmp_path: Path) -> None:
+def test_a_query_has_to_be_ordered_by_the_event_time_of_its_stream(tmp_path: Path) -> None:
     pattern = "SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY price PATTERN (A B))"
     text = GOOD.replace("SELECT symbol, price FROM ticks WHERE price < 1", pattern)
     assert "queries.drops.sql" in mistakes(tmp_path, text)[0]
@@ -460,7 +464,7 @@ def test_a_query_has_to_go_by_the_event_time_of_its_stream(tmp_path: Path) -> No
     "select",
     ["from_json(price, 'x INT').x AS prise", "a_function_of_sparks(price) AS prise"],
 )
-def test_what_only_spark_can_tell_is_left_to_it(tmp_path: Path, select: str) -> None:
+def test_what_only_spark_knows_is_left_to_it(tmp_path: Path, select: str) -> None:
     text = GOOD.replace('delay = "2 seconds"', f'select = ["symbol", "ts", "{select}"]')
     assert read(tmp_path, text.replace("symbol, price FROM", "symbol, prise FROM")).queries
     nested = GOOD.replace("price DOUBLE", "prices ARRAY<DOUBLE>")
@@ -473,12 +477,12 @@ def test_a_query_sees_the_columns_that_select_makes(tmp_path: Path) -> None:
     assert read(tmp_path, text.replace("symbol, price FROM ticks WHERE price", "twice FROM ticks WHERE twice"))
 
 
-def test_text_that_is_not_toml_is_told_with_its_place(tmp_path: Path) -> None:
-    told = mistakes(tmp_path, GOOD.replace("engines = 4", "engines 4"))
-    assert told[0].startswith("error[job.file]: job.toml:3:9: this is not TOML: ")
+def test_text_that_is_not_toml_is_reported_with_its_place(tmp_path: Path) -> None:
+    lines = mistakes(tmp_path, GOOD.replace("engines = 4", "engines 4"))
+    assert lines[0].startswith("error[job.file]: job.toml:3:9: this is not TOML: ")
 
 
-def test_a_file_that_is_not_there_is_told() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(JobError, match=r"nowhere\.toml can't be read: No such file"):
         read_job_file(Path("nowhere.toml"))
 
@@ -513,7 +517,7 @@ def test_every_setting_is_documented() -> None:
     assert [name for name in sorted(settings) if f"| `{name}` |" not in DOCUMENT] == []
 
 
-def test_the_documents_show_what_is_really_said_of_mistakes(tmp_path: Path) -> None:
+def test_the_documents_show_the_real_report_of_mistakes(tmp_path: Path) -> None:
     text = (
         EXAMPLES[0]
         .replace("engines", "engins")
@@ -540,7 +544,7 @@ _VALUES = st.recursive(
 
 
 @given(st.lists(st.tuples(st.integers(0, len(GOOD.splitlines()) - 1), _VALUES), max_size=4))
-def test_whatever_stands_in_a_file_it_is_read_or_refused(changes: list[tuple[int, object]]) -> None:
+def test_any_contents_of_a_file_are_read_or_refused(changes: list[tuple[int, object]]) -> None:
     lines = GOOD.splitlines()
     for at, value in changes:
         key, equals, _ = lines[at].partition(" = ")

@@ -63,7 +63,7 @@ def words(shown: str) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_everything_that_a_job_says_is_shown(width: int) -> None:
+def test_everything_that_a_job_reports_is_shown(width: int) -> None:
     shown = words(text(PROGRESS, width, note="Ctrl-C stops"))
     for part in (
         "job.toml",
@@ -121,7 +121,7 @@ def test_a_job_without_batches_says_so() -> None:
     assert "engine" not in shown
 
 
-def test_several_streams_are_told_apart_and_their_engines_added() -> None:
+def test_streams_are_shown_one_by_one_and_their_engines_added_up() -> None:
     orders = dataclasses.replace(BATCH, stream="orders", batch=4, watermark_us=None)
     shown = words(text(dataclasses.replace(PROGRESS, streams={"ticks": BATCH, "orders": orders}), 100))
     assert "batch 79 ticks 400 ms" in shown
@@ -177,7 +177,7 @@ def test_a_bar_fits_its_cells(share: float, cells: int) -> None:
     assert bool(drawn) == (share > 0)
 
 
-def test_nothing_is_a_flat_line() -> None:
+def test_zeros_are_drawn_as_spaces() -> None:
     assert sparkline([0, 0]) == "  "
     assert sparkline([]) == ""
 
@@ -200,7 +200,7 @@ def test_durations_have_few_digits(length_ms: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "30", "soon", "-3s", "3 parsecs"])
-def test_what_is_no_length_of_time_is_refused(typed: str) -> None:
+def test_text_that_is_not_a_length_of_time_is_refused(typed: str) -> None:
     with pytest.raises(InputError):
         read_duration_s(typed)
 

@@ -68,6 +68,6 @@ def test_the_command_builds_a_part_that_workers_then_load(
     assert folder.has("trimtab.engine.columns.groups.counting_order")
 
 
-def test_a_part_that_there_is_not_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warm", "widgets"]) == 1
     assert "there is no part 'widgets'" in capsys.readouterr().err

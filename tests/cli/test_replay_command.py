@@ -30,9 +30,9 @@ def entries(balance: Balance | None, batches: int = 10, scale: Scale | None = No
     coordinator, placement = Coordinator(balance, scale), Placement.even(2, GROUPS)
     found = []
     for batch in range(batches):
-        seen = Observation.of_events(batch, placement, SKEWED)
-        decision = coordinator.step(seen)
-        found.append(Entry(seen, decision, balance, scale, coordinator.interval_s, batch == 0))
+        observed = Observation.of_events(batch, placement, SKEWED)
+        decision = coordinator.step(observed)
+        found.append(Entry(observed, decision, balance, scale, coordinator.interval_s, batch == 0))
         placement = applied(decision.actions, placement)
     return found
 
@@ -75,7 +75,7 @@ def test_every_batch_is_a_line_that_the_replay_agrees_with(tmp_path: Path, capsy
     assert "10 batches; replayed, 10 are decided the same" in text
 
 
-def test_a_log_that_says_something_else_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_the_replay_disagrees_with_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = entries(Balance(planner="flux"))
     log[4] = replace(log[4], decision=replace(log[4].decision, rstd=log[4].decision.rstd + 1))
     text = printed(capsys, write(tmp_path, {"ticks": log}))
@@ -83,13 +83,13 @@ def test_a_log_that_says_something_else_is_told(tmp_path: Path, capsys: pytest.C
     assert "replayed, 9 are decided the same" in text
 
 
-def test_where_the_beginning_of_a_run_is_gone_the_replay_may_differ_without_blame() -> None:
+def test_where_the_beginning_of_a_run_is_missing_a_difference_is_not_reported() -> None:
     found = report(entries(Balance(planner="flux"))[3:])
     assert False not in [line.same for line in found.lines]
     assert None in [line.same for line in found.lines]
 
 
-def test_another_policy_stands_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_policy_is_shown_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     location = write(tmp_path, {"ticks": entries(Balance(planner="flux"))})
     streams = as_json(capsys, location, "--balance", "none")
     assert list(streams) == ["ticks"]
@@ -114,7 +114,7 @@ def test_a_number_alone_changes_the_policy_of_the_log(tmp_path: Path, capsys: py
     assert began[1] == began[0] + 2
 
 
-def test_only_the_last_batches_are_told_but_all_are_replayed(
+def test_only_the_last_batches_are_shown_but_all_are_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     location = write(tmp_path, {"ticks": entries(Balance(planner="flux"))})
@@ -130,7 +130,7 @@ def test_streams_have_their_own_logs(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "2 batches; replayed, 2" in printed(capsys, location)
 
 
-def test_engines_that_come_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engines_that_are_added_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scale = Scale(max_engines=4, low=20.0, target=40.0, high=50.0, cool_down_batches=1, cool_down_s=0.0)
     location = write(tmp_path, {"ticks": entries(Balance(), 8, scale)})
     text = printed(capsys, location)
@@ -145,7 +145,7 @@ def test_engines_that_come_are_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--stream", "tocks"], "state.version", "there are orders, ticks"),
         (["--stream", "orders"], "state.log", "a job with balance=None keeps none"),
         (["--balance", "mlip"], "job.balance", "there are milp, flux"),
-        (["--patience", "0"], "job.balance", "it is 1 or more"),
+        (["--patience", "0"], "job.balance", "it must be 1 or more"),
         (["--balance", "none", "--max-rstd", "3"], "input.value", "leave one of them"),
     ],
 )
@@ -159,7 +159,7 @@ def test_mistakes_say_what_to_do(
     assert hint in error
 
 
-def test_where_nothing_is_nothing_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_log_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err.startswith("error[state.missing]: there is no checkpoint at ")
     location = write(tmp_path, {"ticks": []})

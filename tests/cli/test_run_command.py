@@ -57,7 +57,7 @@ options.rows = 5
 
 
 class Recorder:
-    """Takes any call, remembers it, and answers itself: enough of a session or a job to be built on."""
+    """Records every call and returns itself: enough of a session or a job for the tests."""
 
     def __init__(self, calls: list[tuple[Any, ...]]) -> None:
         self.calls = calls
@@ -94,7 +94,7 @@ def batch(number: int) -> BatchProgress:
 
 
 class FakeRun:
-    """A job that finishes a batch at every second look, and ends after some or when it is stopped."""
+    """A job that finishes a batch at every second poll, and ends after `batches` or when it is stopped."""
 
     def __init__(self, batches: int, at: Callable[[int], None] = lambda _: None) -> None:
         self.batches, self.at = batches, at
@@ -193,7 +193,7 @@ def test_a_job_is_built_as_its_file_says(bench: Bench, tmp_path: Path) -> None:
     ]
 
 
-def test_input_that_ends_is_asked_for(bench: Bench) -> None:
+def test_available_now_and_close_are_passed_on(bench: Bench) -> None:
     text = JOB.replace('trigger = "100 milliseconds"', "available_now = true\nclose = true")
     bench.file.write_text(text)
     assert main(["run", str(bench.file)]) == 0
@@ -269,7 +269,7 @@ def test_a_second_interrupt_stops_at_once(bench: Bench, capsys: pytest.CaptureFi
     assert bench.spark_calls[-1] == ("stop",)
 
 
-def test_a_job_may_have_its_time(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_can_be_stopped_after_a_time(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.job = FakeRun(10**9)
     assert main(["run", str(bench.file), "--for", "50ms"]) == 0
     assert bench.job.stopped
@@ -278,7 +278,7 @@ def test_a_job_may_have_its_time(bench: Bench, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.startswith("error[input.value]: ever is not a length of time")
 
 
-def test_a_job_that_fails_says_how_far_it_came(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_fails_prints_its_summary(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(done: int) -> None:
         if done == 2:
             raise StateError("state.disk-full", "no room for batch 2", "free some")
@@ -317,10 +317,10 @@ def test_the_command_works_outside_the_main_thread(bench: Bench) -> None:
     assert statuses == [0]
 
 
-def fake_java(folder: Path, says: str) -> dict[str, str]:
+def fake_java(folder: Path, output: str) -> dict[str, str]:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
     return {"JAVA_HOME": str(folder), "PATH": ""}
 
@@ -331,22 +331,22 @@ def test_a_java_that_is_new_enough_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("output", "reported"),
     [
         ('java version "1.8.0_202"', "is Java 8, and Spark needs 17 or newer"),
         ('openjdk version "11.0.2"', "is Java 11, and Spark needs 17 or newer"),
-        ("no such thing", "doesn't tell its version: no such thing"),
+        ("no such thing", "doesn't print its version: no such thing"),
     ],
 )
-def test_an_old_or_strange_java_is_refused_with_what_to_do(tmp_path: Path, says: str, told: str) -> None:
+def test_an_old_or_strange_java_is_refused_with_what_to_do(tmp_path: Path, output: str, reported: str) -> None:
     with pytest.raises(JobError) as caught:
-        check_java(fake_java(tmp_path, says))
+        check_java(fake_java(tmp_path, output))
     assert caught.value.code == "job.java"
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert "set JAVA_HOME" in str(caught.value)
 
 
-def test_a_missing_java_is_told(tmp_path: Path) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="there is none: no JAVA_HOME, no java on the path"):
         check_java({"PATH": str(tmp_path)})
     with pytest.raises(JobError, match="there is no bin/java in it"):
@@ -379,7 +379,7 @@ PLACE = "[PARSE_SYNTAX_ERROR] Syntax error.\n\n== SQL ==\nprice +\n-------^^^\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         (REFUSAL, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: parket. SQLSTATE: 42K02"),
         (PLAN, "[UNRESOLVED_COLUMN] no `nope`. SQLSTATE: 42703; line 1 pos 0;"),
@@ -388,11 +388,11 @@ PLACE = "[PARSE_SYNTAX_ERROR] Syntax error.\n\n== SQL ==\nprice +\n-------^^^\n"
         ("one\n" * 100, "\n  ".join(["one"] * 8)),
     ],
 )
-def test_what_spark_says_is_cut_to_what_its_reader_needs(text: str, told: str) -> None:
-    assert spark_message(text) == told
+def test_errors_of_spark_are_cut_to_what_their_reader_needs(text: str, shown: str) -> None:
+    assert spark_message(text) == shown
 
 
-def test_errors_that_are_not_sparks_are_left_alone() -> None:
+def test_errors_that_are_not_sparks_are_not_changed() -> None:
     with pytest.raises(ZeroDivisionError), spark_errors("the job"):
         raise ZeroDivisionError
     with pytest.raises(StateError), spark_errors("the job"):

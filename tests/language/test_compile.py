@@ -290,14 +290,14 @@ def test_all_rows_give_partition_order_measures_and_the_rest() -> None:
     assert names == ["day", "ts", "p", "symbol", "price", "quantity", "fee", "open", "millis"]
 
 
-def test_columns_that_nobody_asks_for_are_neither_read_nor_kept() -> None:
+def test_columns_that_arent_used_are_neither_read_nor_kept() -> None:
     query = matched("ORDER BY ts ALL ROWS PER MATCH PATTERN (A) DEFINE A AS price > 1", "symbol AS s")
     assert operator(query).keep == ("symbol",)
     assert dict(query.intake.columns) == {"ts": "ts", "__c1": "price > 1", "symbol": "symbol"}
     assert query.finish.columns == (("s", "symbol"),)
 
 
-def test_constants_alone_still_know_how_many_rows_there_are() -> None:
+def test_constants_alone_come_once_per_row() -> None:
     query = matched("ORDER BY ts MEASURES 'x' AS x PATTERN (A)", "x, 1 AS one")
     assert operator(query).slots == (MatchNumber(),)
     assert query.finish.columns == (("x", "'x'"), ("one", "1"))
@@ -346,7 +346,7 @@ def test_row_wise_sub_selects_are_merged_into_the_intake(sql: str) -> None:
     assert query.finish.columns == (("c", "slot0"),)
 
 
-def test_rows_of_a_plain_select_dont_meet() -> None:
+def test_a_plain_select_has_no_operator_across_rows() -> None:
     query = compiled("SELECT symbol, price * quantity AS value FROM ticks WHERE open")
     assert query.operator == Selection()
     assert query.intake.columns == (("symbol", "symbol"), ("__c1", "price * quantity"))
@@ -359,7 +359,7 @@ def test_a_star_may_leave_columns_out() -> None:
     assert [name for name, _ in query.finish.columns] == ["symbol", "price", "quantity"]
 
 
-def test_names_that_the_engine_uses_are_given_others_on_the_way() -> None:
+def test_columns_with_names_that_the_engine_uses_are_renamed_inside() -> None:
     schema = pa.schema([("slot0", pa.int64()), ("__arrival", pa.int64())])
     query = compile_query(
         "SELECT slot0, m FROM t MATCH_RECOGNIZE (PARTITION BY slot0 ORDER BY __arrival "

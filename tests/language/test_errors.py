@@ -205,7 +205,7 @@ def outcome(sql: str) -> str:
 
 
 def syntax(sql: str) -> str:
-    """What is said of it by one that doesn't know the tables; `read` if nothing."""
+    """The error of a check that doesn't know the tables; `read` if there is none."""
     try:
         check_syntax(sql)
     except QueryError as error:
@@ -213,7 +213,7 @@ def syntax(sql: str) -> str:
     return "read"
 
 
-def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
+def test_every_text_compiles_or_raises_a_query_error() -> None:
     seeds = [sql for sql, *_ in MISTAKES if len(sql) < 1000]
     pieces = sorted({piece for sql in seeds for piece in sql.split()})
     pieces += ["(", ")", "'", "`", "{-", "-}", "$$", "??", "||", ",", ".", "*", "/*", "\x00", "é"]
@@ -225,14 +225,14 @@ def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
             words[at : at + dice.randrange(2)] = [dice.choice(pieces)] * dice.randrange(3)
         sql = " ".join(words)
         whole, known = outcome(sql), syntax(sql)
-        assert known == "read" or whole != "compiled", "what can be compiled is never refused for how it is written"
+        assert known == "read" or whole != "compiled", "a query that compiles has no syntax error"
         assert known == "read" or known.split(":")[0] in SYNTAX
 
 
 SYNTAX = {"error[query.syntax]", "error[query.quantifier]", "error[query.too-large]"}
 
 
-def test_how_a_query_is_written_is_checked_without_its_tables() -> None:
+def test_the_syntax_of_a_query_is_checked_without_its_tables() -> None:
     for sql, *_ in MISTAKES:
         whole = outcome(sql)
         assert syntax(sql) in (whole, "read"), sql

@@ -1,4 +1,4 @@
-"""Whatever the text, the compiler answers with a query or with one of our own errors."""
+"""For every text the compiler returns a query or raises one of our own errors."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def test_a_seed_always_gives_the_same_statements() -> None:
     assert list(statements(50, seed=3)) == list(statements(50, seed=3))
 
 
-def test_the_command_prints_what_became_of_the_statements(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_how_many_statements_had_which_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--count", "20", "--seed", "2"]) == 0
     assert "20 statements" in capsys.readouterr().out

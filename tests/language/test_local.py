@@ -32,7 +32,7 @@ def test_a_condition_stays_nullable() -> None:
     assert IntakeStep(columns=(("c", "n > 1"),)).run(TABLE)["c"].to_pylist() == [False, None, True]
 
 
-def test_columns_have_the_types_that_the_query_counts_on() -> None:
+def test_columns_have_the_types_that_the_query_expects() -> None:
     out = IntakeStep(columns=(("h", "n * 2"),), types=(pa.float64(),)).run(TABLE)
     assert out.schema.field("h").type == pa.float64()
 
@@ -47,7 +47,7 @@ def test_constants_alone_come_once_per_row() -> None:
     assert Finish(columns=(("one", "1"),)).run(TABLE)["one"].to_pylist() == [1, 1, 1]
 
 
-def test_columns_whose_names_differ_in_case_alone_are_told_apart() -> None:
+def test_columns_whose_names_differ_in_case_alone_are_different() -> None:
     table = pa.table({"a": [1], "A": [2]})
     assert Finish(columns=(("x", "a + 0"), ("y", "A + 0"))).run(table).to_pylist() == [{"x": 1, "y": 2}]
 

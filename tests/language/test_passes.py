@@ -2,7 +2,7 @@
 
 A file begins with the tables that its queries read, one a line. A fixture is a title, options of `compile_query`, the
 query, and what the pass gives, as `tests.support.shown_passes` writes it, or the whole text of the error that this
-very pass raises:
+pass raises:
 
     ticks(ts timestamp, price double)
 
@@ -97,7 +97,7 @@ def test_each_pass_takes_what_the_one_before_it_gives() -> None:
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda each: each.place)
-def test_a_pass_leaves_what_it_is_given_as_it_was(fixture: Fixture) -> None:
+def test_a_pass_doesnt_change_its_input(fixture: Fixture) -> None:
     value: Any = fixture.text
     for each in PASSES:
         before = None if isinstance(value, QueryText) else shown(value)
@@ -111,7 +111,7 @@ def test_a_pass_leaves_what_it_is_given_as_it_was(fixture: Fixture) -> None:
 
 
 def trees_in(value: Any) -> Iterator[exp.Expr]:
-    """The syntax trees that a value has, however deep."""
+    """The syntax trees inside a value, at any depth."""
     if isinstance(value, exp.Expr):
         yield value
         return
@@ -153,5 +153,5 @@ def test_the_source_is_known_from_the_text_alone(fixture: Fixture) -> None:
     sql, tables, event_time = fixture.text.sql, fixture.text.tables, fixture.text.event_time
     compiled = outcome(lambda: compile_query(sql, tables, event_time=event_time).source)
     found = outcome(lambda: source_of(sql, tables))
-    # A mistake that only a later pass can find is no reason not to know the source.
+    # The source is known even if a later pass finds a mistake.
     assert found == compiled or (found in tables and compiled not in tables)

@@ -1,4 +1,4 @@
-"""Row patterns from text to tree, written back in a short form of their own."""
+"""Row patterns from text to tree, shown in a short notation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_pattern_is_read_as_the_standard_groups_it(text: str, tree: str) -> No
     assert parsed(text) == tree
 
 
-def test_unquoted_labels_are_one_in_any_case_and_quoted_ones_are_exact() -> None:
+def test_case_matters_in_quoted_labels_only() -> None:
     found = parse_pattern("a A `a` `A`", 0, "a A `a` `A`")
     assert [label.identity for label in found.labels] == ["A", "a"]
     assert found.pattern == Concat((Label(0), Label(0), Label(1), Label(0)))

@@ -1,4 +1,4 @@
-"""What once gave another answer than Spark, or an exception that is none of ours."""
+"""Queries that once gave another answer than Spark, or raised an exception that isn't ours."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_plain_table_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("clause", ["PARTITION BY x ORDER BY ts", "ORDER BY x", "ORDER BY x DESC"])
-def test_lists_are_no_keys_and_have_no_order(clause: str) -> None:
+def test_lists_cant_be_keys_and_have_no_order(clause: str) -> None:
     table = pa.table({"ts": [1, 2], "x": [[1], [2]]})
     with pytest.raises(trimtab.TrimtabError, match=r"input\.type"):
         trimtab.evaluate(
@@ -175,12 +175,12 @@ def test_windows_that_overlap_a_million_times_are_refused() -> None:
         ({"delay": 0, "event_time": "ts"}, r"input\.delay"),
     ],
 )
-def test_options_of_another_kind_are_refused(options: dict[str, Any], code: str) -> None:
+def test_options_of_the_wrong_type_are_refused(options: dict[str, Any], code: str) -> None:
     with pytest.raises(trimtab.TrimtabError, match=code):
         trimtab.evaluate("SELECT s FROM t", {"t": ROW}, **options)
 
 
-def test_a_query_that_is_no_text_and_columns_of_different_lengths_are_refused() -> None:
+def test_a_query_that_isnt_text_and_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(trimtab.TrimtabError, match=r"input\.value"):
         trimtab.evaluate(None, {"t": ROW})  # type: ignore[arg-type]
     with pytest.raises(trimtab.TrimtabError, match=r"input\.table"):
@@ -194,7 +194,7 @@ PATTERN_ON_A_CALL = (
 
 @pytest.mark.parametrize("call", ["rand()", "random()", "current_timestamp()", "now()", "current_date()", "uuid()"])
 @pytest.mark.parametrize("sql", ["SELECT x FROM t WHERE {} IS NULL", PATTERN_ON_A_CALL])
-def test_functions_that_change_their_mind_are_refused(call: str, sql: str) -> None:
+def test_functions_that_change_from_call_to_call_are_refused(call: str, sql: str) -> None:
     with pytest.raises(QueryError) as caught:
         compile_query(sql.format(call), {"t": pa.schema([("x", pa.int64())])})
     assert caught.value.code == "query.changing"

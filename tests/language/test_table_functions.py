@@ -101,10 +101,10 @@ class Echo(trimtab.KeyedOperator):
 @dataclass
 class EchoLogic:
     description: Echo
-    said: bool
+    answered: bool
 
     def on_rows(self, rows: pa.Table) -> pa.Table | None:
-        first, self.said = not self.said, True
+        first, self.answered = not self.answered, True
         answer = {"seen": [rows.column_names], "given": [repr(self.description)]}
         return pa.table(answer, schema=Echo.output) if first else None
 
@@ -136,7 +136,7 @@ def test_the_output_is_the_key_and_the_columns_of_the_operator() -> None:
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [2, 4], [1, 2, 3, 4, 5]])
-def test_cuts_and_delays_do_not_show(cuts: list[int]) -> None:
+def test_cuts_and_delays_do_not_change_the_answer(cuts: list[int]) -> None:
     sql = "SELECT * FROM hot_rows(TABLE(readings) PARTITION BY sensor ORDER BY ts, 92)"
     whole = sorted(answer(sql))
     assert sorted(answer(sql, cuts=cuts)) == whole
@@ -161,11 +161,11 @@ def test_cuts_and_delays_do_not_show(cuts: list[int]) -> None:
         "TABLE(SELECT sensor, at AS ts, temperature FROM r) PARTITION BY sensor ORDER BY ts, 51 * 2) WHERE nth > 1",
     ],
 )
-def test_row_wise_selects_stand_around_and_inside(sql: str) -> None:
+def test_row_wise_selects_may_be_around_and_inside(sql: str) -> None:
     assert answer(sql) == [("a", 2)]
 
 
-def test_several_columns_stand_in_parentheses() -> None:
+def test_several_columns_are_put_in_parentheses() -> None:
     call = "hot_rows(TABLE(readings) PARTITION BY (site, sensor) ORDER BY (ts, site DESC), 0)"
     sql = f"SELECT site, sensor, nth FROM {call}"
     assert sorted(answer(sql)) == [(1, "a", 1), (1, "a", 2), (1, "a", 3), (1, "b", 1), (1, "b", 2), (2, "a", 1)]
@@ -181,7 +181,7 @@ def test_the_rows_of_a_key_come_in_the_order_asked_for() -> None:
     assert answer(sql) == [(4,), (5,), (2,)]
 
 
-def test_an_operator_sees_the_columns_that_it_asks_for_or_all_of_them() -> None:
+def test_an_operator_gets_the_columns_that_it_names_or_all_of_them() -> None:
     assert answer("SELECT seen FROM echo_rows(TABLE(readings) PARTITION BY sensor)")[0] == (READINGS.column_names,)
     assert answer("SELECT seen FROM echo_rows(TABLE(SELECT site AS __c0, ts FROM readings))") == [(["__c0", "ts"],)]
     sql = "SELECT * FROM hot_rows(TABLE(readings) PARTITION BY sensor ORDER BY site, 3)"
@@ -287,7 +287,7 @@ def test_a_mistake_has_a_code_a_place_and_a_hint(call: str, code: str, underline
         assert sql[error.start : error.stop] == underlined, str(error)
 
 
-def test_no_text_at_all_raises_anything_but_a_query_error() -> None:
+def test_every_text_compiles_or_raises_a_query_error() -> None:
     seeds = [CALL.format(call) for call, *_ in MISTAKES]
     pieces = sorted({piece for sql in seeds for piece in re.findall(r"\w+|\W", sql)})
     dice = random.Random(11)
@@ -369,14 +369,14 @@ class Logic:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # to have the old path back behind the test
+    monkeypatch.syspath_prepend(tmp_path)  # to have the old path back after the test
     (tmp_path / "counted_operator.py").write_text(MODULE)
     (tmp_path / "query.sql").write_text("SELECT n FROM counted(TABLE(t))")
     pa_csv.write_csv(pa.table({"x": [1, 2, 3]}), tmp_path / "t.csv")
     return tmp_path
 
 
-def test_the_command_line_imports_the_module_that_it_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_imports_the_module_that_it_is_given(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     query = str(folder / "query.sql")
     options = ["--table", f"t={folder / 't.csv'}", "--operators", "counted_operator"]
     assert main(["evaluate", query, *options]) == 0

@@ -1,4 +1,4 @@
-"""The rules for types agree with what DuckDB computes, and constants with it too."""
+"""The rules for types and for constants agree with DuckDB."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ concat(t, 'x'); round(f, 1); floor(f); date_add(d, 1); unix_timestamp(ts); size(
 
 
 @pytest.mark.parametrize("text", [e.strip() for e in EXPRESSIONS.replace("\n", ";").split(";") if e.strip()])
-def test_where_a_rule_answers_duckdb_agrees(text: str) -> None:
+def test_where_a_rule_gives_a_type_duckdb_agrees(text: str) -> None:
     (computed,) = duck.compute(ROW, [text])
     schema = ROW.schema
     known = infer(parse_one(text, read="spark"), lambda column: schema.field(column.name).type)
@@ -70,7 +70,7 @@ def test_where_a_rule_answers_duckdb_agrees(text: str) -> None:
         ("CAST(f AS INT)", [2, -2]),
         ("floor(f)", [2, -3]),
         ("ceil(f)", [3, -2]),
-        ("sqrt(l) > 100", [True, False]),  # a negative number has no root but NaN, the largest
+        ("sqrt(l) > 100", [True, False]),  # the root of a negative number is NaN, which is the largest
         ("ln(l) IS NULL", [True, False]),
         ("isnull(i)", [False, True]),
         ("unix_timestamp(ts)", [1714564800, 1714564800]),
@@ -109,7 +109,7 @@ def test_times_keep_their_zone_where_the_source_has_one() -> None:
         ("length('abc')", 3),
     ],
 )
-def test_everyday_constants_are_folded_by_rule_and_as_duckdb_does(text: str, value: object) -> None:
+def test_common_constants_are_folded_by_rule_to_what_duckdb_gives(text: str, value: object) -> None:
     folded = fold(parse_one(text, read="spark"))
     assert folded is not None
     assert folded[0] == value

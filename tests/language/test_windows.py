@@ -52,7 +52,7 @@ def assert_same(left: pa.Table, right: pa.Table) -> None:
 
 
 def repr_key(row: dict[str, Any]) -> str:
-    """Floats may differ in the last place, so rows are told apart by the rest."""
+    """Floats may differ in the last place, so rows are sorted by the rest."""
     return repr([value for value in row.values() if not isinstance(value, float)])
 
 
@@ -81,7 +81,7 @@ def on_duckdb(sql: str, table: pa.Table) -> pa.Table:
         "sum(size * 2 + 1) OVER (PARTITION BY upper(key), side ORDER BY id) AS a",
     ],
 )
-def test_over_answers_as_duckdb(expressions: str) -> None:
+def test_over_gives_the_same_as_duckdb(expressions: str) -> None:
     table = trades()
     named = f" WINDOW w AS ({OVER}, id)" if "OVER w" in expressions else ""
     sql = f"SELECT id, key, size * 2 AS twice, {expressions} FROM t WHERE size > -40{named}"
@@ -104,7 +104,7 @@ def test_over_answers_as_duckdb(expressions: str) -> None:
         ),
     ],
 )
-def test_groups_answer_as_duckdb(ours: str, theirs: str) -> None:
+def test_groups_give_the_same_as_duckdb(ours: str, theirs: str) -> None:
     calls = (
         "count(*) AS n, sum(size) AS s, avg(price) AS m, min(side) AS lo, max(price) AS hi, "
         "stddev(price) AS sd, variance(size) AS v, count(DISTINCT size) AS d, bool_or(open) AS o, "
@@ -174,7 +174,7 @@ def test_sketches_lists_and_tops() -> None:
     assert row["a"] is not None
 
 
-def test_count_if_of_nothing_is_zero() -> None:
+def test_count_if_of_no_rows_is_zero() -> None:
     table = pa.table({"ts": [1, 2], "x": pa.array([None, True])})
     rows = evaluate("SELECT count_if(x) OVER (ORDER BY ts) AS n FROM t", {"t": table}).to_pylist()
     assert rows == [{"n": 0}, {"n": 1}]
@@ -189,7 +189,7 @@ def test_ignore_nulls_and_qualify() -> None:
     assert evaluate(newest, {"t": table}).to_pylist() == [{"ts": 3, "n": 1}]
 
 
-def test_a_column_may_be_called_as_the_state_calls_its_own() -> None:
+def test_a_column_may_have_the_name_of_a_column_of_the_state() -> None:
     table = pa.table({"key": [1, 1], "deadline_us": [1, 1], "ts": [1, 2], "start": [1, 2], "__w0": [7, 8]})
     sql = "SELECT *, sum(key) OVER (PARTITION BY deadline_us ORDER BY ts) AS s FROM t"
     rows = evaluate(sql, {"t": table}, cuts=[1]).to_pylist()
@@ -221,13 +221,13 @@ MISTAKES = [
     (
         "sum(size) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)",
         "query.window-frame",
-        "have not come",
+        "haven't arrived",
         "",
     ),
     (
         "sum(size) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)",
         "query.window-frame",
-        "have not come",
+        "haven't arrived",
         "",
     ),
     ("sum(size) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING)", "query.window-frame", "ends at", ""),
@@ -242,14 +242,14 @@ MISTAKES = [
     ("sum(side) OVER (ORDER BY ts)", "query.type", "needs a number, not string", ""),
     ("bool_and(size) OVER (ORDER BY ts)", "query.type", "needs a boolean", ""),
     ("summ(size) OVER (ORDER BY ts)", "query.function", "no aggregate function summ", "did you mean sum?"),
-    ("lead(size) OVER (ORDER BY ts)", "query.window-frame", "have not come", "lag"),
+    ("lead(size) OVER (ORDER BY ts)", "query.window-frame", "haven't arrived", "lag"),
     ("ntile(4) OVER (ORDER BY ts)", "query.window-function", "no end", ""),
     ("collect_list(size) OVER (ORDER BY ts)", "query.window-function", "can't be used with OVER", ""),
     ("count(DISTINCT size) OVER (ORDER BY ts)", "query.window-function", "can't be used with OVER", ""),
     ("sum(DISTINCT size) OVER (ORDER BY ts)", "query.function", "one argument", ""),
     ("lag(size, -1) OVER (ORDER BY ts)", "query.window-number", "whole number from 0", ""),
     ("lag(size, 1, side) OVER (ORDER BY ts)", "query.type", "the default is string", ""),
-    ("lag(size) IGNORE NULLS OVER (ORDER BY ts)", "query.window-function", "means nothing", ""),
+    ("lag(size) IGNORE NULLS OVER (ORDER BY ts)", "query.window-function", "doesn't go with", ""),
     ("first_value(size) FILTER (WHERE open) OVER (ORDER BY ts)", "query.window-function", "don't go together", ""),
     ("sum(size) OVER w", "query.window-name", "no window named w", ""),
     ("sum(size) OVER (ORDER BY ts), sum(size) OVER (PARTITION BY key ORDER BY ts)", "query.window-mixed", "same", ""),

@@ -13,9 +13,9 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import Balance
 from trimtab.errors import BalanceError, JobError
 from trimtab.planning import milp
-from trimtab.planning.graph_partition import partition_graph
 from trimtab.planning.problem import Problem
-from trimtab.planning.registry import PLANNERS, POLICIES, Needs
+from trimtab.planning.registry import INSTEAD, PLANNERS, POLICIES, Registered
+from trimtab_lab.planners import OF_THE_LAB
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROBLEM = Problem([3.0, 2.0, 1.0], [0, 0, 0], [10.0, 10.0])
@@ -27,18 +27,21 @@ def rows_of(document: str, header: str) -> list[str]:
     return text.split(f"| {header} |\n")[1].split("\n\n")[0].splitlines()[1:]
 
 
+def in_a_job(registered: Registered) -> str:
+    return ", ".join(f'`"{policy}"`' for policy in registered.policies)
+
+
 def test_the_table_of_planners_is_that_of_the_registry() -> None:
-    header = "planner | what it does | when | needs | solvers | in a job | from"
-    assert rows_of("planning.md", header) == [
-        "| "
-        + " | ".join(
-            [
-                *(f"`{name}`", each.does, each.when, each.needs.value, ", ".join(each.solvers)),
-                *(", ".join(f'`"{policy}"`' for policy in each.policies), each.origin),
-            ]
-        )
-        + " |"
+    assert rows_of("planning.md", "planner | what it does | when | solvers | in a job | from") == [
+        f"| `{name}` | {each.does} | {each.when} | {', '.join(each.solvers)} | {in_a_job(each)} | {each.origin} |"
         for name, each in PLANNERS.items()
+    ]
+
+
+def test_the_table_of_the_lab_s_planners_is_that_of_its_registry() -> None:
+    assert rows_of("planning.md", "planner | what it does | when | solvers | from") == [
+        f"| `{name}` | {each.does} | {each.when} | {', '.join(each.solvers)} | {each.origin} |"
+        for name, each in OF_THE_LAB.items()
     ]
 
 
@@ -54,16 +57,16 @@ def test_the_guide_to_job_files_names_every_policy() -> None:
     assert set(re.findall(r'`"([a-z-]+)"`', setting[0])) == {*POLICIES, "none"}
 
 
-@pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if not each.policies])
+@pytest.mark.parametrize("name", INSTEAD)
 def test_a_planner_that_no_job_uses_is_refused_with_what_to_use_instead(name: str) -> None:
     with pytest.raises(JobError, match=rf'no job balances by "{name}"\n  hint: use ') as raised:
         Balance(planner=name)
     assert raised.value.code == "job.balance"
 
 
-def test_only_traffic_that_a_job_does_not_know_keeps_albic_out_of_it() -> None:
-    assert PLANNERS["albic"].needs is Needs.TRAFFIC
-    assert PLANNERS["albic"].instead.startswith('"milp"')
+def test_planners_of_this_package_are_for_jobs_or_say_what_a_job_uses_instead() -> None:
+    assert {name for name, each in PLANNERS.items() if not each.policies} <= set(INSTEAD)
+    assert set(INSTEAD) <= {*PLANNERS, *OF_THE_LAB}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -77,7 +80,7 @@ class TestWithoutSolvers:
 
     @pytest.fixture(autouse=True)
     def _nothing_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for package in ("highspy", "pymetis", "scipy"):
+        for package in ("highspy", "scipy"):
             monkeypatch.setitem(sys.modules, package, None)
         milp.__globals__["_compile"].cache_clear()
 
@@ -87,15 +90,14 @@ class TestWithoutSolvers:
 
     @pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if each.solvers])
     def test_others_say_what_to_install(self, name: str) -> None:
-        needed = " and ".join(PLANNERS[name].solvers)
-        with pytest.raises(BalanceError, match=rf"{needed}, which aren't installed\n.*install 'trimtab\[planning\]'"):
+        needed = PLANNERS[name].solvers
+        message = rf"{' and '.join(needed)}, which aren't installed\n.*pip install {' '.join(needed)}"
+        with pytest.raises(BalanceError, match=message):
             PLANNERS[name].planner(PROBLEM)
 
-    def test_a_graph_needs_metis_and_traffic_needs_sparse_tables(self) -> None:
+    def test_traffic_needs_sparse_tables(self) -> None:
         with pytest.raises(BalanceError, match=r"plan\.solver.*scipy"):
             Problem([1.0, 1.0], [0, 0], [1.0, 1.0], traffic=np.ones((2, 2)))
-        with pytest.raises(BalanceError, match=r"plan\.solver.*pymetis"):
-            partition_graph([1.0] * 4, np.ones((4, 4)), 2)
 
     def test_a_job_finds_out_before_it_starts(self) -> None:
         with pytest.raises(BalanceError, match=r"plan\.solver"):

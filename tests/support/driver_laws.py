@@ -39,8 +39,8 @@ from trimtab.worker.turns import distinct
 
 KEY_GROUPS = 8
 MOST_ENGINES = 4
-JOBS = 5
-"""How many jobs a case lives through: what is random about a query is as well seen in five as in one."""
+JOBS = 8
+"""How many jobs a case lives through: writing the kernels of a query takes as long as running three jobs with it."""
 MOST_STEPS = 24
 """More effects than a batch has, counted twice: a job may die before and after each."""
 BYSTANDER = "bystander"

@@ -151,7 +151,7 @@ class Life:
     def disagreements(self) -> list[str]:
         """Batches in the log of which a replay says something else; what dice said can't be replayed."""
         return [
-            f"batch {one.entry.seen.batch}: {one.entry.decision.reason}, and in the replay {one.decision.reason}"
+            f"batch {one.entry.observed.batch}: {one.entry.decision.reason}, and in the replay {one.decision.reason}"
             for entries in logs(self._folder / "checkpoint")
             for one in replay([entry for entry in entries if not self._is_by_dice(entry.balance)])
             if not agrees(one)

@@ -11,7 +11,7 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar of a share of so many cells, to an eighth of a cell; something above nothing is always seen.
+    """A bar that fills a share of `cells`, to an eighth of a cell; a share above zero is always visible.
 
     >>> bar(0.5, 5)
     '██▌'
@@ -43,7 +43,7 @@ def stacked_bar(parts: Sequence[float], styles: Sequence[str], cells: int) -> Te
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A line of heights, the largest value being the full one; nothing at all is a space.
+    """A line of heights: the largest value has the full height, and zero is a space.
 
     >>> sparkline([0, 1, 4, 8])
     ' ▁▄█'

@@ -8,7 +8,7 @@ from trimtab.driver.progress import BatchProgress, Progress
 
 
 def batch_line(batch: BatchProgress) -> str:
-    """One batch, for logs: what came, how long it took, what was found."""
+    """One batch, for logs: its events, how long it took, its matches."""
     per_s = batch.events / (batch.batch_ms / 1000) if batch.batch_ms > 0 else 0.0
     stages = ", ".join(f"{name} {duration_text(ms)}" for name, ms in batch.stages_ms.items() if ms > 0)
     parts = [

@@ -1,6 +1,6 @@
-"""What can be told of a job before Spark is started. Nothing here makes, takes or changes anything.
+"""Checks of a job before Spark is started. Nothing here creates, locks or changes anything.
 
-Each mistake is the error that the job would end with later, some of them after a minute.
+A mistake raises the error that the job would end with later, perhaps after a minute.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trimtab.state.manifest import Manifest
 
 
 def check_before_spark(file: JobFile) -> None:
-    """Look at what the job of a checked file needs outside of it: its folders, its checkpoint, its sources.
+    """Check what a job needs besides its (already checked) file: its folders, its checkpoint, its sources.
 
     Raises JobError, StateError or BalanceError for the first thing that is wrong.
     """
@@ -54,7 +54,7 @@ def check_before_spark(file: JobFile) -> None:
 
 
 def _check_inputs(file: JobFile) -> None:
-    """Look for the folders that are read, where they are on this machine."""
+    """Check that the folders that streams read exist, where they are on this machine."""
     for stream in file.streams if _is_local(file) else ():
         path = stream.options.get("path", "")
         is_one = path.startswith("/") and not set(path) & set("*?[{")
@@ -64,14 +64,14 @@ def _check_inputs(file: JobFile) -> None:
 
 
 def _is_local(file: JobFile) -> bool:
-    """Whether Spark takes paths without a scheme for those of this machine: without signs of a cluster it does."""
+    """Whether Spark reads paths without a scheme on this machine: it does unless a cluster or Hadoop is configured."""
     master = file.conf.get("spark.master", file.master or "local")
     has_hadoop = "HADOOP_CONF_DIR" in os.environ or "spark.hadoop.fs.defaultFS" in file.conf
     return master.startswith("local") and not has_hadoop
 
 
 def _written(file: JobFile) -> Iterator[Folder]:
-    """The folders that the job writes to: this process the checkpoint and parquet sinks, Spark the others."""
+    """The folders that the job writes to: this process writes the checkpoint and parquet sinks, Spark the others."""
     rejects = [sink for stream in file.streams for sink in (stream.late, stream.quarantine) if sink is not None]
     sinks: list[SinkSection] = [sink for query in file.queries for sink in query.sinks] + rejects
     yield Folder(file.checkpoint)
@@ -110,10 +110,10 @@ def _check_changes(
     versions: Mapping[str, Manifest],
     begun: Mapping[str, BatchPlan],
 ) -> None:
-    """Refuse queries that are not those whose state the checkpoint has, where that is certain.
+    """Raise for a query that certainly isn't the one whose state the checkpoint has.
 
-    It is if the query that the checkpoint has, compiled here, is still what it was: then columns and types are those
-    that Spark will find, and only the text of the query has changed.
+    That is certain if the checkpoint's query, compiled here, has the same fingerprint as before: then columns and types
+    are those that Spark will find, and only the text of the query has changed.
     """
     kept = {each.name for each in file.queries if not each.reset}
     for stream, name, state in states(versions, begun, kept):

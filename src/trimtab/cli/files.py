@@ -16,7 +16,7 @@ FORMATS = (".parquet", ".csv")
 
 
 class QueryFileError(TrimtabError):
-    """A mistake in a query that was read from a file, told with the file's name."""
+    """A mistake in a query that was read from a file; its text has the file's name."""
 
     def __init__(self, name: str, error: QueryError) -> None:
         super().__init__(name, error)

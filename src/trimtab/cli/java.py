@@ -1,4 +1,4 @@
-"""Are there a Java and a Spark to run on? Asked before Spark is, whose own answer is a stack trace."""
+"""Check that Java and Spark are installed before Spark is started, which would answer with a stack trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from trimtab.errors import JobError
 
 OLDEST = 17
-"""What Spark 4 needs."""
+"""The oldest Java that Spark 4 runs on."""
 
 _HINT = f"install Java {OLDEST} or newer (for example openjdk-{OLDEST}-jre-headless) and set JAVA_HOME to its folder"
 
@@ -40,13 +40,13 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
     version = java_version(answer.stderr + answer.stdout)
     if version is None:
         first = (answer.stderr + answer.stdout).strip().split("\n", 1)[0] or f"status {answer.returncode}"
-        raise JobError("job.java", f"{java} -version doesn't tell its version: {first}", _HINT)
+        raise JobError("job.java", f"{java} -version doesn't print its version: {first}", _HINT)
     if version < OLDEST:
         raise JobError("job.java", f"{java} is Java {version}, and Spark needs {OLDEST} or newer", _HINT)
 
 
 def check_spark() -> None:
-    """See that Spark can be started: that there is Spark itself, and Java.
+    """Check that Spark can be started: that Spark itself and Java are installed.
 
     Raises JobError `job.spark` or `job.java`.
     """

@@ -10,10 +10,10 @@ from trimtab.deciding.placement import check_engines
 from trimtab.deciding.policy import DEFAULT, Balance, Measure, Scale, check_scale
 from trimtab.errors import JobError
 from trimtab.language.mistakes import did_you_mean
-from trimtab.planning.registry import PLANNERS, POLICIES, no_policy
+from trimtab.planning.registry import INSTEAD, POLICIES, no_policy
 
 NONE = "none"
-"""What stands for None, which TOML doesn't have."""
+"""How a job file writes None, which TOML doesn't have."""
 
 _WHOLE = ("patience", "period_batches", "max_moves", "max_state_bytes", "min_engines", "max_engines",
           "cool_down_batches")  # fmt: skip
@@ -28,7 +28,7 @@ Rule = TypeVar("Rule", Balance, Scale)
 def read_balance_and_scale(
     settings: Section, engines: int | None, key_groups: int
 ) -> tuple[Balance | None, Scale | None]:
-    """What a job balances by; mistakes are noted, and the defaults given in their place."""
+    """How a job balances and scales; mistakes are noted, and defaults returned instead."""
     balance, scale = _balance(settings), _scale(settings)
     if scale is not None:
         try:
@@ -48,7 +48,7 @@ def _balance(settings: Section) -> Balance | None:
             return Balance(planner=name)
         if name != NONE:
             message, hint = no_policy(name)
-            if name not in PLANNERS:
+            if name not in INSTEAD:
                 hint = did_you_mean(name, (*POLICIES, NONE), otherwise=f"write {', '.join(POLICIES)} or {NONE}")
             settings.wrong("balance", message, hint)
         return None
@@ -76,12 +76,12 @@ def _word(section: Section, key: str, known: Sequence[str]) -> dict[str, str]:
     if word is None or word in known:
         return {} if word is None else {key: word}
     message, hint = f'"{word}" is not one', did_you_mean(word, known, otherwise=f"write {', '.join(known)}")
-    section.wrong(key, *(no_policy(word) if word in PLANNERS else (message, hint)))
+    section.wrong(key, *(no_policy(word) if word in INSTEAD else (message, hint)))
     return {}
 
 
 def _numbers(section: Section, names: Sequence[str]) -> dict[str, Any]:
-    """The settings that are there; what "none" stands for is None."""
+    """The settings that the file has, with None for "none"."""
     given: dict[str, Any] = {}
     for name in names:
         may_be_none = name in _MAYBE_NONE

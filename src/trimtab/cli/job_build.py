@@ -14,11 +14,11 @@ from trimtab.driver.progress import BatchProgress, Progress
 
 
 class RunningJob(Protocol):
-    """What the command needs of a job that was started."""
+    """What the command needs from a job that was started."""
 
     @property
     def progress(self) -> Progress:
-        """Where it stands."""
+        """How far it is."""
         ...
 
     @property
@@ -31,13 +31,13 @@ class RunningJob(Protocol):
         ...
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; whether it has come. Raises what the job failed with."""
+        """Wait for the end; return whether the job has ended. Raises what the job failed with."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What the command runs on; tests put something lighter in its place."""
+    """What the command runs on; tests use something lighter instead."""
 
     check: Callable[[], None]
     session: Callable[[JobFile], Any]
@@ -45,7 +45,7 @@ class Backend:
 
 
 def start_session(file: JobFile) -> Any:
-    """A Spark session as the file wants it; `local[*]` if nobody says otherwise."""
+    """A Spark session as the file describes it; on `local[*]` if the file names no master."""
     from trimtab.spark.session import start_session
 
     master = file.conf.get("spark.master", file.master or "local[*]")
@@ -114,7 +114,7 @@ def _target(file: JobFile, sink: SinkSection) -> Any:
 
 
 def _options(sink: SinkSection) -> dict[str, Any]:
-    """Options of Spark's are text; of trimtab's own sinks the one number is a number."""
+    """The options of a sink: all are text, except the number of rows of the console."""
     if sink.format == "console" and "rows" in sink.options:
         return {**sink.options, "rows": int(sink.options["rows"])}
     return dict(sink.options)

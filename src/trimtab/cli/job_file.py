@@ -1,7 +1,7 @@
-"""`job.toml`: a job written down. Read it, check all of it, and give it back as plain values.
+"""`job.toml`: the description of a job. Read it, check all of it, and return it as plain values.
 
 Nothing here starts Spark. Queries are compiled where the columns of their stream are known without it, so most
-mistakes in SQL show before a session is paid for. `docs/running.md` is the reference.
+mistakes in SQL are found before a session is started. `docs/running.md` is the reference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
 """Sources and sinks of Spark that are folders of files."""
 
 OWN_SINKS = {"parquet": ("path", "compression"), "console": ("rows",), "memory": ("view",)}
-"""The sinks that are trimtab's, and all that can be said to them; other formats are Spark's."""
+"""trimtab's own sinks and all their options; other formats are Spark's."""
 
 MAX_ENGINES = 4096
 
@@ -49,7 +49,7 @@ _OWN_COLUMNS = {
     "text": "value STRING",
     "socket": "value STRING",
 }
-"""Columns of sources that have their own; options such as Kafka's `includeHeaders` add to them."""
+"""Columns of sources that define their own; options such as Kafka's `includeHeaders` add to them."""
 
 
 def read_job_file(path: Path) -> JobFile:
@@ -57,7 +57,7 @@ def read_job_file(path: Path) -> JobFile:
 
     Modules with operators and sink functions are imported, with the file's folder first on the path.
 
-    Raises JobError `job.file`, which tells every mistake of the file with its line and its dotted place.
+    Raises JobError `job.file`, which lists every mistake of the file with its line and its dotted place.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def read_job_file(path: Path) -> JobFile:
     mistakes: list[Mistake] = []
     job = _Reader(path.absolute(), mistakes).job(Section("", values, mistakes))
     if mistakes or job is None:
-        raise JobError("job.file", _told(path, mistakes, setting_lines(text)))
+        raise JobError("job.file", _listed(path, mistakes, setting_lines(text)))
     return job
 
 
@@ -81,7 +81,7 @@ def _syntax(path: Path, message: str) -> str:
     return f"{place}: this is not TOML: {what[:1].lower()}{what[1:]}"
 
 
-def _told(path: Path, mistakes: list[Mistake], lines: Mapping[str, int]) -> str:
+def _listed(path: Path, mistakes: list[Mistake], lines: Mapping[str, int]) -> str:
     """All mistakes, in the order of the file."""
     placed = [(line_of(mistake.place, lines), mistake) for mistake in mistakes]
     placed.sort(key=lambda pair: pair[0] or 0)
@@ -98,7 +98,7 @@ def _told(path: Path, mistakes: list[Mistake], lines: Mapping[str, int]) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """One reading of a file: the parts below each note their mistakes and give what they could read."""
+    """One reading of a file: each method notes the mistakes of its part and returns what it could read."""
 
     path: Path
     mistakes: list[Mistake]
@@ -213,7 +213,7 @@ class _Reader:
             section.wrong("format", MISSING, 'write format = "parquet", or python = "module:function"')
         elif python is not None:
             if options:
-                section.wrong("", "a function takes neither path nor options", "let the function know them")
+                section.wrong("", "a function takes neither path nor options", "put them into the function itself")
             self._import(section, "python", python)
         elif format_ in (*FILE_FORMATS, "delta"):
             _check_options(section, format_, options)
@@ -236,7 +236,7 @@ class _Reader:
         return options if path is None else {**options, "path": self._absolute(path)}
 
     def _absolute(self, path: str) -> str:
-        """A path counts from the file's folder; what names a file system (s3://...) is absolute already."""
+        """The path from the file's folder; one that names a file system (s3://...) is absolute already."""
         return path if re.match(r"\w[\w+.-]*:/", path) else os.path.normpath(self.path.parent / path)
 
     def _text_of(self, section: Section, file: str) -> str | None:
@@ -260,7 +260,7 @@ def _check_name(name: str, section: Section) -> None:
 
 
 def _format(section: Section, needed: str = "") -> str | None:
-    """Formats with a short name are known by it in any case; others are names of classes."""
+    """The format; case doesn't matter in short names, but does in names of classes."""
     found = section.text("format", needed=needed)
     return found.lower() if found is not None and "." not in found else found
 
@@ -294,7 +294,7 @@ def _trigger(settings: Section) -> tuple[str | None, bool, bool]:
 
 
 def columns_known(stream: StreamSection) -> pa.Schema | None:
-    """The columns that queries see, where that is known without Spark."""
+    """The columns that queries read, None where only Spark knows them."""
     has_more = any(
         name.lower().startswith("include") and value.lower() == "true" for name, value in stream.options.items()
     )
@@ -318,8 +318,8 @@ def _check_event_time(section: Section, stream: StreamSection, columns: pa.Schem
 
 
 def _distinct(streams: list[tuple[str, Section]]) -> None:
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
     for name, section in streams:
-        if name.lower() in seen:
-            section.wrong("", f"{seen[name.lower()]} has the same name", "case doesn't matter in SQL")
-        seen.setdefault(name.lower(), section.place)
+        if name.lower() in places:
+            section.wrong("", f"{places[name.lower()]} has the same name", "case doesn't matter in SQL")
+        places.setdefault(name.lower(), section.place)

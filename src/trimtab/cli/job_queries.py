@@ -1,4 +1,4 @@
-"""What a job file says in other languages: columns and queries in SQL, functions and operators in Python."""
+"""The parts of a job file in other languages: columns and queries in SQL, functions and operators in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.language.compiled import Query
 from trimtab.language.oracle import also_asking
 from trimtab.language.schemas import parse_schema
 
-# Spark reads types that the language has no values for: such a stream is checked once Spark has it.
+# Spark has types that our SQL doesn't have: a stream with such columns is checked once Spark has read its schema.
 _NESTED = re.compile(r"<|\b(INTERVAL|VARIANT|VOID|TIME)\b|:", re.IGNORECASE)
 _TABLE = "source"
 
@@ -26,7 +26,7 @@ Streams = Mapping[str, tuple[pa.Schema | None, str]]
 
 
 def is_schema(text: str) -> bool:
-    """Whether the text can be a list of columns; of nested types Spark has the last word.
+    """Whether the text can be a list of columns; only Spark can check nested types, so they pass.
 
     >>> is_schema("symbol BIGINT, tags ARRAY<STRING>"), is_schema("symbol BIGIN")
     (True, False)
@@ -38,7 +38,7 @@ def is_schema(text: str) -> bool:
 
 
 def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
-    """The columns of a source after its `select`; None: only Spark can tell.
+    """The columns of a source after its `select`; None if only Spark knows them.
 
     >>> columns_of("value BIGINT", ["value % 10 AS symbol"]).names
     ['symbol']
@@ -48,14 +48,14 @@ def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
         if not select:
             return columns
         made = compile_query(f"SELECT {', '.join(select)} FROM {_TABLE}", {_TABLE: columns}).finish
-    except (InputError, QueryError):  # what only Spark knows is no mistake here
+    except (InputError, QueryError):  # Spark may know what we don't: no mistake
         return None
     names = [name for name, _ in made.columns]
     return pa.schema(zip(names, made.types, strict=True)) if made.types else None
 
 
 def compile_known(sql: str, streams: Streams) -> Query | None:
-    """Compile a query over the streams as a job does; None where only Spark can tell what it means.
+    """Compile a query over the streams as a job does; None if only Spark can compile it.
 
     Raises QueryError.
     """
@@ -64,22 +64,22 @@ def compile_known(sql: str, streams: Streams) -> Query | None:
     if columns is None:
         check_syntax(sql)
         return None
-    asked = []
+    unknown = []
 
     def ask(text: str, _: pa.Schema, __: QueryError) -> None:
-        asked.append(text)
+        unknown.append(text)
 
     try:
         with also_asking(ask):  # a function that DuckDB lacks may be one of Spark's, or of the user's
             return compile_query(sql, {source: columns}, event_time=event_time)
     except QueryError:
-        if asked:
+        if unknown:
             return None
         raise
 
 
 def check_query(sql: str, where: str, streams: Streams | None) -> str:
-    """The mistake in a query, told with its place, or nothing; without the streams, only in how it is written."""
+    """The mistake in a query, with its place; "" if there is none. Without streams only the syntax is checked."""
     try:
         if streams is None:
             check_syntax(sql)
@@ -91,7 +91,7 @@ def check_query(sql: str, where: str, streams: Streams | None) -> str:
 
 
 def import_from(folder: Path, name: str, *, is_function: bool = False) -> Callable[..., Any] | None:
-    """Import a module, or with `is_function` the function that "module:function" means; the folder counts.
+    """Import a module, or with `is_function` the function that "module:function" names; the folder is on the path.
 
     Raises InputError `input.module`.
     """
@@ -104,7 +104,7 @@ def import_from(folder: Path, name: str, *, is_function: bool = False) -> Callab
         module = importlib.import_module(module_name)
     except TrimtabError:
         raise
-    except Exception as error:  # whatever the module does
+    except Exception as error:  # the module's code may raise anything
         message = f"{module_name} can't be imported: {type(error).__name__}: {error}"
         raise InputError("input.module", message, "write it as in an import: package.module, without .py") from error
     if not is_function:

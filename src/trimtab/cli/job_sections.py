@@ -1,4 +1,4 @@
-"""A checked job file as plain values: what `job_file` gives and everything behind it takes."""
+"""A checked job file as plain values: what `job_file` returns and the rest of `trimtab run` works with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SinkSection:
 
 @dataclass(frozen=True, slots=True)
 class StreamSection:
-    """A source, what is done to its rows at once, and where its rejected rows go."""
+    """A source, what is done to its rows first, and where its rejected rows go."""
 
     name: str
     format: str
@@ -60,10 +60,10 @@ class JobFile:
     streams: tuple[StreamSection, ...]
     queries: tuple[QuerySection, ...]
     key_groups: int = DEFAULT_KEY_GROUPS
-    engines: int | None = None  # as many as the checkpoint has, or cores for a new one
+    engines: int | None = None  # None: as many as the checkpoint has, or one per core for a new one
     balance: Balance | None = DEFAULT
     scale: Scale | None = None
-    trigger: str | None = None  # as soon as there is data
+    trigger: str | None = None  # None: a batch starts as soon as there is data
     available_now: bool = False
     close: bool = False
     operators: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""A running job as a picture in the terminal: how fast, how late, how level.
+"""A running job as a picture in the terminal: how fast, how late, how balanced.
 
-`render` is a pure function of what the job said; the loop that asks it and the screen are elsewhere.
+`render` is a pure function of the job's progress; the loop that reads the progress and the screen are in `run`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SPARK_S = 60.0
 """The sparkline looks back this far."""
 
 SHOWN_ENGINES = 16
-"""More than these are told in one line: a terminal has few rows."""
+"""Of more engines than this the busiest are shown, and one line counts the rest: a terminal has few rows."""
 
 SMALL_COLUMNS = 46
 """Narrower terminals get the figures without drawings."""
@@ -40,10 +40,10 @@ def render(
     title: str = "trimtab",
     note: str = "",
 ) -> RenderableType:
-    """Draw where a job stands, for a terminal of so many columns.
+    """Draw a job's progress, for a terminal of `width` columns.
 
     `history` has the last batches, in any order (those of the last minute are enough). `now_s` is the time; by default
-    that of the newest batch. `note` goes to the lower edge. Any width will do; below 46 columns there are figures only.
+    that of the newest batch. `note` goes to the lower edge. Any width works; below 46 columns there are figures only.
     """
     inner = max(1, width - 4)  # the frame
     parts: list[RenderableType] = [_figures(progress, history, inner, now_s)]
@@ -63,7 +63,7 @@ def render(
 
 
 def _figures(progress: Progress, history: Sequence[BatchProgress], width: int, now_s: float | None) -> Table:
-    """One line per subject: its name, then what there is to say."""
+    """One line per subject: its name, then its figures."""
     rows = _grid()
     rows.add_column(style=LABEL, no_wrap=True)
     rows.add_column(ratio=1)
@@ -131,7 +131,7 @@ def _watermark(stream: str, last: BatchProgress) -> Text:
         return text.append("none yet", style=DIM)
     text.append(time_text(last.watermark_us))
     behind_ms = last.finished_at_s * 1000 - last.watermark_us / 1000
-    # Far from the clock the stream is a replay: its distance says nothing.
+    # A stream that is far from the clock is a replay: the distance means nothing.
     if abs(behind_ms) < datetime.timedelta(days=7) / datetime.timedelta(milliseconds=1):
         word = "behind" if behind_ms >= 0 else "ahead of"
         text.append(f"  {duration_text(abs(behind_ms))} {word} the clock", style=DIM)

@@ -1,6 +1,6 @@
 """`trimtab`: the command and its subcommands.
 
-Mistakes of the user's are printed as they are, without a traceback, and end with status 1. Another package adds
+A user's mistake is printed without a traceback, and the exit status is 1. Another package adds
 commands by naming their modules in the entry points `trimtab.commands`, as trimtab-lab does.
 """
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except TrimtabError as error:
         print(error, file=sys.stderr)
-    except BrokenPipeError:  # `trimtab explain query.sql | head` is no mistake
+    except BrokenPipeError:  # `trimtab explain query.sql | head` isn't a mistake
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 

@@ -1,4 +1,4 @@
-"""The modules with users' own operators: importing one registers what it has."""
+"""The modules with users' own operators: importing one registers the operators in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_option(parser: ArgumentParser) -> None:
 
 
 def import_operators(modules: Iterable[str]) -> None:
-    """Import the modules; the current folder counts.
+    """Import the modules; the current folder is on the path.
 
     Raises InputError `input.module`.
     """
@@ -35,7 +35,7 @@ def import_operators(modules: Iterable[str]) -> None:
             importlib.import_module(name)
         except TrimtabError:
             raise
-        except Exception as error:  # whatever the module does
+        except Exception as error:  # the module's code may raise anything
             message = f"{name} can't be imported: {type(error).__name__}: {error}"
             raise InputError(
                 "input.module", message, "write it as in an import: package.module, without .py"

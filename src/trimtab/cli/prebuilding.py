@@ -1,7 +1,7 @@
 """Machine code as a part of the installation: all kernels that don't depend on a query, compiled ahead.
 
-Each part does on a few made-up rows what jobs do, so that whatever a job would have to compile is there. What a pattern
-needs besides is generated from its query, and compiled beside the job.
+Each part does on a few made-up rows what jobs do, so that everything a job would have to compile is compiled. What a
+pattern needs in addition is generated from its query, and compiled in a process beside the job.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, Balance
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
-from trimtab.planning.problem import Problem
-from trimtab.planning.registry import PLANNERS, POLICIES, Needs, solvers_of
+from trimtab.planning.registry import POLICIES, solvers_of
 from trimtab.planning.solvers import missing
-from trimtab.routing import ConsistentGrouping, RandomChoices
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _NUMBERS = ("n", "x", "d")
@@ -62,7 +60,7 @@ def made_up_rows(rows: int = 24) -> pa.Table:
 
 
 def _run(sql: str) -> None:
-    """A query over the rows in one go and in three, and the way a job warms it."""
+    """Run a query over the rows at once and in three batches, and warm it as a job does."""
     rows = made_up_rows()
     evaluate(sql, {"t": rows}, event_time="ts")
     evaluate(sql, {"t": rows}, event_time="ts", cuts=[7, 15], delay="2 seconds")
@@ -71,7 +69,7 @@ def _run(sql: str) -> None:
 
 
 def _calls(of: dict[str, tuple[str, ...]]) -> list[str]:
-    """Every function of every kind of column that it takes, with a name for each."""
+    """Every function over every kind of column that it takes, each with a name."""
     calls = [call.format(name) for name in _VALUES for call in of["any"]]
     calls += [call.format(name) for name in _NUMBERS for call in of["numbers"]]
     return [f"{call} AS c{number}" for number, call in enumerate(calls)]
@@ -107,18 +105,15 @@ def patterns() -> None:
 
 
 def optimising_planner() -> None:
-    """What a job balances with unless told otherwise."""
+    """The planner that a job balances with by default."""
     _balance_by(DEFAULT.planner)
 
 
 def other_planners() -> None:
-    """The other policies of a job's balance, and the planners that no job uses."""
+    """The other policies of a job's balance."""
     for policy in POLICIES:
         if policy != DEFAULT.planner:
             _balance_by(policy)
-    for registered in PLANNERS.values():
-        if not registered.policies and not missing(registered.solvers):
-            registered.planner(_made_up_problem(registered.needs))
 
 
 def _balance_by(policy: str) -> None:
@@ -126,31 +121,14 @@ def _balance_by(policy: str) -> None:
         Coordinator(Balance(planner=policy)).warm()
 
 
-def _made_up_problem(needs: Needs) -> Problem:
-    dice = np.random.default_rng(1)
-    traffic = dice.random((60, 60)) * (dice.random((60, 60)) < 0.1) if needs is Needs.TRAFFIC else None
-    loads, homes, operators = dice.pareto(1.0, 60), dice.integers(0, 6, 60), np.arange(60) % 3
-    return Problem(loads, homes, np.full(6, 100.0), operators=operators, traffic=traffic, max_moves=8)
-
-
-def routers() -> None:
-    """Every router, over keys that are hot and keys that aren't."""
-    keys = np.concatenate([np.zeros(50, np.int64), np.arange(50)])
-    for kind in (RandomChoices, ConsistentGrouping):
-        router = kind(4, seed=1)
-        router.route(keys)
-        router.route(keys)
-
-
 PARTS: dict[str, Callable[[], None]] = {
     "optimising-planner": optimising_planner,  # first, as it takes longest
     "grouped-windows": grouped_windows,
     "sliding-windows": sliding_windows,
     "other-planners": other_planners,
-    "routers": routers,
     "patterns": patterns,
 }
 """By name, in the order in which they are built."""
 PARTS |= {name: part for entry in entry_points(group="trimtab.parts") for name, part in entry.load().items()}
 ENGINE_PARTS = ("grouped-windows", "sliding-windows", "patterns")
-"""What engines run. A job has the others made beside it, and is served by plain ones until then."""
+"""What engines run. A job compiles the other parts in a process beside it, and uses plain planners until then."""

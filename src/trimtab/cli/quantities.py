@@ -13,7 +13,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def number_text(value: int) -> str:
-    """With separators; from ten million on in short.
+    """With separators; shortened from ten million on.
 
     >>> number_text(12345), number_text(123_456_789)
     ('12,345', '123.5 M')
@@ -80,7 +80,7 @@ def time_text(time_us: int) -> str:
 
 
 def read_duration_s(text: str) -> float:
-    """Seconds of a length of time as it is typed.
+    """A length of time, as users type it, in seconds.
 
     >>> read_duration_s("30s"), read_duration_s("1.5 minutes")
     (30.0, 90.0)

@@ -1,6 +1,6 @@
-"""Whether the servers that a job reads from answer, without a client of theirs.
+"""Whether the servers that a job reads from accept connections, checked without their own clients.
 
-Kafka's own client retries for a minute before it gives up, and says then that a time-out was reached.
+Kafka's own client retries for a minute before it gives up, and then reports only a time-out.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ Address = tuple[str, int]
 
 
 def check_kafka(file: JobFile, timeout_s: float = TIMEOUT_S) -> None:
-    """See that one of the brokers of each Kafka stream accepts a connection, all of them tried at once.
+    """Check that a broker of each Kafka stream accepts a connection; all are tried at once.
 
     Raises JobError `job.source`.
     """
     servers = {s.name: s.options[SERVERS] for s in file.streams if s.format == "kafka" and SERVERS in s.options}
-    asked = {name: addresses(text) for name, text in servers.items()}
-    for name, reasons in silent({name: found for name, found in asked.items() if found}, timeout_s).items():
-        told = ", ".join(f"{host}:{port} ({reason})" for (host, port), reason in reasons.items())
-        message = f"{file.path}: streams.{name}.options.{SERVERS}: no broker can be reached: {told}"
+    brokers = {name: addresses(text) for name, text in servers.items()}
+    for name, reasons in silent({name: found for name, found in brokers.items() if found}, timeout_s).items():
+        tried = ", ".join(f"{host}:{port} ({reason})" for (host, port), reason in reasons.items())
+        message = f"{file.path}: streams.{name}.options.{SERVERS}: no broker can be reached: {tried}"
         raise JobError("job.source", message, "start Kafka, or correct the addresses: a job needs one that answers")
 
 
 def check_socket(file: JobFile) -> None:
-    """See that somebody listens where a socket stream reads, if that is on this machine.
+    """Check that a program listens where a socket stream reads, if that is on this machine.
 
-    It isn't tried: a program that waits for one connection would take the trial for it, and end.
+    No connection is made: a program that serves only one would take this one and end.
 
     Raises JobError `job.source`.
     """
     for stream in file.streams:
         host, port = stream.options.get("host", ""), stream.options.get("port", "")
         if stream.format == "socket" and host in _HERE and port.isdigit() and not _is_listened_to(int(port)):
-            message = f"{file.path}: streams.{stream.name}.options.port: nobody listens on port {port} of {host}"
-            raise JobError("job.source", message, f"start what is to be read, for example nc -lk {port}")
+            message = f"{file.path}: streams.{stream.name}.options.port: no program listens on port {port} of {host}"
+            raise JobError("job.source", message, f"start the program to read from, for example nc -lk {port}")
 
 
 def addresses(servers: str) -> list[Address]:
-    """The hosts and ports in a list as Kafka knows it; nothing if it can't be read, which is Kafka's to tell.
+    """The hosts and ports in a list as Kafka writes it; empty if it can't be read: Kafka reports that itself.
 
     >>> addresses("broker:9092, PLAINTEXT://[::1]:9093")
     [('broker', 9092), ('::1', 9093)]
@@ -67,7 +67,7 @@ def silent(groups: Mapping[str, Sequence[Address]], timeout_s: float) -> dict[st
     answers: queue.SimpleQueue[tuple[Address, str]] = queue.SimpleQueue()
     wanted = {address for group in groups.values() for address in group}
     for address in wanted:
-        # Daemons: a name server that doesn't answer holds them longer than anybody wants to wait.
+        # Daemons: a name server that doesn't answer can hold them for much longer than the time-out.
         threading.Thread(target=_try, args=(address, timeout_s, answers), daemon=True).start()
     reasons: dict[Address, str] = {}
     waiting = {name: list(group) for name, group in groups.items()}
@@ -91,12 +91,12 @@ def _try(address: Address, timeout_s: float, answers: queue.SimpleQueue[tuple[Ad
             answers.put((address, ""))
     except TimeoutError:
         answers.put((address, f"no answer within {timeout_s:g} s"))
-    except (OSError, UnicodeError) as error:  # a name that can't be one
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
         answers.put((address, getattr(error, "strerror", None) or str(error)))
 
 
 def _is_listened_to(port: int) -> bool:
-    """Whether a program of this machine listens on the port; yes, where the kernel doesn't tell."""
+    """Whether a program of this machine listens on the port; True where the kernel has no table of ports."""
     tables = [path for path in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if path.exists()]
     rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
     return not tables or any(int(row[1].rpartition(":")[2], 16) == port and row[3] == _LISTENING for row in rows)

@@ -1,4 +1,4 @@
-"""`trimtab replay`: what a job's coordinator saw and decided, and what another policy would have made of it."""
+"""`trimtab replay`: what a job's coordinator observed and decided, and what another policy would have decided."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SAME = {True: "yes", False: "NO", None: "can't tell"}
 _NUMBERS: tuple[tuple[str, type, str], ...] = (
     ("max_rstd", float, "act above this deviation, in percent"),
     ("max_load_distance", float, "act when an engine is further than this from the mean, in percentage points"),
-    ("patience", int, "for so many batches in a row"),
-    ("period_batches", int, "at most once in so many batches"),
-    ("period_s", float, "at most once in so many seconds"),
+    ("patience", int, "for this many batches in a row"),
+    ("period_batches", int, "at most once in this many batches"),
+    ("period_s", float, "at most once in this many seconds"),
     ("max_moves", int, "how many key groups may move at once"),
     ("max_state_bytes", int, "how much state may move at once"),
-    ("half_life_batches", float, "after so many batches one counts half"),
-    ("min_gain", float, "the share of the deviation that a plan has to take away"),
+    ("half_life_batches", float, "after this many batches a batch counts half"),
+    ("min_gain", float, "the share of the deviation that a plan has to remove"),
 )
 
 
@@ -39,15 +39,15 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "replay",
         help="show what balanced a job, and what another policy would have done",
-        description="Replay the coordinator's log of a checkpoint: a line for each batch with what it saw and decided. "
-        "With --balance or one of the numbers, what that policy would have done on the same loads stands beside it. "
+        description="Replay the coordinator's log of a checkpoint: what it observed and decided, a line each batch. "
+        "With --balance or one of the numbers, what that policy would have done on the same loads is shown beside it. "
         "Nothing is changed, and the job may be running. docs/balancing.md explains the policies.",
     )
     parser.add_argument("checkpoint", help="the job's checkpoint: a path or a URI")
     parser.add_argument("--stream", metavar="STREAM", help="only this stream")
-    parser.add_argument("--last", type=_positive, metavar="N", help="tell only of the last N batches")
+    parser.add_argument("--last", type=_positive, metavar="N", help="show only the last N batches")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
-    other = parser.add_argument_group("another policy", "what isn't said is as in the policy of the log's last batch")
+    other = parser.add_argument_group("another policy", "what isn't given is as in the policy of the log's last batch")
     other.add_argument("--balance", metavar="NAME", help=f"{', '.join(POLICIES)}, or {NOTHING}: nothing moves")
     other.add_argument("--measure", choices=[each.value for each in Measure], help="what counts as load")
     for name, kind, meaning in _NUMBERS:
@@ -56,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the logs, replay and print them; the exit status."""
+    """Read the logs, replay and print them; return the exit status."""
     change = _change(options)
     logs = _logs(Checkpoint.existing(options.checkpoint), options.stream)
     from trimtab.cli.replay_report import report
@@ -78,19 +78,19 @@ def _positive(text: str) -> int:
 
 
 def _change(options: argparse.Namespace) -> dict[str, Any] | None:
-    """What is asked for of another policy; None: nothing."""
+    """The settings of another policy that the options ask for; None: no other policy."""
     names = ("measure", *(name for name, _, _ in _NUMBERS))
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.balance == NOTHING:
         if given:
             first = next(iter(given)).replace("_", "-")
-            message = f"--{first} says how to balance, and --balance {NOTHING} not to"
+            message = f"--{first} is about balancing, and --balance {NOTHING} turns balancing off"
             raise InputError("input.value", message, "leave one of them")
         return {"planner": None}
     if options.balance is not None:
         given["planner"] = options.balance
     if given:
-        Balance(**given)  # a mistake is told before a long log is read
+        Balance(**given)  # raises for a mistake before a long log is read
     return given or None
 
 
@@ -152,7 +152,7 @@ def _summary(found: Report) -> list[str]:
     same = [line.same for line in found.lines]
     agreed = f"{len(same):,} batch{'' if len(same) == 1 else 'es'}; replayed, {same.count(True):,} are decided the same"
     if None in same:
-        agreed += f" ({same.count(None):,} can't be told: the log begins in the middle of a run)"
+        agreed += f" ({same.count(None):,} are unknown: the log begins in the middle of a run)"
     lines = [agreed]
     names = ["as it was", *(["beside it"] if found.compared is not None else [])]
     for name, sums in zip(names, [found.logged, *([found.compared] if found.compared else [])], strict=True):

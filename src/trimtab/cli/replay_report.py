@@ -1,4 +1,4 @@
-"""What a replay of the coordinator's log shows: a line for each batch, and what policies come to. Plain values."""
+"""What a replay of the coordinator's log shows: a line for each batch, and sums over all of them. Plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.planning.heaviest_first import heaviest_first
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one policy had in a batch, and what it decided.
+    """The state of a batch under one policy, and what the policy decided.
 
     `moved`: key groups that were elsewhere in the batch before. `rstd`: as `Decision` has it.
     """
@@ -33,8 +33,8 @@ class Step:
 class Line:
     """One batch of the log.
 
-    `same`: whether the replay decides what the log has; None: that can't be told, because the log begins in the
-    middle of a run. `other`: what the other policy does, if there is one.
+    `same`: whether the replay decides what the log has; None: unknown, because the log begins in the middle
+    of a run. `other`: what the other policy does, if there is one.
     """
 
     batch: int
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a policy comes to over some batches."""
+    """A policy's results over some batches."""
 
     mean_rstd: float
     above: int  # batches with a deviation above the threshold
@@ -56,7 +56,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The replay of one stream's log. `threshold`: what the sums' `above` counts from, in percent."""
+    """The replay of one stream's log. `threshold`: the sums' `above` counts deviations above it, in percent."""
 
     balance: Balance | None
     scale: Scale | None
@@ -69,10 +69,10 @@ class Report:
 
 
 def report(entries: Sequence[Entry], change: dict[str, Any] | None = None, last: int | None = None) -> Report:
-    """Replay a log of at least one entry, and tell of its last so many batches.
+    """Replay a log of at least one entry, and report its `last` batches, by default all.
 
-    `change`: fields of the log's policy that the other one has otherwise; {"planner": None}: it balances nothing;
-    None: there is no other one. Raises JobError `job.balance` where the other one can't be.
+    `change`: the fields in which the other policy differs from the log's; {"planner": None}: it balances nothing;
+    None: there is no other policy. Raises JobError `job.balance` if the other policy isn't valid.
     """
     balance, scale = entries[-1].balance, entries[-1].scale
     other = None if change is None else changed(balance, change)
@@ -94,7 +94,7 @@ def report(entries: Sequence[Entry], change: dict[str, Any] | None = None, last:
 
 
 def changed(balance: Balance | None, change: dict[str, Any]) -> Balance | None:
-    """A policy with some fields otherwise; that of the defaults, where there is none.
+    """A policy with some fields changed; None counts as the default policy.
 
     >>> changed(Balance(max_rstd=5.0), {"planner": "flux"}) == Balance(planner="flux", max_rstd=5.0)
     True
@@ -116,29 +116,29 @@ def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[
         step = None
         if others is not None:
             other = others[number]
-            step, theirs = _step(other, _reason(other.decision), theirs), other.seen.placement
+            step, theirs = _step(other, _reason(other.decision), theirs), other.observed.placement
         lines.append(
             Line(
-                batch=entry.seen.batch,
-                events=int(entry.seen.events.sum()),
+                batch=entry.observed.batch,
+                events=int(entry.observed.events.sum()),
                 least_rstd=entry.decision.least_rstd,
-                logged=_step(Replayed(entry, entry.seen, entry.decision), _reason(entry.decision), own),
+                logged=_step(Replayed(entry, entry.observed, entry.decision), _reason(entry.decision), own),
                 same=same if same or began else None,
                 other=step,
             )
         )
-        own = entry.seen.placement
+        own = entry.observed.placement
     return lines
 
 
 def _reason(decision: Decision) -> str:
-    """Why, and by which planner if it isn't the policy's own, because that wasn't compiled yet."""
+    """The reason, and the planner if it wasn't the policy's own, which wasn't compiled yet."""
     plain = heaviest_first.__name__
     return f"{decision.reason} ({plain})" if decision.planner == plain else decision.reason
 
 
 def _step(one: Replayed, reason: str, before: Placement | None) -> Step:
-    placement = one.seen.placement
+    placement = one.observed.placement
     comparable = before is not None and len(before.owner) == len(placement.owner)
     return Step(
         engines=placement.engines,

@@ -29,7 +29,7 @@ from trimtab.driver.progress import BatchProgress, Progress
 
 POLL_S = 0.1
 REDRAW_S = 0.25
-STOPPED_AT_ONCE = 130  # what shells give for an interrupt
+STOPPED_AT_ONCE = 130  # the exit status that shells use for an interrupt
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -41,14 +41,14 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "view in a terminal, one line per batch elsewhere. docs/running.md describes the file.",
     )
     parser.add_argument("job", type=Path, help="the job file, such as job.toml")
-    parser.add_argument("--check", action="store_true", help="look for all that can be told without Spark, and end")
+    parser.add_argument("--check", action="store_true", help="check what can be checked without Spark, and end")
     parser.add_argument("--plain", action="store_true", help="one line per batch instead of the live view")
-    parser.add_argument("--for", dest="duration", metavar="LENGTH", help="stop after so long, such as 30s or 5m")
+    parser.add_argument("--for", dest="duration", metavar="LENGTH", help="stop after this time, such as 30s or 5m")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
-    """Check, build, start, watch; the exit status."""
+    """Check, build, start and watch a job; return the exit status."""
     for_s = None if options.duration is None else read_duration_s(options.duration)
     file = read_job_file(options.job)
     backend = backend or SPARK
@@ -64,8 +64,8 @@ def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
     try:
         with spark_errors("the session"), nullcontext() if view.live is None else stderr_to_file() as log:
             spark = backend.session(file)
-        with _asked_to_stop() as asked:
-            _watch(start(file, spark, backend.job), view, file, asked, for_s)
+        with _stop_requests() as requests:
+            _watch(start(file, spark, backend.job), view, file, requests, for_s)
     except KeyboardInterrupt:
         print("stopped at once; the next run repeats the batch that was under way", file=sys.stderr)
         return STOPPED_AT_ONCE
@@ -83,31 +83,31 @@ def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
 
 
 @dataclass(slots=True)
-class _Asked:
-    """Whether somebody wants the job to end."""
+class _StopRequests:
+    """How often the user asked the job to end."""
 
     count: int = 0
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[_Asked]:
-    """Count interrupts instead of failing; the second one is meant and interrupts.
+def _stop_requests() -> Iterator[_StopRequests]:
+    """Count interrupts instead of failing; a second Ctrl-C does interrupt.
 
     Spark's own handler cancels the jobs of the batch under way, so this one takes its place while the job runs.
     """
-    asked = _Asked()
+    requests = _StopRequests()
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        asked.count += 1
-        if asked.count > 1 and number == signal.SIGINT:
+        requests.count += 1
+        if requests.count > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread may have handlers
-        yield asked
+        yield requests
         return
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -115,28 +115,28 @@ def _asked_to_stop() -> Iterator[_Asked]:
 
 @dataclass(slots=True)
 class _View:
-    """What is seen of a job: `live` redraws a picture, without it every batch is a line."""
+    """Shows a job: `live` redraws a picture; without it every batch is printed as a line."""
 
     title: str
     live: Live | None
     clock: Callable[[], float] = time.monotonic
     note: str = "Ctrl-C stops after the batch"
     started_s: float = 0.0
-    _told: dict[str, int] = field(default_factory=dict)
+    _printed: dict[str, int] = field(default_factory=dict)
     _drawn_s: float = float("-inf")
 
-    def tell(self, note: str) -> None:
-        """Say something about the job, now."""
+    def announce(self, note: str) -> None:
+        """Show a note about the job at once."""
         self.note = note
         self._drawn_s = float("-inf")
         if self.live is None:
             print(note, flush=True)
 
     def update(self, progress: Progress, history: Sequence[BatchProgress]) -> None:
-        """Take in what the job says."""
+        """Show the job's progress."""
         for batch in history if self.live is None else ():
-            if batch.batch > self._told.get(batch.stream, -1):
-                self._told[batch.stream] = batch.batch
+            if batch.batch > self._printed.get(batch.stream, -1):
+                self._printed[batch.stream] = batch.batch
                 print(batch_line(batch), flush=True)
         if self.live is not None and self.clock() - self._drawn_s >= REDRAW_S:
             self._drawn_s = self.clock()
@@ -145,37 +145,37 @@ class _View:
             self.live.update(picture, refresh=True)
 
     def end(self, progress: Progress, history: Sequence[BatchProgress]) -> None:
-        """Take in the last that the job says."""
+        """Show the job's progress for the last time."""
         self.note = "ended"
         self._drawn_s = float("-inf")
         self.update(progress, history)
 
     @property
     def ran_s(self) -> float:
-        """How long it has been."""
+        """How long the job has run."""
         return self.clock() - self.started_s
 
 
 def _view(file: JobFile, *, plain: bool) -> _View:
     console = Console()
     prints = any(sink.format == "console" for query in file.queries for sink in query.sinks)
-    # A terminal that shows rows besides, or that can't show the blocks of a bar, gets lines too.
+    # A terminal that also shows rows, or that can't show the blocks of a bar, gets lines too.
     if plain or prints or not console.is_terminal or not console.encoding.startswith("utf"):
         return _View(file.path.name, None)
     return _View(f"trimtab run {file.path.name}", Live(console=console, auto_refresh=False))
 
 
-def _watch(running: RunningJob, view: _View, file: JobFile, asked: _Asked, for_s: float | None) -> None:
-    """Show the job until it ends or is asked to; then say what it did, also if it failed."""
+def _watch(running: RunningJob, view: _View, file: JobFile, requests: _StopRequests, for_s: float | None) -> None:
+    """Show the job until it ends or is asked to; then print a summary, also if it failed."""
     view.started_s = view.clock()
     try:
         with view.live or nullcontext(), spark_errors("the job"):
             while not running.await_termination(POLL_S):
                 view.update(running.progress, running.history)
                 is_over = for_s is not None and view.ran_s >= for_s
-                if asked.count or is_over:
-                    why = "asked to stop" if asked.count else f"{duration_text((for_s or 0) * 1000)} are over"
-                    view.tell(f"{why}: ending after this batch (Ctrl-C: at once)")
+                if requests.count or is_over:
+                    why = "asked to stop" if requests.count else f"{duration_text((for_s or 0) * 1000)} are over"
+                    view.announce(f"{why}: ending after this batch (Ctrl-C: at once)")
                     view.update(running.progress, running.history)
                     running.stop()
             view.end(running.progress, running.history)

@@ -1,4 +1,4 @@
-"""What Spark says when it fails, without what it says besides: plans, Java's stack, its start-up lines."""
+"""The part of Spark's error messages that helps a reader: without plans, Java's stack and start-up lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spark_message(text: str) -> str:
     'no such source'
     """
     text = text.split("JVM stacktrace", 1)[0]
-    if found := _EXCEPTION.search(text):  # an exception of Java's that PySpark has no name for
+    if found := _EXCEPTION.search(text):  # a Java exception that PySpark has no class for
         text = text[found.end() :]
     text = text.split("\nCaused by: ", 1)[0]
     text = _TRACEBACK.sub("", text)
@@ -53,9 +53,9 @@ def spark_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def stderr_to_file() -> Iterator[Path]:
-    """Send what processes started inside the block write to their stderr to a file of its own; give its path.
+    """Send the stderr of processes that are started inside the block to a file; yield its path.
 
-    Java keeps the stderr that it was started with: its log would run through the live view.
+    Java keeps the stderr that it was started with: its log would otherwise be printed over the live view.
     """
     descriptor, name = tempfile.mkstemp(prefix="trimtab-spark-", suffix=".log")
     sys.stderr.flush()

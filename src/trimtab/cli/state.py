@@ -1,4 +1,4 @@
-"""`trimtab state`: look into a checkpoint: its versions, what is in them, and whether all of it is whole."""
+"""`trimtab state`: look into a checkpoint: its versions, their contents, and whether every file is intact."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from trimtab.state.manifest import Manifest
 SHOWN_KEYS = 20
 SHOWN_ROWS = 40
 HIDDEN = {KEY, SLOT, ARRIVAL, f"{ROW}{SLOT}", f"{ROW}{ARRIVAL}"}
-TIMES = {(WINDOWS, START), (WINDOWS, LAST)}  # besides what ends in _us
+TIMES = {(WINDOWS, START), (WINDOWS, LAST)}  # besides columns whose names end in _us
 THREAD = {thread_int(place): name for place, name in enumerate(("position", "first_row", "last_row", "path"))}
 TITLES = {
-    KEYS: "what is known of the key",
+    KEYS: "what is known about the key",
     ROWS: "rows kept, numbered",
     THREADS: "partial matches, best first (registers as trimtab explain lists them)",
     NODES: "paths of the partial matches",
@@ -126,7 +126,7 @@ def show_key(options: argparse.Namespace) -> int:
     )
     if not state:
         message = f"query {options.query} keeps nothing of {' '.join(options.key)} at batch {manifest.batch}"
-        raise StateError("state.key", message, "the key never came, or all that it could become is decided")
+        raise StateError("state.key", message, "the key never occurred, or all its matches and windows are complete")
     print(f"query {options.query} at batch {manifest.batch}")
     found = state[KEYS].num_rows
     for row in range(min(found, SHOWN_KEYS)):
@@ -150,7 +150,7 @@ def verify_all(options: argparse.Namespace) -> int:
 
 
 class _AnyOrder(argparse.ArgumentParser):
-    """A parser that takes `CHECKPOINT --query QUERY KEY...`: options between what stands without a name."""
+    """A parser that takes `CHECKPOINT --query QUERY KEY...`: options between positional arguments."""
 
     _inside = False
 
@@ -175,7 +175,7 @@ def _streams(checkpoint: Checkpoint, chosen: str | None) -> list[str]:
 
 
 def _stream_of(checkpoint: Checkpoint, options: argparse.Namespace) -> str:
-    """The stream that a query reads: the names of queries are a job's own, so there is one."""
+    """The stream that a query reads: a job's queries have different names, so there is only one."""
     known: list[str] = []
     for stream in _streams(checkpoint, options.stream):
         if versions(checkpoint, stream):
@@ -216,7 +216,7 @@ def _pairs(texts: list[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         column, equals, value = text.partition("=")
         if not (column and equals):
-            raise StateError("state.key", f"{text} is no column with a value", "write for example symbol=KEEL")
+            raise StateError("state.key", f"{text} is not a column with a value", "write for example symbol=KEEL")
         yield column, value
 
 
@@ -239,7 +239,7 @@ def _text(state: State) -> str:
 
 
 def _readable(name: str, table: pa.Table) -> pa.Table:
-    """A table of the state without what only trimtab needs, times as times, under readable names."""
+    """A table of the state without the columns that only trimtab needs, with times as times and readable names."""
     columns: dict[str, Any] = {"row": list(range(table.num_rows))} if name == ROWS else {}
     for each, column in zip(table.column_names, table.columns, strict=True):
         if each in HIDDEN:

@@ -36,7 +36,7 @@ def text_table(table: pa.Table, limit: int = 40) -> str:
 
 
 def _cells(column: pa.ChunkedArray) -> list[str]:
-    """The values as text; decimal points stand below each other where the values are short enough."""
+    """The values as text; decimal points are aligned where the values are short enough."""
     values = column.to_pylist()
     cells = [_cell(value) for value in values]
     if not pa.types.is_floating(column.type):

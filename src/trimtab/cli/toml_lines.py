@@ -1,7 +1,7 @@
-"""On which line of a TOML text a setting stands: the parser of the standard library doesn't say.
+"""On which line of a TOML text a setting is: the parser of the standard library doesn't say.
 
-For messages only. The text is known to be valid; what this can't follow (tables written inline) counts as standing
-where the nearest thing around it does.
+For messages only. The text is known to be valid; a setting that this can't find (in tables written inline) gets the
+line of the nearest section or setting around it.
 """
 
 from __future__ import annotations

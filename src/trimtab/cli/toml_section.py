@@ -1,6 +1,6 @@
 """A section of a TOML file, read setting by setting: every mistake is noted, and reading goes on.
 
-So that a file with three mistakes is told all three at once.
+So a user sees all mistakes of a file at once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Mistake:
 class Section:
     """One table of the file, and the list that its mistakes go to.
 
-    Each method reads one setting and answers None (or the default) where it is missing or wrong. `finish` notes the
-    settings that nobody asked for.
+    Each method reads one setting and returns None (or the default) where it is missing or wrong. `finish` notes the
+    settings that no method has read.
     """
 
     place: str
@@ -74,7 +74,7 @@ class Section:
         return None
 
     def number(self, key: str, *, whole: bool = False, else_write: str = "") -> float | None:
-        """A number that isn't negative; `else_write` is a word that may stand in its place, for the hint."""
+        """A number that isn't negative; `else_write` is a word that may be written instead, for the hint."""
         value = self._take(key)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is None or (is_number and value >= 0 and not (whole and isinstance(value, float))):  # type: ignore[operator]
@@ -106,7 +106,7 @@ class Section:
         return ()
 
     def options(self, key: str) -> dict[str, str]:
-        """Settings for Spark, as it wants them: names with dots (also written as tables), values as text."""
+        """Settings for Spark, as Spark takes them: names with dots (also written as tables), values as text."""
         section = self.section(key)
         return {} if section is None else _flat(section, section.values, "")
 
@@ -141,12 +141,12 @@ class Section:
         return [(name, section) for name, section in found if section is not None]
 
     def finish(self) -> None:
-        """Note the settings that were never asked for."""
+        """Note the settings that no method has read."""
         for key in self.values:
             if key not in self._known:
                 hint = did_you_mean(key, self._known, otherwise=f"there are {', '.join(self._known)}")
                 meant = [self.at(known) for known in self._known if hint == f"did you mean {known}?"]
-                # One slip is one mistake: what was misspelt isn't missing besides.
+                # One slip is one mistake: a misspelt setting isn't reported as missing, too.
                 self.mistakes[:] = [m for m in self.mistakes if not (m.message == MISSING and m.place in meant)]
                 self.wrong(key, "there is no such setting", hint)
 

@@ -28,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the subcommand."""
     parser = commands.add_parser(
         "warm",
-        help="build machine code for windows, planners and routers ahead of the first job",
+        help="build machine code for windows and planners ahead of the first job",
         description="Compile everything that doesn't depend on a query, and keep it in this Python environment. Jobs "
         "run without it, too: as plain Python, until a process beside them has compiled what they use.",
     )
@@ -37,20 +37,20 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build the parts, as many at once as there are cores; the exit status."""
+    """Build the parts, as many at once as there are cores; return the exit status."""
     from trimtab.cli.prebuilding import ENGINE_PARTS, PARTS
 
-    asked = [part for name in options.parts for part in (ENGINE_PARTS if name == "engines" else (name,))]
-    for part in asked:
+    chosen = [part for name in options.parts for part in (ENGINE_PARTS if name == "engines" else (name,))]
+    for part in chosen:
         if part not in PARTS:
             raise InputError("input.part", f"there is no part {part!r}", f"there are engines, {', '.join(PARTS)}")
     folder = _writable(shelf.installed().path)
     began = time.monotonic()
-    built = _build(asked or list(PARTS), folder, began)
-    if not asked and None not in built.values():
+    built = _build(chosen or list(PARTS), folder, began)
+    if not chosen and None not in built.values():
         files = {file for names in built.values() for file in names or ()}
         for entry in shelf.installed().entries():
-            if entry.file not in files:  # of a version of before
+            if entry.file not in files:  # left by an earlier version
                 (folder / entry.file).unlink(missing_ok=True)
     count = sum(1 for _ in shelf.installed().entries())
     print(f"{count} kernels are ready, after {time.monotonic() - began:.0f} s")
@@ -79,7 +79,7 @@ def _build(parts: Sequence[str], folder: Path, began: float) -> dict[str, list[s
                 command = [sys.executable, "-c", _BUILD.format(part=part)]
                 building[part] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
             spent_s = time.monotonic() - began
-            status.update(f"compiling {', '.join(building)}; {len(waiting)} parts to come; {spent_s:.0f} s")
+            status.update(f"compiling {', '.join(building)}; {len(waiting)} parts left; {spent_s:.0f} s")
             time.sleep(0.1)
             for part in [part for part, process in building.items() if process.poll() is not None]:
                 process = building.pop(part)

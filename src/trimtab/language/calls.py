@@ -1,4 +1,4 @@
-"""What the engine's own functions answer: Spark's result types, and constants that fit them."""
+"""Result types of the engine's own functions, by Spark's rules, and constants converted to fit them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHOLES = frozenset({"div", "floor", "ceil", "to_int", "to_int32"})
 
 
 def result_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type of a call, or None if the engine's function doesn't take these.
+    """The type of a call, or None if the engine's function doesn't take these types.
 
     >>> result_type("+", [pa.int32(), pa.float64()]), result_type("+", [pa.string(), pa.int64()])
     (DataType(double), None)
@@ -51,7 +51,7 @@ def comparable(types: Sequence[pa.DataType]) -> bool:
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that holds values of all the types; null for no types, None if it can't be."""
+    """The type that holds values of all the types; null for no types, None if there is no such type."""
     kinds = {widened(plain(type_)) for type_ in types if type_ != pa.null()}
     if len(kinds) <= 1:
         kind = kinds.pop() if kinds else pa.null()
@@ -77,7 +77,7 @@ def as_decimal(type_: pa.DataType) -> pa.DataType:
 
 
 def bounded_decimal(precision: int, scale: int) -> pa.DataType:
-    """The decimal type; past the widest, Spark's rule, which keeps six digits of a fraction."""
+    """The decimal type. Beyond the largest precision Spark's rule cuts the fraction, but not below six digits."""
     if precision <= MAX_PRECISION:
         return pa.decimal128(precision, scale)
     whole = precision - scale
@@ -128,7 +128,7 @@ def _time_result(function: str, types: list[pa.DataType]) -> pa.DataType | None:
 
 
 def with_fitting_constants(args: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Numbers and nulls among the args in the type of what they stand beside.
+    """The args, with constant numbers and nulls converted to the type of the other args.
 
     `price * 0.9` over doubles multiplies doubles: the literal alone would be a decimal.
     """
@@ -171,7 +171,7 @@ UNIT_US = {
 
 
 def unit_length(unit: str) -> datetime.timedelta | None:
-    """The length of a unit of time, None for months, years and what is no unit.
+    """The length of a unit of time, None for months, years and words that aren't units.
 
     >>> unit_length("hours")
     datetime.timedelta(seconds=3600)

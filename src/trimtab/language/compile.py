@@ -1,7 +1,7 @@
 """The front door of the language: SQL text in, a checked query out, by the passes of `PASSES`.
 
-Every mistake in the text is one `QueryError` that says where and what to do; no other exception
-leaves here, whatever the text.
+A mistake in the text raises a `QueryError` that says where it is and what to do. No text makes any
+other exception leave this module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
     project,  # -> what the SELECTs around it make of the operator's output
     finish,  # -> plain data
 )
-"""From text to `Query`, for every kind of query: each takes what the one before it gives, and knows of no later one."""
+"""From text to `Query`, for every kind of query: each takes what the one before it returns, and knows no later one."""
 
 
 def compile_query(
@@ -45,9 +45,9 @@ def compile_query(
 ) -> Query:
     """Check a query against the tables it may read, and compile it.
 
-    `fold_labels`: CLASSIFIER() answers unquoted labels in upper case, as ISO says; otherwise as
+    `fold_labels`: CLASSIFIER() returns unquoted labels in upper case, as ISO says; otherwise as
     they are written. `event_time`: the source is a stream with this event-time column, and the
-    query has to be in its order.
+    query must be ordered by it.
 
     >>> tables = {"t": pa.schema([("price", pa.int64())])}
     >>> query = compile_query("SELECT price * 2 AS double FROM t", tables)
@@ -65,12 +65,12 @@ def compile_query(
 
 
 def source_of(sql: str, tables: Iterable[str]) -> str:
-    """The one of the tables that a query reads, by the query's text alone: columns may be wrong or unknown.
+    """The table that a query reads, found from the query's text alone: columns may be wrong or unknown.
 
     >>> source_of("WITH cheap AS (SELECT * FROM Ticks WHERE price < 2) SELECT * FROM cheap", ["orders", "ticks"])
     'ticks'
 
-    Raises QueryError, as `compile_query` does for such a text over such tables.
+    Raises the QueryError that `compile_query` raises for the same text and tables.
     """
     with _as_mistakes(sql):
         return unnest(parse(QueryText(sql, dict.fromkeys(tables, pa.schema([]))))).source
@@ -79,7 +79,7 @@ def source_of(sql: str, tables: Iterable[str]) -> str:
 def check_syntax(sql: str) -> None:
     """Check what can be checked of a query without its tables: that it is SQL, and that its patterns can be read.
 
-    Raises QueryError, the same as `compile_query`.
+    Raises the QueryError that `compile_query` would raise.
     """
     with _as_mistakes(sql):
         for start, text in parse(QueryText(sql, {})).patterns.items():
@@ -88,17 +88,17 @@ def check_syntax(sql: str) -> None:
 
 @contextmanager
 def _as_mistakes(sql: str) -> Iterator[None]:
-    """Whatever is raised inside the block as a QueryError."""
+    """Turn any exception raised inside the block into a QueryError."""
     try:
         yield
     except QueryError:
         raise
     except RecursionError:
         message = "the query is nested too deeply"
-        raise mistake(sql, "query.too-large", message, None, "take it apart") from None
+        raise mistake(sql, "query.too-large", message, None, "reduce the nesting") from None
     except ImportError:
         raise
     except Exception as error:
-        # sqlglot meets odd text with exceptions of all kinds: whatever it was, the text is at fault.
+        # sqlglot raises exceptions of all kinds for odd text: whichever it was, the text is at fault.
         message = f"the query can't be read: {type(error).__name__}: {error}"
         raise mistake(sql, "query.syntax", message) from error

@@ -14,8 +14,8 @@ from trimtab.rowwise.local import Finish, IntakeStep
 class Query:
     """A checked query, ready to run: plain data that pickles.
 
-    `source` is the table that it reads. The intake runs first, then the operator over its output,
-    then the finish over the operator's.
+    `source` is the table that it reads. The intake runs first, then the operator over the intake's
+    output, then the finish over the operator's output.
     """
 
     sql: str
@@ -26,6 +26,6 @@ class Query:
 
     @property
     def signature(self) -> dict[str, Any]:
-        """All that the state of the query depends on, as plain values; the finish isn't a part of it."""
+        """All that the state of the query depends on, as plain values; the finish, which has no state, is left out."""
         parts = {"intake": self.intake, "operator": self.operator}
         return {"source": self.source} | {name: signature_of(part) for name, part in parts.items()}

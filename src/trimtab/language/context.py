@@ -1,4 +1,4 @@
-"""What the passes know of the operator's input: the text, the columns that it reads, and whether they are a stream.
+"""What the passes know about the operator's input: the text, the columns that it reads, and whether it is a stream.
 
 A `Context` is made once per query, when sub-selects are merged. It knows names and types, and makes errors that point
 at their place.
@@ -41,7 +41,7 @@ class Context:
     def type_of(self, expression: exp.Expr) -> pa.DataType:
         """The Arrow type of a row-local expression over the relation's columns.
 
-        Raises QueryError `query.function` for a function nobody knows, `query.type` for operands
+        Raises QueryError `query.function` for an unknown function, `query.type` for operands
         that don't fit, `query.row-wise` for what isn't row-local.
         """
         return self.relation.type_of(expression)

@@ -1,7 +1,7 @@
 """Take the text of row patterns out of a query before sqlglot reads it.
 
 A pattern is not SQL: `$$`, `{-`, `??` and `||` mean other things to a tokenizer. Blanks of the same
-length take its place, so every offset stays true.
+length take its place, so every offset stays valid.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trimtab.language.mistakes import mistake
 
-# Whatever may hold a parenthesis or a word that isn't one, then words and single characters.
+# First strings, quoted names and comments, because parentheses and words inside them don't count.
 _PIECE = re.compile(
     r"""
     (?P<skip> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*` | --[^\n]* | /\*.*?\*/ )
@@ -34,7 +34,7 @@ class Cut:
 
 
 def cut_patterns(sql: str) -> Cut:
-    """Blank out what stands between the parentheses of every PATTERN clause.
+    """Blank out the text between the parentheses of every PATTERN clause.
 
     >>> cut_patterns("t MATCH_RECOGNIZE (PATTERN (A {- B -}))")
     Cut(sql='t MATCH_RECOGNIZE (PATTERN (         ))', patterns={28: 'A {- B -}'})
@@ -67,7 +67,7 @@ def cut_patterns(sql: str) -> Cut:
 
 
 def _next_paren(sql: str, at: int) -> int:
-    """The offset of an opening parenthesis that comes next, comments aside; else -1."""
+    """The offset of the opening parenthesis that follows, after blanks and comments; -1 if none follows."""
     found = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*\(", re.DOTALL).match(sql, at)
     return found.end() - 1 if found else -1
 

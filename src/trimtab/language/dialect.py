@@ -1,11 +1,11 @@
 """Spark's SQL and one more clause: MATCH_RECOGNIZE as ISO 9075-2 writes it, and WITHIN.
 
 Table functions that read a table, `f(TABLE(t) PARTITION BY k ORDER BY ts, n => 3)`, are Spark's, too,
-but sqlglot doesn't read them.
+but sqlglot can't parse them.
 
-The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out before. RUNNING and
-FINAL become `Framed` nodes around a call, and the functions that mean something of their own inside
-MATCH_RECOGNIZE stay plain calls.
+The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out first. RUNNING and
+FINAL become `Framed` nodes around a call, and functions with a special meaning inside MATCH_RECOGNIZE
+stay plain calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlglot.tokenizer_core import TokenType
 
 
 class MatchRecognize(exp.Expression):
-    """The clause, taken apart; names of labels are identifiers with their places."""
+    """The parts of the clause; names of labels are identifiers with their places in the text."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "partition_by": False,
@@ -37,7 +37,7 @@ class MatchRecognize(exp.Expression):
 
 
 class MeasureClause(exp.Expression):
-    """`this AS alias` in MEASURES; the alias may have been forgotten."""
+    """`this AS alias` in MEASURES; the alias may be missing."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
 
@@ -84,7 +84,7 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False, "order": False}
 
 
-# The calls that must come through with all their arguments, whatever Spark means by them elsewhere.
+# Inside MATCH_RECOGNIZE these stay plain calls with all their arguments, whatever they mean in Spark elsewhere.
 PLAIN_CALLS = frozenset(
     {
         *("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"),
@@ -99,14 +99,14 @@ _AFTER_MEASURES = frozenset({"ONE", "ALL", "AFTER", "PATTERN"})
 
 
 class TrimtabParser(SparkParser):
-    """Spark's parser with the clause."""
+    """Spark's parser with MATCH_RECOGNIZE, and with table functions that read a table."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_match = False
 
     def _warn_unsupported(self) -> None:
-        """What isn't understood is an error later on, and no line in the log."""
+        """Log nothing: syntax that isn't understood becomes an error in a later pass."""
 
     def _parse_function_call(
         self,
@@ -121,7 +121,7 @@ class TrimtabParser(SparkParser):
         try:
             found = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
         except (LookupError, TypeError, ValueError, AttributeError):
-            # sqlglot's builders count on the number of arguments that they are made for.
+            # sqlglot's builders fail in many ways if the number of arguments isn't the one they expect.
             self.raise_error(f"These are not the arguments of {first.text.upper()}", first)
             return None
         if found is not None:
@@ -139,7 +139,7 @@ class TrimtabParser(SparkParser):
         self._match_l_paren()
         arguments = [] if self._curr.token_type == TokenType.R_PAREN else self._parse_csv(self._parse_table_argument)
         if not self._match(TokenType.R_PAREN):
-            self.raise_error("Expected , or ) behind an argument; several columns stand in parentheses")
+            self.raise_error("Expected , or ) after an argument; put several columns in parentheses")
         call = self.expression(TableFunction(this=name, expressions=arguments), token=start)
         call.set("alias", self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS))
         return call
@@ -150,7 +150,7 @@ class TrimtabParser(SparkParser):
             self._match(TokenType.FARROW)
             value = self._parse_constant()
             if value is None:
-                self.raise_error("Expected a value behind =>")
+                self.raise_error("Expected a value after =>")
             return self.expression(exp.Kwarg(this=name, expression=value))
         if not self._match(TokenType.TABLE):
             return self._parse_constant()
@@ -158,7 +158,7 @@ class TrimtabParser(SparkParser):
         query = self._parse_select() if in_parentheses else None
         table = self._parse_table_parts() if query is None else self.expression(exp.Subquery(this=query))
         if in_parentheses and not self._match(TokenType.R_PAREN):
-            self.raise_error("Expected ) behind TABLE( and a table or SELECT")
+            self.raise_error("Expected ) after TABLE( and a table or SELECT")
         partition: list[exp.Expr] = []
         if not self._match_text_seq("WITH", "SINGLE", "PARTITION") and self._match(TokenType.PARTITION_BY):
             partition = self._parse_columns(self._parse_disjunction)
@@ -174,7 +174,7 @@ class TrimtabParser(SparkParser):
         return value
 
     def _parse_columns(self, parse: Callable[[], exp.Expr | None]) -> list[exp.Expr]:
-        """One column, or several in parentheses: behind a comma comes the next argument."""
+        """One column, or several in parentheses: after a comma comes the next argument."""
         if self._curr.token_type == TokenType.L_PAREN:
             return self._parse_wrapped_csv(parse)
         found = parse()
@@ -184,7 +184,7 @@ class TrimtabParser(SparkParser):
         return [found]
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
-        # Right behind GROUP BY sqlglot takes the word for a WINDOW clause; before a parenthesis it is a call.
+        # Right after GROUP BY sqlglot reads `window` as a WINDOW clause; before a parenthesis it is a call.
         following = self._tokens[self._index + 1 : self._index + 3]
         if [token.token_type for token in following] == [TokenType.WINDOW, TokenType.L_PAREN]:
             following[0].token_type = TokenType.VAR
@@ -200,7 +200,7 @@ class TrimtabParser(SparkParser):
         return self._parse_column_ops(framed)
 
     def _at_frame(self) -> bool:
-        """Whether RUNNING or FINAL stands here as a prefix, and not as a name."""
+        """Whether the next token is RUNNING or FINAL as a prefix, and not as a name."""
         if self._curr.text.upper() not in ("RUNNING", "FINAL"):
             return False
         following = self._tokens[self._index + 1 : self._index + 3]

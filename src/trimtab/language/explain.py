@@ -1,8 +1,7 @@
-"""`explain`: a compiled query as text, part by part, in the order in which rows meet them."""
+"""`explain`: a compiled query as text, part by part, in the order in which rows pass through them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 
@@ -58,7 +57,7 @@ def explain(query: Query) -> str:
 @singledispatch
 def _operator_parts(operator: Description, intake: IntakeStep) -> list[str]:
     """The parts between the work on rows and the output; `intake` says what the operator's columns are."""
-    raise NotImplementedError(f"no words for {operator}, which reads {intake}")
+    raise NotImplementedError(f"explain doesn't know {operator}, which reads {intake}")
 
 
 @singledispatch
@@ -77,11 +76,6 @@ def _pattern_kernel(match: MatchQuery) -> Generated:
 def _no_parts(selection: Selection, intake: IntakeStep) -> list[str]:
     del selection, intake
     return []
-
-
-def configurations(generated: Generated) -> int:
-    """How many configurations the automaton of a deterministic kernel has."""
-    return 1 + max(map(int, re.findall(r"^ +state(?:, [\w, ]+)? = (\d+)", generated.source, re.MULTILINE)), default=0)
 
 
 @_operator_parts.register
@@ -122,7 +116,7 @@ def _runs(match: MatchQuery, program: Program, generated: Generated) -> list[tup
     if match.within_us is not None:
         lines.append(("within", f"{length_text(match.within_us)}, by {match.time_column}"))
     if generated.deterministic:
-        count = configurations(generated)
+        count = generated.configurations
         threads = f"deterministic automaton with {count} configuration{'' if count == 1 else 's'}"
     else:
         threads = f"a list of threads: {_why_threads(match, program)}"
@@ -139,7 +133,7 @@ def _runs(match: MatchQuery, program: Program, generated: Generated) -> list[tup
 
 
 def _why_threads(match: MatchQuery, program: Program) -> str:
-    """The first reason why a deterministic automaton won't do."""
+    """The first reason why a deterministic automaton can't be used."""
     traits = traits_of(match)
     reasons = (
         (match.within_us is not None, "WITHIN ends attempts one by one"),
@@ -174,7 +168,7 @@ def _skip_text(match: MatchQuery) -> str:
 
 @_operator_parts.register
 def _group_parts(group: GroupQuery, intake: IntakeStep) -> list[str]:
-    del intake  # the names of its columns say it all
+    del intake  # the names of its columns are enough
     window = group.window
     if isinstance(window, ClockWindow):
         what = f"of {length_text(window.size_us)}"

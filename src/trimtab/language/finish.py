@@ -1,4 +1,4 @@
-"""Pass 7, `finish`: the parts of a query to a `Query`, plain data that pickles.
+"""Pass 7, `finish`: from the parts of a query to a `Query`, plain data that pickles.
 
 Before: operator, intake, and the output as syntax. After: the output's columns are texts of Spark SQL under names that
 are all different. No syntax tree is left.
@@ -16,7 +16,7 @@ from trimtab.rowwise.local import Finish
 
 
 def finish(projected: Projected) -> Query:
-    """Write the last step down, and put the parts together."""
+    """Write the output's columns as Spark SQL, and put the parts together."""
     output = projected.output
     names = unique([each.name for each in output.definitions])
     texts = [spark_text(each.expression) for each in output.definitions]
@@ -29,7 +29,7 @@ def finish(projected: Projected) -> Query:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names, a repeated one with a number: columns of a result are looked up by name.
+    """The names, with a number added to repeated ones: columns of a result are looked up by name.
 
     >>> unique(["id", "id", "price"])
     ['id', 'id_1', 'price']

@@ -1,4 +1,4 @@
-"""Constants by rule, so that the everyday ones start no database: `1 = 1`, `lower('B')`."""
+"""Values of constant expressions by rule, so that common ones (`1 = 1`, `lower('B')`) don't start a database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
 
 
 def fold(node: exp.Expr) -> Folded | None:  # noqa: C901 - one case a rule
-    """The value and type of a constant expression, None if the rules don't know.
+    """The value and type of a constant expression, None if no rule applies.
 
     >>> from sqlglot import parse_one
     >>> fold(parse_one("lower('B') IN ('a', 'b')"))

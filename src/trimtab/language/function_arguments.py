@@ -1,4 +1,4 @@
-"""The arguments of a table function: constants in SQL to the fields of a description."""
+"""The arguments of a table function: from constants in SQL to the fields of a description."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNFIT = object()
 def describe(context: Context, node: TableFunction, description: type[KeyedOperator]) -> KeyedOperator:
     """The description with the arguments of a call.
 
-    Raises QueryError `query.argument` where one is missing, unknown, given twice, no constant or of another type.
+    Raises QueryError `query.argument` for an argument that is missing, unknown, given twice, not constant or ill-typed.
     """
     fields = {field.name: field for field in arguments(description)}
     hints = _annotations(description)
@@ -50,14 +50,14 @@ def describe(context: Context, node: TableFunction, description: type[KeyedOpera
             raise context.error("query.argument", message, node_start(node), hint)
     try:
         return description(**values)
-    except Exception as error:  # whatever the class checks in __post_init__
-        message = f"{node.name} can't be made of these arguments: {type(error).__name__}: {error}"
+    except Exception as error:  # the class may check anything in __post_init__
+        message = f"{node.name} can't be made with these arguments: {type(error).__name__}: {error}"
         at = [each for each in node.expressions if not isinstance(each, TableArgument)]
         raise context.error("query.argument", message, at[0] if len(at) == 1 else node_start(node)) from error
 
 
 def _given(context: Context, node: TableFunction, names: Sequence[str]) -> list[tuple[str, exp.Expr]]:
-    """The arguments by the names of their fields: first by place, then by name."""
+    """The arguments by the names of their fields: in SQL the first ones may go by position, the others by name."""
     by_name = {name.lower(): name for name in names}
     takes = f"it takes {', '.join(names)}" if names else "it takes only a table"
     found: dict[str, exp.Expr] = {}
@@ -73,10 +73,10 @@ def _given(context: Context, node: TableFunction, names: Sequence[str]) -> list[
                 message = f"{node.name} has no argument {each.this.name}"
                 raise context.error("query.argument", message, each.this, hint)
         elif named:
-            message = "an argument without a name can't come behind one with a name"
+            message = "an argument without a name can't come after one with a name"
             raise context.error("query.argument", message, each, takes)
         elif isinstance(each, exp.Column):
-            raise _no_constant(context, each)
+            raise _not_constant(context, each)
         elif len(found) == len(names):
             raise context.error("query.argument", f"{node.name} has no more arguments", each, takes)
         else:
@@ -87,26 +87,26 @@ def _given(context: Context, node: TableFunction, names: Sequence[str]) -> list[
     return list(found.items())
 
 
-def _no_constant(context: Context, at: exp.Expr) -> Exception:
-    hint = "several columns stand in parentheses: PARTITION BY (a, b)"
-    return context.error("query.argument", "an argument is a constant", at, hint)
+def _not_constant(context: Context, at: exp.Expr) -> Exception:
+    hint = "put several columns in parentheses: PARTITION BY (a, b)"
+    return context.error("query.argument", "an argument must be a constant", at, hint)
 
 
 def _value(context: Context, node: TableFunction, name: str, given: exp.Expr, wanted: Any) -> Any:
     if (column := given.find(exp.Column)) is not None:
-        raise _no_constant(context, column)
+        raise _not_constant(context, column)
     value: Any = interval_length(given)
     if value is None:
         value, _ = oracle.constant(context.sql, given)
     fitted = _fitted(value, wanted)
     if fitted is _UNFIT:
         kinds = " or ".join(dict.fromkeys(_KINDS[kind] for kind in _alternatives(wanted)))
-        raise context.error("query.argument", f"{name} of {node.name} is {kinds}, this is not", given)
+        raise context.error("query.argument", f"{name} of {node.name} must be {kinds}", given)
     return fitted
 
 
 def _fitted(value: Any, wanted: Any) -> Any:
-    """The value as one of the wanted types; as it is where they are none that SQL has."""
+    """The value as one of the wanted types; unchanged where SQL has no such types."""
     kinds = _alternatives(wanted)
     if not kinds or type(value) in kinds:
         return value
@@ -122,7 +122,7 @@ def _fitted(value: Any, wanted: Any) -> Any:
 
 
 def _alternatives(wanted: Any) -> list[type]:
-    """The types that an annotation allows, empty where one of them is none that SQL has."""
+    """The types that an annotation allows, empty if SQL doesn't have one of them."""
     union = typing.get_origin(wanted) in (typing.Union, types.UnionType)
     kinds = list(typing.get_args(wanted)) if union else [wanted]
     return kinds if all(kind in _KINDS for kind in kinds) else []
@@ -131,5 +131,5 @@ def _alternatives(wanted: Any) -> list[type]:
 def _annotations(description: type[KeyedOperator]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(description)
-    except Exception:  # a name that is only known to a type checker: then nothing is checked
+    except Exception:  # an annotation that only a type checker can resolve: then nothing is checked
         return {field.name: field.type for field in arguments(description)}

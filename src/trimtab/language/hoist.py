@@ -1,7 +1,7 @@
 """Row-local pieces of an expression, computed once per row before the engine runs.
 
-A piece whose references all land on one place needs no engine: the intake computes it for every
-row, and the engine reads the answer at the place, as one `RowValue`. Constants are folded here too.
+A piece that reads only one place needs no engine: the intake computes it for every
+row, and the engine reads the result at that place, as one `RowValue`. Constants are folded here too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
 from trimtab.rowwise.types import DURATION
 
-# A null operand makes these null, so they need no asking for their value where there is no row.
+# A null operand makes these null, so DuckDB needn't be asked for their value where there is no row.
 _STRICT = (
     exp.Add,
     exp.Sub,
@@ -65,9 +65,9 @@ _STRICT = (
 
 
 def check_lambda(context: Context, node: exp.Expr) -> None:
-    """Raise where `x -> ...` would be taken apart: its variables mean nothing outside of it."""
+    """Raise if the node is a lambda, `x -> ...`: its variables mean nothing in pieces computed outside of it."""
     if isinstance(node, exp.Lambda):
-        message = "a function of a function can look at one row only"
+        message = "a lambda function can look at one row only"
         raise context.error("query.row-wise", message, node)
 
 
@@ -97,7 +97,7 @@ class Hoister:
                 sources, type_ = self._by_label(value, self.places[place])
         else:
             sources, type_ = self._single(value)
-        # The row under definition is always there, so nobody asks for its default.
+        # The row under definition always exists, so its default is never read.
         always = place == HERE_NUMBER and self.label is not None
         default = None if always else self._default(node)
         return RowValue(self.places[place], sources, Const(default, type_), type_)
@@ -144,7 +144,7 @@ class Hoister:
         return oracle.value_over_nulls(context.sql, _without_leaves(node, number), types)
 
     def constant(self, node: exp.Expr) -> Const:
-        """An expression in which nothing varies."""
+        """The value of an expression without columns."""
         if (length := interval_length(node)) is not None:
             return Const(length, DURATION)
         sql = self.scope.context.sql

@@ -17,16 +17,16 @@ from trimtab.rowwise.local import IntakeStep
 
 @dataclass(frozen=True, slots=True)
 class IntakeColumns:
-    """The row-local expressions over a relation that were asked for, in that order, without repeats.
+    """The row-local expressions over a relation that an operator needs, in the order of first use, without repeats.
 
-    The order is part of the query's signature: names are counted by it.
+    The order is part of the query's signature: names are numbered by it.
     """
 
     relation: Relation
     _added: dict[tuple[str, str | None], tuple[str, pa.DataType]] = field(default_factory=dict)
 
     def copy(self) -> IntakeColumns:
-        """The same columns, to add others to."""
+        """A copy, to which more columns can be added."""
         return IntakeColumns(self.relation, dict(self._added))
 
     def add(self, expression: exp.Expr) -> str:

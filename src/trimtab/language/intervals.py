@@ -16,7 +16,7 @@ _CLOCK = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def interval_length(node: exp.Expr) -> datetime.timedelta | None:
-    """The length of an interval literal, None if it is none or has no fixed length.
+    """The length of an interval literal, None if the node isn't one or has no fixed length.
 
     >>> from sqlglot import parse_one
     >>> interval_length(parse_one("INTERVAL '90' MINUTE", read="spark"))
@@ -52,7 +52,7 @@ def _literal(node: exp.Interval) -> datetime.timedelta | None:
 
 
 def amount(text: str, unit: str) -> datetime.timedelta | None:
-    """So many units; None if that is no fixed length, or more than there is time."""
+    """The length of a number of units; None if that isn't a fixed length, or too long for a timedelta."""
     one = unit_length(unit)
     if one is None or not re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) or len(text) > 30:
         return None
@@ -87,7 +87,7 @@ def _timedelta(micros: int) -> datetime.timedelta | None:
 
 
 def delay_us(delay: str | datetime.timedelta | None) -> int:
-    """A length of time as it may be handed over: "2 seconds", a timedelta, nothing."""
+    """A delay in microseconds; users give it as text ("2 seconds"), as a timedelta, or not at all."""
     if isinstance(delay, str):
         number, _, unit = delay.strip().partition(" ")
         length = amount(number, unit.strip())

@@ -15,7 +15,7 @@ from trimtab.language.relation import Definition, column
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """A column of ORDER BY, resolved; `written` is it as it stands in the text."""
+    """A column of ORDER BY, resolved; `written` is its syntax."""
 
     definition: Definition
     written: exp.Expr
@@ -29,7 +29,7 @@ class Ordering:
 def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Definition, ...]:
     """The columns of PARTITION BY.
 
-    Raises QueryError `query.column` where something is no column.
+    Raises QueryError `query.column` for anything but a column.
     """
     return tuple(_column(context, node, "PARTITION BY") for node in nodes)
 
@@ -37,18 +37,18 @@ def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Defi
 def order_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Ordering, ...]:
     """The columns of ORDER BY.
 
-    Raises QueryError `query.column` where something is no column.
+    Raises QueryError `query.column` for anything but a column.
     """
     return tuple(Ordering(_column(context, node.this, "ORDER BY"), node) for node in nodes)
 
 
 def add_partition(columns: IntakeColumns, partition: Sequence[Definition]) -> tuple[str, ...]:
-    """Have the intake pass the keys on; their names there."""
+    """Have the intake pass the keys on; return their names there."""
     return tuple(columns.add(column(each.name)) for each in partition)
 
 
 def add_order(columns: IntakeColumns, order: Sequence[Ordering]) -> tuple[OrderKey, ...]:
-    """Have the intake pass the order's columns on; the order as the engine wants it."""
+    """Have the intake pass the order's columns on; return the order as the engine needs it."""
     return tuple(
         OrderKey(
             columns.add(column(each.definition.name)),

@@ -1,8 +1,8 @@
-"""Pass 5, `lower`: what an operator means to what the engine runs.
+"""Pass 5, `lower`: from what an operator means to what the engine runs.
 
 Before: a resolved operator. After: the engine's own description of it, over columns that the intake computes: whatever
 looks at one row has been hoisted there (`hoist.py`), and types are checked. The output is a relation over the columns
-that the operator gives. Without an operator the intake computes the result itself.
+that the operator outputs. Without an operator the intake computes the result itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The engine's description, the columns that it counts on, and its output."""
+    """The engine's description, the columns that it reads, and its output."""
 
     merged: MergedChain
     operator: Description

@@ -1,7 +1,7 @@
 """From a resolved expression to the engine's: hoist what is row-local, and write the rest as calls.
 
 A condition that mixes places becomes `Call`s of the engine's own functions where it has them, and
-an `Opaque` piece of DuckDB SQL where it hasn't.
+an `Opaque` piece of DuckDB SQL where it doesn't.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def lower_expression(
 
 
 def lower_aggregates(hoister: Hoister, resolved: ResolvedExpression) -> tuple[Aggregate, ...]:
-    """The aggregates of an expression, before anything else of it: columns are counted in this order.
+    """The aggregates of an expression, lowered before the rest of it: intake columns are numbered in this order.
 
     Raises QueryError `query.type` for arguments that a function doesn't take.
     """
@@ -96,7 +96,7 @@ def lower_aggregates(hoister: Hoister, resolved: ResolvedExpression) -> tuple[Ag
 def _aggregate(lowering: _Lowering, call: AggregateCall) -> Aggregate:
     function, args = call.function, [lowering.lower(arg) for arg in call.args]
     if function == "count" and args and isinstance(args[0], Const):
-        # count(0) counts rows: a constant is as little null in one as in another.
+        # count(0) counts rows: a constant is null either in all of them or in none.
         args = args if args[0].value is None else []
     type_ = aggregate_type(function, [arg.type for arg in args])
     if type_ is None:
@@ -329,7 +329,7 @@ def _made(function: str, args: Sequence[Expr]) -> Expr | None:
 
 
 def _is_null_test(node: exp.Expr) -> bool:
-    """`x IS NULL` of a bare value: the engine knows that without a column made for it."""
+    """`x IS NULL` of a bare value: the engine tests that without a column computed for it."""
     inner = node.this if isinstance(node, exp.Not) else node
     return isinstance(inner, exp.Is) and isinstance(inner.this, Leaf) and isinstance(inner.expression, exp.Null)
 
@@ -348,7 +348,7 @@ def _wrapped(node: exp.Expr) -> exp.Expr:
 
 
 def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The terms of a chain of the same connector, parentheses around parts of it aside."""
+    """The terms of a chain of the same connector, whatever parentheses are in it."""
     terms, waiting = [], [node]
     while waiting:
         part = waiting.pop()

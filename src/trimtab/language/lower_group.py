@@ -1,4 +1,4 @@
-"""SELECT with GROUP BY a window, lowered: which aggregates the engine computes, and what is made of them."""
+"""SELECT with GROUP BY a window, lowered: which aggregates the engine computes, and the columns over them."""
 
 from __future__ import annotations
 

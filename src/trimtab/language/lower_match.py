@@ -26,8 +26,8 @@ from trimtab.rowwise.types import is_time
 def lower_match(context: Context, columns: IntakeColumns, match: ResolvedMatch) -> tuple[MatchQuery, Relation]:
     """The operator, and its output.
 
-    Which input columns the output is asked for isn't known yet: its base has all of them, as `__k0`, `__k1` ..., and
-    the operator keeps none.
+    Which input columns the SELECTs around it use isn't known yet: the output's base has all of them, as `__k0`,
+    `__k1` ..., and the operator keeps none.
 
     Raises QueryError `query.type` or `query.function`.
     """

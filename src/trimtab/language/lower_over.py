@@ -1,4 +1,4 @@
-"""SELECT with OVER, lowered: which calls the engine computes, and what is made of them."""
+"""SELECT with OVER, lowered: which calls the engine computes, and the columns over them."""
 
 from __future__ import annotations
 

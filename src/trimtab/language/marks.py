@@ -1,6 +1,6 @@
-"""What stands in a resolved expression instead of names: plain marks, with numbers into tables beside the tree.
+"""Marks replace names in a resolved expression: each holds the number of an entry in a table beside the tree.
 
-A mark says which entry of a table is meant, and nothing else: neither the engine's values nor its places travel inside
+A mark holds nothing else: neither the engine's values nor its places are stored inside
 a syntax tree.
 """
 
@@ -20,7 +20,7 @@ HERE_NUMBER = 0
 
 
 class Leaf(exp.Expression):
-    """A row-local expression (`this`), read at the place of a number."""
+    """A row-local expression (`this`), read at the place with this number."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "place": True}
 
@@ -38,13 +38,13 @@ class MatchNumberMark(exp.Expression):
 
 
 class CallMark(exp.Expression):
-    """The call of a number: an aggregate of a pattern or a group, or a window function."""
+    """The call with this number: an aggregate of a pattern or a group, or a window function."""
 
     arg_types: ClassVar[dict[str, bool]] = {"number": True}
 
 
 class KeyMark(exp.Expression):
-    """The grouping key of a number."""
+    """The grouping key with this number."""
 
     arg_types: ClassVar[dict[str, bool]] = {"number": True}
 
@@ -53,7 +53,7 @@ class KeyMark(exp.Expression):
 class AggregateCall:
     """An aggregate of a pattern: a function of the rows with some labels.
 
-    `args` are resolved, with every leaf at the row that is aggregated. `written` is the call as it stands in the text.
+    `args` are resolved, with every leaf at the row that is aggregated. `written` is the call's syntax.
     """
 
     function: str
@@ -67,8 +67,8 @@ class AggregateCall:
 class ResolvedExpression:
     """An expression of MEASURES or DEFINE in which each reference to a row is a `Leaf`, each aggregate a `CallMark`.
 
-    The marks count in `places`, where the current row is `HERE_NUMBER`, and in `aggregates`. `written` is the
-    expression as it stands in the text.
+    The numbers in marks are positions in `places`, where the current row is `HERE_NUMBER`, and in `aggregates`.
+    `written` is the expression's syntax.
     """
 
     tree: exp.Expr
@@ -79,14 +79,14 @@ class ResolvedExpression:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Where an expression's values come from: places of rows, or the engine's computing."""
+    """Where an expression's values come from: `places` of rows, or computed by the engine."""
 
     places: frozenset[int]
     computed: bool
 
     @property
     def only_place(self) -> int | None:
-        """The place, if there is just one and nothing else."""
+        """The place, if the expression reads exactly one and nothing else."""
         return next(iter(self.places)) if len(self.places) == 1 and not self.computed else None
 
     @property
@@ -106,7 +106,7 @@ def facts_of(node: exp.Expr) -> Facts:
     return Facts(frozenset(places), computed)
 
 
-# Nodes that are no expressions by themselves, only pieces of one.
+# Nodes that aren't expressions by themselves, only pieces of one.
 _PARTS = (exp.PropertyEQ, exp.Kwarg, exp.Slice)
 
 

@@ -47,9 +47,9 @@ def lower_measure(columns: IntakeColumns, scope: Scope, resolved: ResolvedExpres
 
 
 def null_if_unmatched(expression: exp.Expr, slots: MeasureSlots) -> exp.Expr:
-    """The measure for rows of which some belong to no match: those have no measures.
+    """The measure, changed to be null in rows that belong to no match.
 
-    The slots are null there, so what is a slot already is right; a constant, for instance, isn't.
+    Slots are null there already, so a bare slot needs no change; a constant, for instance, does.
     """
     if isinstance(expression, exp.Column):
         return expression

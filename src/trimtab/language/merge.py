@@ -1,8 +1,8 @@
-"""Pass 3, `merge`: the row-wise SELECTs under the operator to one relation over the table.
+"""Pass 3, `merge`: from the row-wise SELECTs under the operator to one relation over the table.
 
-Before: a chain of steps over a table. After: the columns that the operator reads, each with its type and what it is of
-the table's columns, and one filter. Without an operator these are the columns of the result. Nothing is left of the
-nesting; the operator itself hasn't been looked at.
+Before: a chain of steps over a table. After: the columns that the operator reads, each with its type and its expression
+over the table's columns, and one filter. Without an operator these are the columns of the result. The nesting is gone;
+the operator itself hasn't been looked at.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def merge(chain: Chain) -> MergedChain:
 
 
 def with_layers(relation: Relation, layers: Iterable[Layer]) -> Relation:
-    """The relation after some row-wise steps, one over the other."""
+    """The relation after some row-wise steps, one after the other."""
     for layer in layers:
         if layer.where is not None:
             relation = relation.filtered(layer.where)

@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 
 def span_of(node: exp.Expr) -> Span | None:
-    """Where a node stands in the text, or None for one that was made up.
+    """Where a node is in the text, or None for one that wasn't parsed from it.
 
     >>> from sqlglot import parse_one
     >>> span_of(parse_one("SELECT a + price FROM t").expressions[0])
@@ -50,7 +50,7 @@ def mistake(sql: str, code: str, message: str, at: exp.Expr | Span | None = None
 
 
 def placed(new: Node, old: exp.Expr) -> Node:
-    """The new node, said to stand where the old one does."""
+    """The new node, with the old one's place in the text."""
     if span := span_of(old):
         new.meta.update(start=span[0], end=span[1] - 1, stop=span[1])
     return new
@@ -76,5 +76,5 @@ def did_you_mean(name: str, candidates: Iterable[str], *, otherwise: str = "") -
 
 
 def listing(names: Sequence[str], limit: int = 12) -> str:
-    """Names for a hint, not too many."""
+    """Names for a hint, at most `limit` of them."""
     return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")

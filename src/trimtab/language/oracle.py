@@ -1,6 +1,6 @@
-"""The type oracle: what an expression is, asked of the rules first and of DuckDB after them.
+"""The type oracle: the type of an expression by rule, or by asking DuckDB where no rule applies.
 
-It also notices the mistakes that only a function library can: names of functions that don't exist,
+It also reports the mistakes that only a function library can find: functions that don't exist,
 operands of types that don't go together. And it folds constants.
 """
 
@@ -70,14 +70,14 @@ def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
 
 
 Oracle = Callable[[str, pa.Schema, QueryError], pa.DataType | None]
-"""Gives the type of a Spark SQL expression over a schema, or None if it doesn't know it either: then the error, which
-is what DuckDB had to say, is raised."""
+"""Gives the type of a Spark SQL expression over a schema, or None if it doesn't know it either: then the
+QueryError, made from DuckDB's error, is raised."""
 _ANOTHER: ContextVar[Oracle | None] = ContextVar("another oracle", default=None)
 
 
 @contextmanager
 def also_asking(another: Oracle) -> Iterator[None]:
-    """Have another one asked where DuckDB has no answer: a Spark session knows functions that DuckDB lacks."""
+    """Ask another oracle where DuckDB has no answer: a Spark session knows functions that DuckDB lacks."""
     token = _ANOTHER.set(another)
     try:
         yield
@@ -114,19 +114,19 @@ def check_row_local(sql: str, expression: exp.Expr) -> None:
 
 
 def check_node(sql: str, node: exp.Expr) -> None:
-    """As `check_row_local`, of a node without its operands."""
+    """As `check_row_local`, for one node without its operands."""
     for kind, what in _NOT_ROW_LOCAL:
         if isinstance(node, kind):
-            message = f"{what} can't stand here: the expression is computed row by row"
+            message = f"{what} isn't allowed here: the expression is computed row by row"
             raise mistake(sql, "query.row-wise", message, node)
     changing = isinstance(node, _CHANGING) or (isinstance(node, exp.Anonymous) and node.name.lower() in _CHANGING_NAMES)
     if changing:
         raise mistake(
             sql,
             "query.changing",
-            "this gives another answer each time, so cutting the stream differently would change the matches",
+            "this gives another answer each time, so other batches of the same stream would give other matches",
             node,
-            "use the event time column, or compute it into a column before",
+            "use the event time column, or compute it into a column first",
         )
 
 
@@ -159,8 +159,8 @@ def value_over_nulls(sql: str, expression: exp.Expr, types: Sequence[tuple[str, 
 
 
 def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) -> _Answered:
-    """DuckDB's answer, or its complaint as one of ours."""
-    import duckdb  # by now it is needed
+    """DuckDB's answer; its errors become a QueryError."""
+    import duckdb  # here, so that a query which needs no answer never loads it
 
     try:
         return question()
@@ -168,10 +168,10 @@ def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) ->
         message = f"this can't be computed here: {error}"
         raise mistake(sql, "query.function", message, expression) from error
     except (duckdb.Error, pa.ArrowException) as error:
-        raise _complaint(sql, expression, str(error)) from error
+        raise _as_mistake(sql, expression, str(error)) from error
 
 
-def _complaint(sql: str, expression: exp.Expr, text: str) -> QueryError:
+def _as_mistake(sql: str, expression: exp.Expr, text: str) -> QueryError:
     first = text.split("\n", 1)[0]
     if found := re.search(r"Function with name \"?(\w+)\"? does not exist", text):
         name = found[1]

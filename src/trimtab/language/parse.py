@@ -1,7 +1,7 @@
-"""Pass 1, `parse`: text to a syntax tree.
+"""Pass 1, `parse`: from text to a syntax tree.
 
 Before: any text. After: one statement of the dialect (`dialect.py`), not yet checked against anything; the patterns of
-its MATCH_RECOGNIZEs are texts of their own, by the offset at which they start, and a clause has that offset.
+its MATCH_RECOGNIZEs are kept apart as texts by the offset at which they start, and the clause holds that offset.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MAX_LENGTH = 200_000  # characters; no one writes more by hand, and parsing is s
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A query as it is handed over: its text, the tables that it may read, and how it is meant.
+    """A query before any pass: its text, the tables that it may read, and two options.
 
-    `event_time`: the source is a stream with this event-time column. `fold_labels`: CLASSIFIER() answers unquoted
+    `event_time`: the source is a stream with this event-time column. `fold_labels`: CLASSIFIER() returns unquoted
     labels in upper case.
     """
 
@@ -67,7 +67,7 @@ def parse(text: QueryText) -> Parsed:
 
 
 def _syntax_mistake(sql: str, error: ParseError | TokenError) -> QueryError:
-    """What sqlglot says of a text, with its place underlined."""
+    """The error that sqlglot raised as one of ours, with its place underlined."""
     if isinstance(error, TokenError):
         return mistake(sql, "query.syntax", "the text can't be read as SQL", (error.start or 0, error.end or 0))
     return _unclosed_pattern(sql) or _parse_error(sql, error)

@@ -25,7 +25,7 @@ from trimtab.engine.match.ir.pattern import (
 from trimtab.errors import QueryError
 from trimtab.language.mistakes import Span, mistake
 
-MAX_OCCURRENCES = 10_000  # the engine makes a state of each
+MAX_OCCURRENCES = 10_000  # the engine makes a state for each
 MAX_PERMUTED = 8
 MAX_DEPTH = 100
 
@@ -54,7 +54,7 @@ class Name:
 
 
 def identity(name: str, quoted: bool) -> str:
-    """Unquoted labels are the same in any case, quoted ones are exactly what they are."""
+    """What spellings of the same label share: case doesn't matter in unquoted labels, and does in quoted ones."""
     return name if quoted else name.upper()
 
 
@@ -62,7 +62,7 @@ def identity(name: str, quoted: bool) -> str:
 class ParsedPattern:
     """The tree, and its labels: `labels[i]` is what `Label(i)` stands for.
 
-    `exclusion` and `timeout` are where a `{-` and the word TIMEOUT first stand, if they do.
+    `exclusion` and `timeout` are the places of the first `{-` and the first TIMEOUT, if there are any.
     """
 
     pattern: Pattern
@@ -72,7 +72,7 @@ class ParsedPattern:
 
 
 def parse_pattern(sql: str, start: int, text: str) -> ParsedPattern:
-    """Parse the text that stands in `sql` at `start`.
+    """Parse the pattern that begins in `sql` at `start`.
 
     >>> parse_pattern("A b+?", 0, "A b+?").pattern
     Concat(items=(Label(index=0), Quantify(item=Label(index=1), low=1, high=None, greedy=False)))
@@ -239,7 +239,7 @@ class _Parser:
         self.expect(")", word)
         if len(items) > MAX_PERMUTED:
             raise self.too_large(
-                f"PERMUTE takes at most {MAX_PERMUTED} patterns, here are {len(items)}",
+                f"PERMUTE takes at most {MAX_PERMUTED} patterns, not {len(items)}",
                 (word.start, self.tokens[self.at - 1].stop),
             )
         return items[0] if len(items) == 1 else Permute(tuple(items))
@@ -277,9 +277,9 @@ class _Parser:
             return self.error("query.syntax", "the pattern ends too early", place, hint)
         token = self.tokens[self.at]
         if not hint and token.text == "|":
-            hint = "for nothing write ()"
+            hint = "write () for an empty pattern"
         place = (token.start, token.stop)
-        message = f"{token.text} can't stand here in a pattern"
+        message = f"{token.text} isn't allowed here in a pattern"
         return self.error("query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop]))
 
     def too_large(self, message: str, place: Span | None = None) -> QueryError:
@@ -300,11 +300,11 @@ def _size(pattern: Pattern) -> int:
         case Quantify(item, low, high, _):
             return max(_size(item), 1) * (low + 1 if high is None else high)
         case Permute(items):
-            # Orders share what they can: see how `engine.program` builds them.
+            # Orders share what they can: see how `engine.match.compile.program` builds them.
             others = len(items) - 1
             copies = 1 << others
             if not all(map(has_one_way, items)):
-                copies = sum(math.perm(others, behind) for behind in range(len(items)))
+                copies = sum(math.perm(others, before) for before in range(len(items)))
             return sum(map(_size, items)) * copies
         case Exclude(item):
             return _size(item)

@@ -1,7 +1,7 @@
 """Pass 6, `project`: the row-wise SELECTs around the operator, over its output.
 
-Before: the operator and its own output. After: the columns of the result, each as an expression over what the operator
-gives; a pattern keeps the input columns that those ask for and no others, and the intake is complete.
+Before: the operator and its own output. After: the columns of the result, each as an expression over the operator's
+output; a pattern keeps only the input columns that those use, and the intake is complete.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def project(lowered: Lowered) -> Projected:
 
 
 def _keeping(operator: MatchQuery, output: Relation, columns: IntakeColumns) -> tuple[MatchQuery, Relation]:
-    """The operator that keeps the input columns which the output is made of, and the output over those."""
+    """The operator, which now keeps the input columns that the output uses, and the output over those."""
     used = {name.name for root in _roots(output) for name in root.find_all(exp.Column)}
     names = {
         f"__k{i}": columns.add(column(each.name))
@@ -60,7 +60,7 @@ def _keeping(operator: MatchQuery, output: Relation, columns: IntakeColumns) -> 
     definitions = tuple(replace(each, expression=renamed(each.expression)) for each in output.definitions)
     where = None if output.where is None else renamed(output.where)
     keep = tuple(dict.fromkeys(names.values()))
-    # Without any column a table has no rows either: constants alone still need to know how many.
+    # A table without columns has no rows either: a result of constants alone still needs the number of rows.
     slots = operator.slots or (() if keep else (MatchNumber(),))
     return replace(operator, keep=keep, slots=slots), replace(output, definitions=definitions, where=where)
 

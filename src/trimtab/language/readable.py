@@ -1,6 +1,6 @@
-"""Tables in the layouts that Arrow's own functions know: no views, runs, half floats or narrow decimals.
+"""Tables in the layouts that Arrow's own functions know: no views, run-end encodings, half floats.
 
-Other libraries hand those over (polars its string views). Nothing is lost but nanoseconds of intervals.
+Other libraries produce those (polars, for instance, string views). Nothing is lost but nanoseconds of intervals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def readable(table: pa.Table) -> pa.Table:
     >>> readable(pa.table({"x": pa.array(["a"], pa.string_view())})).schema.types
     [DataType(string)]
 
-    Raises InputError `input.value` where a value doesn't fit.
+    Raises InputError `input.type` if a column can't be converted.
     """
     for number, field in enumerate(table.schema):
         wanted = readable_type(field.type)

@@ -26,7 +26,7 @@ _KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A column of a relation: its name, and what it is of the base's columns."""
+    """A column of a relation: its name, its expression over the base's columns, and its type."""
 
     name: str
     expression: exp.Expr
@@ -47,7 +47,7 @@ class Relation:
     aliases: frozenset[str] = frozenset()
 
     def resolve(self, node: exp.Column) -> Definition:
-        """The column that a reference means; case matters only where nothing else differs.
+        """The column that a reference means; case matters only if two names differ in nothing else.
 
         Raises QueryError `query.column` where there is none, or several, or the qualifier is
         unknown.
@@ -74,7 +74,7 @@ class Relation:
     def rewrite(self, expression: exp.Expr) -> exp.Expr:
         """A copy of the expression over the base's columns.
 
-        Raises QueryError `query.too-large` where sub-selects multiply each other out.
+        Raises QueryError `query.too-large` where merging sub-selects makes it too large.
         """
         rewritten = substitute(expression, lambda node: self.resolve(node).expression)
         if _size(rewritten) > MAX_NODES + _size(expression):
@@ -83,7 +83,7 @@ class Relation:
         return rewritten
 
     def check_names(self, expression: exp.Expr) -> None:
-        """Raise what `rewrite` would raise for a column that isn't there."""
+        """Raise what `rewrite` would raise for a column that doesn't exist."""
         for node in reversed(list(expression.walk(bfs=False))):
             if isinstance(node, exp.Column):
                 self.resolve(node)
@@ -169,7 +169,7 @@ def _column_text(name: str, quoted: bool) -> str:
 
 
 def substitute(expression: exp.Expr, replacement: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr:
-    """A copy with columns replaced, in parentheses where that could matter; None leaves one."""
+    """A copy with columns replaced, in parentheses where that could matter; None leaves a column as it is."""
 
     def change(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
@@ -183,7 +183,7 @@ def substitute(expression: exp.Expr, replacement: Callable[[exp.Column], exp.Exp
 
 
 def enclosed(node: exp.Expr) -> exp.Expr:
-    """A copy that can stand anywhere in another expression."""
+    """A copy that can be put anywhere into another expression."""
     atomic = isinstance(node, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Null | exp.Boolean)
     loose = isinstance(node, exp.Connector | exp.Case | exp.If)
     return node.copy() if atomic and not loose else exp.Paren(this=node.copy())

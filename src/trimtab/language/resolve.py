@@ -1,9 +1,9 @@
-"""Pass 4, `resolve`: the operator's syntax to what it means.
+"""Pass 4, `resolve`: from the operator's syntax to what it means.
 
 Before: the operator as it is written, and the relation that it reads. After: its clauses are checked against each other
 and every name in them is resolved: to columns of the relation, to labels and places of a pattern, to functions. What
 crosses rows is a mark in a tree and an entry in a table beside it (`marks.py`); everything else in a tree is row-local.
-A query without an operator has nothing to resolve: its names were, when its SELECTs were merged.
+A query without an operator has nothing left to resolve: its names were resolved when its SELECTs were merged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def resolve(merged: MergedChain) -> Resolved:
         case TableFunction() as node:
             return Resolved(merged, resolve_function(context, node))
         case exp.Select() as node:
-            # Windows bring a good part of the engine along: queries without them don't wait for it.
+            # Windows import a good part of the engine: queries without them shouldn't wait for that.
             from trimtab.language.resolve_windows import resolve_windows
 
             return Resolved(merged, resolve_windows(context, node))

@@ -1,7 +1,7 @@
 """From names to places: which row each column of an expression of MEASURES or DEFINE is read at.
 
-FIRST, LAST, PREV, NEXT, RUNNING and FINAL are gone from a resolved expression, and what stands inside a leaf of it is
-row-local. Types haven't been looked at.
+FIRST, LAST, PREV, NEXT, RUNNING and FINAL are gone from a resolved expression, and the inside of its leaves is
+row-local. Types haven't been checked.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def resolve_expression(
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Resolves one expression; `places` and `aggregates` are the tables that its marks count in."""
+    """Resolves one expression; `places` and `aggregates` are the tables that its marks point into."""
 
     scope: Scope
     label: int | None
@@ -105,7 +105,7 @@ class _Resolver:
     def _resolve(self, node: exp.Expr, frame: Framed | None) -> exp.Expr:
         final = frame is not None and frame.args["kind"] == "FINAL"
         if final and self.label is not None:
-            message = "FINAL can't stand in DEFINE: the match isn't complete yet"
+            message = "FINAL isn't allowed in DEFINE: the match isn't complete yet"
             raise self.context.error("query.final-define", message, frame, "leave FINAL out")
         name = call_name(node)
         if isinstance(node, Framed):
@@ -158,7 +158,7 @@ class _Resolver:
         return self._read(inner, self._place(self._variables(inner), Side.LAST, shift=shift))
 
     def _read(self, inner: exp.Expr, place: Place) -> exp.Expr:
-        """The expression at a place: one leaf, or leaves around what isn't of a row."""
+        """The expression at a place: one leaf, or several around MATCH_NUMBER(), which isn't a value of a row."""
         if any(call_name(part) == "MATCH_NUMBER" for part in inner.walk()):
             return self._spread(inner, place)
         return self._leaf(inner, place)
@@ -167,7 +167,7 @@ class _Resolver:
         return Leaf(this=self._bare(node), place=self.places.setdefault(place, len(self.places)))
 
     def _spread(self, node: exp.Expr, place: Place) -> exp.Expr:
-        """Every reference of its own as a leaf at the place."""
+        """The expression with each reference as a leaf of its own at the place."""
         if call_name(node) == "MATCH_NUMBER":
             return self.resolve(node)
         if call_name(node) == "CLASSIFIER" or isinstance(node, exp.Column):
@@ -176,7 +176,7 @@ class _Resolver:
         return rebuilt(node, lambda part: self._spread(part, place))
 
     def _moved(self, node: exp.Expr, shift: int) -> exp.Expr:
-        """The resolved expression with its leaves some rows on."""
+        """The resolved expression with its leaves moved by some rows."""
         if isinstance(node, Leaf):
             place = replace(list(self.places)[node.args["place"]], shift=shift)
             number = self.places.setdefault(self._normal(place), len(self.places))
@@ -251,20 +251,20 @@ class _Resolver:
         """
         found: list[Labels] = []
         for node in nodes:
-            # The argument of CLASSIFIER is a variable and no column.
+            # The argument of CLASSIFIER is a variable, not a column.
             for part in node.walk(prune=lambda each: call_name(each) == "CLASSIFIER"):
                 labels = self._variable_of(part)
                 if labels is False:
                     continue
                 if found and found[0] != labels:
-                    message = "one row, and so one variable, at a time: here are two"
+                    message = "an expression reads one row, and so one variable: here are two"
                     hint = "navigate or aggregate each variable by itself"
                     raise self.context.error("query.two-variables", message, part, hint)
                 found.append(labels)
         return found[0] if found else None
 
     def _variable_of(self, part: exp.Expr) -> Any:
-        """The labels that a reference is over, False for what is no reference."""
+        """The labels that a reference is over, False for any other node."""
         if isinstance(part, exp.Column):
             self._check(part.this)
             if part.args.get("db") is not None:
@@ -291,12 +291,12 @@ class _Resolver:
         if isinstance(node, exp.AggFunc):
             known = sorted({name.lower() for name in AGGREGATE_NAMES})
             message = f"{node.sql_name().lower()} is not an aggregate that a pattern can compute"
-            hint = did_you_mean(node.sql_name(), known, otherwise=f"it can {listing(known, 40)}")
+            hint = did_you_mean(node.sql_name(), known, otherwise=f"there are {listing(known, 40)}")
             raise self.context.error("query.function", message, node, hint)
         check_node(self.context.sql, node)
 
     def _is_source(self, qualifier: exp.Expr) -> bool:
-        """Whether a qualifier is the table's name and no variable of the pattern."""
+        """Whether a qualifier is the table's name, and not a variable of the pattern."""
         is_alias = qualifier.name.lower() in self.context.relation.aliases
         return is_alias and self.scope.find(qualifier) is None
 
@@ -305,7 +305,7 @@ class _Resolver:
         return self._normal(Place(self.scope.normal(labels), side, offset, shift, final))
 
     def _normal(self, place: Place) -> Place:
-        """In DEFINE the current row is the last of its label: equal places shall look equal."""
+        """The place written in one way: in DEFINE the current row is the last of its label, so both become the same."""
         own = self.label is not None and place.labels is not None and self.label in place.labels
         if own and place.side is Side.LAST and place.offset == 0:
             return replace(place, labels=None)
@@ -322,7 +322,7 @@ class _Resolver:
         for part in inner.walk():
             name = call_name(part)
             if name in LOGICAL or name in PHYSICAL or name in AGGREGATE_NAMES:
-                message = f"{name} can't stand inside {outer}"
+                message = f"{name} isn't allowed inside {outer}"
                 hint = "only PREV and NEXT take FIRST or LAST, as in PREV(LAST(A.price), 2)"
                 raise self.context.error("query.nested", message, part, hint)
 

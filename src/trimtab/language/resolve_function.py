@@ -18,7 +18,7 @@ from trimtab.language.within import check_event_time
 
 @dataclass(frozen=True, slots=True)
 class ResolvedFunction:
-    """The operator with its arguments; `columns` are the names of those that it looks at, as it knows them.
+    """The operator with its arguments; `columns` are the columns that it reads, by the names that it uses.
 
     `alias` is the name by which SELECTs around it may qualify its columns.
     """
@@ -57,7 +57,7 @@ def resolve_function(context: Context, node: TableFunction) -> ResolvedFunction:
 def _columns(
     context: Context, node: TableFunction, description: KeyedOperator, table: TableArgument
 ) -> tuple[str, ...]:
-    """The names that the logic knows, each of a column that is there."""
+    """The names of the columns that the logic reads, after a check that they exist."""
     names = context.schema.names
     wanted = tuple(names) if description.columns is None else description.columns
     for name in wanted:

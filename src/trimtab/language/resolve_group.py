@@ -22,9 +22,9 @@ from trimtab.language.window_frames import check_key, check_time
 from trimtab.rowwise.types import is_time
 
 START, END = "__start", "__end"
-"""What the operator's output calls the bounds of a window."""
+"""The names of a window's bounds in the operator's output."""
 _WORDS = ("window", "session_window")
-_MOST_WINDOWS = 10_000
+_MAX_WINDOWS = 10_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SIZE_HINT = "as in window(ts, '10 minutes') or window(ts, INTERVAL '10' MINUTE)"
 
@@ -97,7 +97,7 @@ class _GroupMarks:
             self.calls.append(read_call(self.context, node, FUNCTIONS, "with GROUP BY"))
             return placed(CallMark(number=len(self.calls) - 1), node)
         if isinstance(node, exp.Column):
-            return self._loose(node)
+            raise self._not_grouped(node)
         return node
 
     def _is_window(self, node: exp.Expr) -> bool:
@@ -137,12 +137,12 @@ class _GroupMarks:
             return False
         return mine == yours
 
-    def _loose(self, node: exp.Column) -> exp.Expr:
-        """A column that is no key: an error, and perhaps another one if there is no such column."""
+    def _not_grouped(self, node: exp.Column) -> QueryError:
+        """The error for a column that isn't a key. Raises another one if there is no such column."""
         self.context.relation.resolve(node)
         message = f"{node.name} is neither grouped nor aggregated"
         hint = f"add it to GROUP BY, or use any_value({node.name})"
-        raise self.context.error("query.not-grouped", message, node, hint)
+        return self.context.error("query.not-grouped", message, node, hint)
 
 
 def _name(node: exp.Expr, inner: exp.Expr) -> str:
@@ -217,9 +217,9 @@ def _window(context: Context, call: exp.Anonymous) -> tuple[ClockWindow | Sessio
     if slide > size:
         message = "the slide is longer than the window, so some rows would be in none"
         raise context.error("query.window-size", message, args[2], "make it at most the size")
-    if size // slide > _MOST_WINDOWS:
+    if size // slide > _MAX_WINDOWS:
         message = f"every row would be in {size // slide:,} windows"
-        raise context.error("query.window-size", message, args[2], f"let at most {_MOST_WINDOWS:,} overlap")
+        raise context.error("query.window-size", message, args[2], f"let at most {_MAX_WINDOWS:,} overlap")
     if abs(offset) >= slide:
         message = "the offset must be shorter than the slide"
         raise context.error("query.window-size", message, args[3], "windows repeat every slide")

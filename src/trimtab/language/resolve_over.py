@@ -18,7 +18,7 @@ from trimtab.language.window_frames import Over, read_over
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A window function and what it is computed over; `written` is both as they stand in the text."""
+    """A window function and what it is computed over; `written` is the syntax of both."""
 
     called: Called
     over: Over

@@ -1,4 +1,4 @@
-"""A compiled query's operator, ready to run, with DuckDB behind the functions that the engine doesn't know."""
+"""A compiled query's operator, ready to run, with DuckDB for the functions that the engine doesn't have."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def operator_of(query: Query, *, max_threads: int = MAX_THREADS) -> Operator:
 def scalar(sql: str, args: tuple[object, ...]) -> object:
     """The value of a DuckDB expression with `$1`, `$2` ... for the arguments."""
     try:
-        return _remembered(sql, args)
-    except TypeError:  # a list among the arguments can't be remembered
+        return _cached(sql, args)
+    except TypeError:  # a list among the arguments can't be a key of the cache
         return _computed(sql, args)
 
 
 @lru_cache(maxsize=65_536)
-def _remembered(sql: str, args: tuple[object, ...]) -> object:
+def _cached(sql: str, args: tuple[object, ...]) -> object:
     return _computed(sql, args)
 
 

@@ -28,7 +28,7 @@ _ZONED = (_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ)
 
 
 def parse_schema(text: str, *, zone: str | None = None) -> tuple[str, pa.Schema]:
-    """The name of the table and its columns; `zone` is that of TIMESTAMP: "UTC" in streams of Spark, none in tables.
+    """The name of the table and its columns; `zone` is the one of TIMESTAMP: "UTC" in Spark's streams, None in tables.
 
     >>> name, schema = parse_schema("ticks(ts timestamp, price decimal(10, 2))")
     >>> name, schema.names, schema.types

@@ -27,7 +27,7 @@ class Scope:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """What CLASSIFIER() answers for each label."""
+        """What CLASSIFIER() returns for each label."""
         folded = self.context.fold_labels
         return tuple(label.identity if folded else label.written for label in self.labels)
 
@@ -54,7 +54,7 @@ class Scope:
         return did_you_mean(name, names, otherwise=f"it has {listing(names)}" if names else "")
 
     def normal(self, labels: Labels) -> Labels:
-        """None for a set that holds every label: the two mean the same."""
+        """The labels, with None for a set that holds every label: the two mean the same."""
         return None if labels is not None and len(labels) == len(self.labels) else labels
 
 

@@ -17,7 +17,7 @@ def projected_name(node: exp.Expr) -> str:
 
 
 def without_aliases(tree: exp.Expr, select: exp.Select, context: Context) -> exp.Expr:
-    """A condition on the SELECT list may name its columns, where the input has none of that name."""
+    """The condition with aliases of the SELECT list replaced, except where the input has a column of that name."""
     known = {name.lower() for name in context.schema.names}
     aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
 

@@ -1,8 +1,8 @@
-"""Pass 2, `unnest`: SELECT around SELECT to a chain of steps, inside out; the query's source is known then.
+"""Pass 2, `unnest`: from nested SELECTs to a chain of steps, innermost first; the query's source is known then.
 
 Before: a parsed statement. After: one table, row-wise SELECTs over it, at most one operator (MATCH_RECOGNIZE, a SELECT
-with windows, a table function) and row-wise SELECTs over that. WITH and sub-selects are gone. No column has been looked
-at. What isn't row-wise around the operator would need a second pass over its output, and is refused with an
+with windows, a table function) and row-wise SELECTs over that. WITH and sub-selects are gone. Columns haven't been
+checked. What isn't row-wise around the operator would need a second pass over its output, and is refused with an
 explanation.
 """
 
@@ -86,7 +86,7 @@ def unnest(parsed: Parsed) -> Chain:
     """Lay the SELECTs of a statement out as steps.
 
     Raises QueryError: `query.table` where no table of that name can be read, `query.row-wise` for what isn't row-wise
-    around an operator, `query.table-function` and `query.argument` for a table function that isn't known or reads none.
+    around an operator, `query.table-function` and `query.argument` for one that is unknown or reads no table.
     """
     walk = _Walk(parsed)
     select = walk.as_select(parsed.tree)
@@ -201,7 +201,7 @@ class _Walk:
         return listing(list(self.parsed.text.tables)) if self.parsed.text.tables else "no table at all"
 
     def _refused(self, what: str, at: exp.Expr | Span) -> QueryError:
-        message = f"{what} is not row-wise: only projections and filters can stand around a pattern"
+        message = f"{what} is not row-wise: only projections and filters are allowed around a pattern"
         return mistake(self.sql, "query.row-wise", message, at, "do it on the result")
 
 

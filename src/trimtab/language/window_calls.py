@@ -1,6 +1,6 @@
-"""Aggregate calls in windows: which function of the engine a syntax node means, and of what.
+"""Aggregate calls in windows: which function of the engine a syntax node means, and its arguments.
 
-FILTER becomes a CASE around the argument, so the engine needs to know nothing of it.
+FILTER becomes a CASE around the argument, so the engine needn't know it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BY_NAME = {
 _FORWARD = (exp.Lead,)
 _UNBOUNDED = (exp.Ntile, exp.PercentRank, exp.CumeDist, exp.NthValue)
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
-_HOW_MANY = 5  # what approx_top_k gives without a number, as in Spark
+_DEFAULT_TOP_K = 5  # as approx_top_k in Spark
 _WITH_NULLS = ("first_value", "last_value")
 WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 WORDS = (*_BY_NAME, *aggregates.FUNCTIONS, "percentile_approx", "approx_percentile", "count_if", "stddev", "variance")
@@ -86,7 +86,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def read_call(context: Context, node: exp.Expr, known: Collection[str], where: str) -> Called:
-    """What a call means; `known` are the functions that can stand in this place, which is `where`.
+    """What a call means; `known` are the functions allowed in this clause, which `where` names in errors.
 
     Raises QueryError.
     """
@@ -121,7 +121,7 @@ def _function(context: Context, node: exp.Expr, where: str) -> str:
         hint = did_you_mean(name, WORDS, otherwise="see the list of aggregate functions")
         raise context.error("query.function", f"there is no aggregate function {name}", node, hint)
     if isinstance(node, _FORWARD):
-        message = "lead looks at rows that have not come yet"
+        message = "lead looks at rows that haven't arrived yet"
         raise context.error("query.window-frame", message, node, "turn it around: lag looks back")
     if isinstance(node, _UNBOUNDED):
         message = f"{_written(node)} needs all rows of its partition, and a stream has no end"
@@ -151,7 +151,7 @@ def _arguments(context: Context, function: str, node: exp.Expr) -> Called:
         return Called(function, (args[0], node.expression), node)
     if function == "top_k":
         many = args[1] if len(args) > 1 else node.args.get("expression")
-        return Called(function, (args[0],), node, (_whole(context, many, "how many", _HOW_MANY, least=1),))
+        return Called(function, (args[0],), node, (_whole(context, many, "how many", _DEFAULT_TOP_K, least=1),))
     if function == "approx_count_distinct":
         error = node.args.get("accuracy")
         return Called(function, (args[0],), node, (p_for(_share(context, error)),) if error else ())
@@ -168,9 +168,8 @@ def _count(context: Context, node: exp.Expr) -> Called:
     if isinstance(arg, exp.Distinct):
         if len(arg.expressions) != 1:
             message = "count(DISTINCT ...) takes one argument"
-            raise context.error(
-                "query.function", message, node, "put them together: struct(a, b) can't be compared yet"
-            )
+            hint = "combine them into one text or number: struct(a, b) can't be compared yet"
+            raise context.error("query.function", message, node, hint)
         return Called("count_distinct", (arg.expressions[0],), node)
     if arg is None or isinstance(arg, exp.Star) or (isinstance(arg, exp.Literal) and not node.expressions):
         return Called("count", (), node)
@@ -192,7 +191,7 @@ def _filtered(context: Context, called: Called, condition: exp.Expr) -> Called:
     """FILTER: where the condition doesn't hold, the argument is null, which aggregates skip."""
     if called.function in (*_WITH_NULLS, "lag", "row_number", "rank", "dense_rank"):
         message = f"FILTER and {called.function} don't go together: it looks at nulls as well"
-        raise context.error("query.window-function", message, called.node, "say IGNORE NULLS, or use any_value")
+        raise context.error("query.window-function", message, called.node, "write IGNORE NULLS, or use any_value")
     args = called.args or (exp.Literal.number(1),)
     # The last argument is the one whose null makes the function skip the row.
     changed = (*args[:-1], _when(condition, args[-1]))
@@ -204,7 +203,7 @@ def _nulls(context: Context, called: Called, node: exp.Expr) -> Called:
     if isinstance(node, exp.RespectNulls) or called.function == "any_value":
         return called
     if called.function not in _WITH_NULLS:
-        message = f"IGNORE NULLS means nothing to {called.function}"
+        message = f"IGNORE NULLS doesn't go with {called.function}"
         raise context.error("query.window-function", message, node, "it is for first_value and last_value")
     name = "first_known" if called.function == "first_value" else "last_known"
     return Called(name, called.args, called.node)

@@ -1,4 +1,4 @@
-"""OVER (...): the partition, the order and the frame, and named windows put in their place."""
+"""OVER (...): the partition, the order and the frame, with named windows filled in."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_number, is_time
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_NO_FUTURE = "a frame can't reach behind the current row: on a stream those rows have not come yet"
+_NO_FUTURE = "a frame can't reach past the current row: on a stream those rows haven't arrived yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """What stands in OVER: row-local expressions, those of the order as `exp.Ordered`, and the frame."""
+    """The contents of OVER: row-local expressions, those of the order as `exp.Ordered`, and the frame."""
 
     partition: tuple[exp.Expr, ...]
     order: tuple[exp.Expr, ...]
@@ -49,7 +49,7 @@ def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) 
 
 
 def check_key(context: Context, node: exp.Expr) -> None:
-    """Raise where an expression is none that rows can be grouped by."""
+    """Raise if rows can't be grouped by an expression."""
     type_ = context.type_of(node)
     if pa.types.is_nested(type_):
         message = f"rows can't be grouped by {type_}"
@@ -57,7 +57,7 @@ def check_key(context: Context, node: exp.Expr) -> None:
 
 
 def check_time(context: Context, ordered: exp.Expr) -> None:
-    """The order of a stream is that of its event time, forwards."""
+    """Raise if a window over a stream isn't in the order of its event time, forwards."""
     wanted = context.event_time
     if wanted is None:
         return

@@ -28,8 +28,8 @@ def within_us(
     length = node.args.get("within")
     if length is None:
         if parsed.timeout:
-            message = "TIMEOUT needs a WITHIN: it is when that has passed"
-            hint = "add WITHIN INTERVAL '1' HOUR behind the pattern"
+            message = "TIMEOUT needs a WITHIN: it means that this time has passed"
+            hint = "add WITHIN INTERVAL '1' HOUR after the pattern"
             raise context.error("query.timeout-within", message, parsed.timeout, hint)
         return None
     span = _span(context, length)
@@ -66,7 +66,7 @@ def _is_negative(node: exp.Expr) -> bool:
 
 
 def check_event_time(context: Context, order: Sequence[Ordering], node: exp.Expr) -> None:
-    """A stream comes in order of its event time: the query has to ask for that order first."""
+    """Raise if a query over a stream isn't ordered by its event time first, which is how a stream is read."""
     wanted = context.event_time
     if wanted is None:
         return

@@ -1,4 +1,4 @@
-"""The registry: every planner by name, what it goes by, what has to be installed for it, and how a job can use it.
+"""The registry: every planner by name, what has to be installed for it, and how a job can use it.
 
 What `Balance` takes, what `trimtab warm` compiles, the tables of docs/planning.md and docs/balancing.md and the errors
 about planners all come from here.
@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 
-from trimtab.planning.albic import albic
 from trimtab.planning.dlb import Policy as DlbPolicy
 from trimtab.planning.dlb import dlb
-from trimtab.planning.first_fit import first_fit
 from trimtab.planning.flux import flux
-from trimtab.planning.fugu import fugu
 from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.hot_units import plan_around_hot_units
 from trimtab.planning.lptf import lptf
@@ -29,14 +25,6 @@ NEAR_ENOUGH = 0.02
 """Load distances below this share of the mean are all the same to a job: moves aren't free."""
 EFFORT = 60_000
 """Steps of a job's search, about 30 ms: a bound that doesn't depend on the machine, so that a log replays."""
-
-
-class Needs(Enum):
-    """What of a problem decides. All planners keep to budgets, and to the limits of further resources."""
-
-    LOADS = "loads"
-    STATE = "loads, bytes of state"
-    TRAFFIC = "loads, traffic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +60,14 @@ class Registered:
     does, when, origin  what docs/planning.md says of it
     solvers             the packages that it can't do without
     policies            how jobs use it, by the name that `Balance` takes
-    instead             what a job should use, if it can't use this
     """
 
     planner: Planner
     does: str
     when: str
     origin: str = ""
-    needs: Needs = Needs.LOADS
     solvers: tuple[str, ...] = ()
     policies: Mapping[str, JobPolicy] = field(default_factory=dict)
-    instead: str = ""
 
 
 def _milp_in_a_job(problem: Problem, limits: Limits) -> Plan:
@@ -164,34 +149,17 @@ PLANNERS: dict[str, Registered] = {
         planner=heaviest_first,
         does="moves the heaviest units that help from the fullest node to the emptiest; nothing is compiled",
         when="a plan at once: 1,000 units in about a millisecond",
-        instead="any policy: each uses it by itself until its own planner is compiled",
-    ),
-    "first_fit": Registered(
-        planner=first_fit,
-        does="new units on the first node with room; the others stay",
-        when="moving is out of the question",
-        origin="Heinze 2013",
-        instead="None, which moves nothing",
-    ),
-    "fugu": Registered(
-        planner=fugu,
-        does="fills few nodes up to a threshold, and frees the others",
-        when="paying for nodes by the hour",
-        origin="Heinze 2013",
-        needs=Needs.STATE,
-        instead='"milp" with scale=Scale(...), which lets engines go',
-    ),
-    "albic": Registered(
-        planner=albic,
-        does="`milp` that also brings units that talk to each other together, a few moves a period",
-        when="traffic between nodes costs",
-        origin="Madsen 2017",
-        needs=Needs.TRAFFIC,
-        solvers=("highspy", "pymetis", "scipy"),
-        instead='"milp", which is what it does where key groups send each other nothing, as those of a stream',
     ),
 }
-"""Every planner by its name, those for jobs first."""
+"""Every planner by its name, those for jobs first. `trimtab_lab.planners` adds those that no job can use."""
+
+INSTEAD = {
+    "heaviest_first": "any policy: each uses it by itself until its own planner is compiled",
+    "first_fit": "None, which moves nothing",
+    "fugu": '"milp" with scale=Scale(...), which lets engines go',
+    "albic": '"milp", which is what it does where key groups send each other nothing, as those of a stream',
+}
+"""What a job should use in place of planners that it can't use."""
 
 POLICIES: dict[str, JobPolicy] = {
     name: policy for registered in PLANNERS.values() for name, policy in registered.policies.items()
@@ -205,8 +173,8 @@ def no_policy(name: str) -> tuple[str, str]:
     >>> no_policy("first_fit")
     ('no job balances by "first_fit"', 'use None, which moves nothing')
     """
-    if name in PLANNERS and PLANNERS[name].instead:
-        return f'no job balances by "{name}"', f"use {PLANNERS[name].instead}"
+    if name in INSTEAD:
+        return f'no job balances by "{name}"', f"use {INSTEAD[name]}"
     return f'there is no way of balancing called "{name}"', f"there are {', '.join(POLICIES)}; None moves nothing"
 
 

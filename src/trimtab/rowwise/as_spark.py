@@ -24,7 +24,7 @@ _CASTS = frozenset({"TINYINT", "SMALLINT", "BIGINT", "FLOAT", "BOOLEAN"})
 Described = Callable[[exp.Expr], pa.DataType | None]
 
 _TIMES = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
-_OTHERWISE = frozenset({"HASH"})
+_DIFFERENT = frozenset({"HASH"})
 _ZERO = exp.Literal.number(0)
 _NUMERIC = (exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NARROW = (pa.int8(), pa.int16())
@@ -34,11 +34,11 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:  # noqa: C901 - one per difference
     """The node itself, or a new one that means in DuckDB what the node means in Spark.
 
-    Operands are done already; `type_of` knows the columns, `described` any expression, at the price of a question.
+    Operands are rewritten already. `type_of` knows columns; `described` knows any expression, but may ask DuckDB.
     """
     match node:
         case exp.Mod() if not (isinstance(node.expression, exp.Literal) and node.expression.name.strip("0.")):
-            # DuckDB makes NaN of a float's remainder by zero.
+            # In DuckDB the remainder of a float by zero is NaN.
             divisor = exp.Nullif(this=exp.Paren(this=node.expression.copy()), expression=_ZERO.copy())
             return exp.Mod(this=node.this.copy(), expression=divisor)
         case exp.IntDiv():
@@ -49,7 +49,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
         case exp.Floor() | exp.Ceil() if len(list(node.iter_expressions())) == 1:
             return exp.TryCast(this=node.copy(), to=exp.DataType.build("bigint"))
         case exp.Ln() | exp.Log():
-            # Null of what has no logarithm.
+            # Null where there is no logarithm.
             parts = [part.copy() for part in (node.this, node.expression) if part]
             positive: exp.Expr = exp.and_(*(exp.GT(this=part, expression=_ZERO.copy()) for part in parts))
             return exp.Case(ifs=[exp.If(this=positive, true=node.copy())])
@@ -70,7 +70,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
         case exp.AddMonths():
             return exp.cast(node.copy(), "date")
         case exp.Add() | exp.Sub() if _is_date(node.this, type_of) and _is_days(node.expression):
-            # DuckDB makes a timestamp of a date and an interval, of whole days too.
+            # In DuckDB a date plus an interval is a timestamp, even if the interval has whole days.
             return exp.cast(exp.Paren(this=node.copy()), "date")
         case exp.Binary() if isinstance(node, _NUMERIC):
             return _numeric(node, type_of)
@@ -82,7 +82,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
             # Sunday is 1 in Spark and 0 in DuckDB.
             return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
         case exp.TsOrDsAdd():
-            # DuckDB makes a timestamp of a date and an interval.
+            # In DuckDB a date plus an interval is a timestamp.
             return exp.cast(node.copy(), "date")
         case exp.StrToUnix() if _is_time(node.this, type_of):
             return exp.cast(_call("EPOCH", node.this), "bigint")
@@ -100,9 +100,9 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
 
 
 def _named(node: exp.Anonymous) -> exp.Expr:
-    """Functions of Spark's that sqlglot passes on by name."""
+    """Functions of Spark that sqlglot passes on by name."""
     name, args = node.name.upper(), node.expressions
-    if name in _OTHERWISE:
+    if name in _DIFFERENT:
         raise UnsupportedError(f"{name.lower()} gives something else here than in Spark")
     if len(args) != 1:
         return node

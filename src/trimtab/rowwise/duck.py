@@ -1,7 +1,7 @@
 """Row-local Spark SQL over Arrow tables, computed by DuckDB.
 
-sqlglot translates; what it leaves different from Spark is put right here (division by zero, casts
-that cut off, time zones). DuckDB is imported when it is first needed: most queries never need it.
+sqlglot translates; the differences from Spark that it leaves are corrected here (division by zero,
+casts that cut off, time zones). DuckDB is imported when it is first needed: most queries never need it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def connection() -> duckdb.DuckDBPyConnection:
 def compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
     """The Spark SQL expressions over the table's columns, row by row and in order.
 
-    Raises DuckDB's own errors; callers know what they mean to the user.
+    Raises DuckDB's own errors: callers turn them into ours.
     """
     columns = [translate(text, table.schema) for text in texts]
     return run_translated(table, columns)
 
 
 def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedArray]:
-    """DuckDB expressions over columns that are called c0, c1 ... whatever the table calls them."""
+    """DuckDB expressions over the table's columns, named c0, c1 ... by position."""
     here = connection()
     arrays = [_readable(column) for column in table.columns]
     # A table without columns has no rows in Arrow, and DuckDB wants at least one column.
@@ -124,7 +124,7 @@ def translate(text: str, schema: pa.Schema) -> str:
 
 
 def numbered_column(number: int) -> exp.Expr:
-    """How `run_translated` calls a column."""
+    """The column as `run_translated` names it."""
     return exp.column(f"c{number}")
 
 
@@ -159,7 +159,7 @@ def translate_tree(
         known = infer(part, type_of)
         return type_of_translated(written(part, numbered_column), schema) if known is None else known
 
-    # Types are looked at before columns are renamed, hence two passes.
+    # Types are looked up by the original names, so columns are renamed in a second pass.
     return written(bottom_up(tree, lambda node: as_spark(node, type_of, described)), reference)
 
 

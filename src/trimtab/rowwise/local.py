@@ -1,4 +1,4 @@
-"""The two stateless steps around an operator: the intake before it and the finish behind it.
+"""The two stateless steps around an operator: the intake before it and the finish after it.
 
 Both are lists of row-local Spark SQL expressions. Columns that are only passed on are never copied
 and need no database; DuckDB computes the rest. On Spark the same texts run in the JVM instead.
@@ -25,10 +25,9 @@ Columns = tuple[tuple[str, str], ...]
 @signed("intake")
 @dataclass(frozen=True, slots=True)
 class IntakeStep:
-    """What is computed of every row before the operator sees it, and which rows it sees.
+    """What is computed for every row before the operator reads it, and which rows it reads.
 
-    `types` are the types that the compiled query counts on, one per column; empty: whatever comes
-    out.
+    `types` are the types that the compiled query expects, one per column; empty: any type.
     """
 
     columns: Columns
@@ -36,7 +35,7 @@ class IntakeStep:
     types: tuple[pa.DataType, ...] = field(default=())
 
     def run(self, table: pa.Table) -> pa.Table:
-        """The columns, and `__arrival`: the row's number in `table`. Only rows that pass."""
+        """The columns and `__arrival`, the row's number in `table`, for the rows that pass the filter."""
         rows = _filter(table, self.where)
         kept = table if rows is None else table.take(rows)
         arrays = _project(kept, [text for _, text in self.columns], self.types)
@@ -47,7 +46,7 @@ class IntakeStep:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is computed of the operator's output: the columns asked for, under their names."""
+    """What is computed from the operator's output: the columns of the result, under their names."""
 
     columns: Columns
     where: str | None = None
@@ -78,7 +77,7 @@ def _project(table: pa.Table, texts: Sequence[str], types: Sequence[pa.DataType]
     if missing:
         computed = _compute(table, [texts[i] for i in missing])
         for i, array in zip(missing, computed, strict=True):
-            arrays[i] = _as_promised(array, types[i]) if types else array
+            arrays[i] = _as_expected(array, types[i]) if types else array
     return [array for array in arrays if array is not None]
 
 
@@ -96,7 +95,7 @@ def _passed_on(table: pa.Table, text: str) -> pa.ChunkedArray | None:
     return table.column(at)
 
 
-def _as_promised(array: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _as_expected(array: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     if array.type == wanted:
         return array
     try:
@@ -129,6 +128,6 @@ def _compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
 
 @lru_cache(maxsize=1024)
 def _used_columns(texts: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """The columns that the texts mention: the others aren't handed over."""
+    """The columns that the texts use: DuckDB gets no others."""
     mentioned = {column.name.lower() for text in texts for column in parse_one(text, read="spark").find_all(exp.Column)}
     return [name for name in names if name.lower() in mentioned]

@@ -1,9 +1,8 @@
 """The Arrow type of a row-local expression, by rule.
 
-`infer` knows the everyday expressions, so that compiling a common query starts no database. It
-answers None for whatever it is not sure of, an unknown function or operands that don't go together
-included: then DuckDB is asked. Where it answers, it agrees with what DuckDB computes (tests hold it
-to that).
+`infer` knows the common expressions, so that compiling a common query starts no database. It
+returns None where no rule is sure, for an unknown function or operands that don't go together, too:
+then DuckDB is asked. Where it gives a type, DuckDB gives the same one (a test checks that).
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def is_scalar(type_: pa.DataType) -> bool:
 
 
 def literal_type(literal: exp.Literal) -> pa.DataType | None:
-    """The type of a string or number as DuckDB reads it; None if it is no sane number."""
+    """The type of a string or number as DuckDB reads it; None for a number that fits no type."""
     if literal.is_string:
         return pa.string()
     text = literal.name

@@ -1,4 +1,4 @@
-"""The queries over one stream, from the job's description to engines that can run them: their plan, and tier 1."""
+"""The queries over one stream, compiled from the job's description to the engines' plan and tier 1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyOnSpark(Ready):
-    """Queries ready to run, with the tier 1 that brings them their rows."""
+    """Queries ready to run, with the tier 1 that computes their rows."""
 
     tier_one: TierOne
 
@@ -55,16 +55,16 @@ class StreamQueries:
 
     @property
     def setup(self) -> Setup:
-        """What the batches of this start are to do."""
+        """The setup for new batches of this start."""
         queries = {
             name: QuerySetup(query.sql, fingerprint(query), name in self.split) for name, query in self.queries.items()
         }
         return Setup(self.event_time, self.delay_us, queries)
 
     def ready(self, setup: Setup) -> ReadyOnSpark:
-        """The queries of a setup: those of this start, or others that a batch was begun with.
+        """The queries of a setup: those of this start, or those that an unfinished batch was begun with.
 
-        Raises QueryError `query.spark`, and JobError `job.unfinished-batch` for a query that isn't understood any more.
+        Raises QueryError `query.spark`, and JobError `job.unfinished-batch` if one can't be compiled any more.
         """
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
@@ -101,14 +101,14 @@ class StreamQueries:
     def _not_understood(self, name: str) -> JobError:
         return JobError(
             "job.unfinished-batch",
-            f"a batch of stream {self.stream} was begun with a query {name} that isn't understood any more",
-            "start the job once as it was, so that the batch is finished; then change it",
+            f"a batch of stream {self.stream} was begun with a query {name} that can't be compiled any more",
+            "start the job once as it was, so that the batch is finished, and change it then",
         )
 
 
 @contextmanager
 def explained(queries: Mapping[str, Query]) -> Iterator[None]:
-    """What Spark doesn't understand of tier 1 is a mistake in a query."""
+    """Raise QueryError `query.spark` if Spark can't compute the columns of these queries."""
     try:
         yield
     except PySparkException as error:
