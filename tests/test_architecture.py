@@ -229,7 +229,7 @@ def test_the_layers_are_those_that_are_checked() -> None:
     assert drawn == layers(), "the picture in docs/architecture.md and the contract in pyproject.toml differ"
 
 
-def test_every_rule_on_imports_is_told() -> None:
+def test_every_rule_on_imports_is_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [name for name in contracts() if name not in page] == []
 
@@ -239,11 +239,11 @@ def test_the_passes_are_those_of_the_compiler() -> None:
     assert passes == [f"language/{each.__name__}.py: {each.__name__}" for each in PASSES]
 
 
-def test_every_step_of_a_batch_is_told() -> None:
+def test_every_step_of_a_batch_is_on_the_page() -> None:
     rows = rows_under("what happened | what to do")
-    told = [{token for row in rows for token in TOKEN.findall(row[cell])} for cell in (0, 1)]
+    shown = [{token for row in rows for token in TOKEN.findall(row[cell])} for cell in (0, 1)]
     steps = [{each.__name__ for each in get_args(union)} for union in (Happening, Instruction)]
-    assert told == steps, "the table of steps in docs/architecture.md and driver/happenings.py differ"
+    assert shown == steps, "the table of steps in docs/architecture.md and driver/happenings.py differ"
 
 
 def test_the_page_and_the_recipes_lead_to_each_other() -> None:
