@@ -1,7 +1,6 @@
 """The registry: every planner by name, what has to be installed for it, and how a job can use it.
 
-What `Balance` takes, what `trimtab warm` compiles, the tables of docs/planning.md and docs/balancing.md and the errors
-about planners all come from here.
+What `Balance` takes, what `trimtab warm` compiles and the errors about planners all come from here.
 """
 
 from __future__ import annotations
@@ -39,35 +38,28 @@ class Limits:
     time_limit_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class JobPolicy:
-    """A way in which a job uses a planner.
+    """A way in which a job uses a planner; docs/balancing.md says what each is for.
 
-    does, when  what docs/balancing.md says of it
     moves_many  it moves the lightest units, and they help if there are many: no limit unless the user sets one
     """
 
     plan: Callable[[Problem, Limits], Plan]
-    does: str
-    when: str
     moves_many: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Registered:
-    """A planner, and what has to be known of it before it is called.
+    """A planner, and what has to be known of it before it is called; docs/planning.md says what each is for.
 
-    does, when, origin  what docs/planning.md says of it
-    solvers             the packages that it can't do without
-    policies            how jobs use it, by the name that `Balance` takes
+    policies  how jobs use it, by the name that `Balance` takes
+    solvers   the packages that it can't do without
     """
 
     planner: Planner
-    does: str
-    when: str
-    origin: str = ""
-    solvers: tuple[str, ...] = ()
     policies: Mapping[str, JobPolicy] = field(default_factory=dict)
+    solvers: tuple[str, ...] = ()
 
 
 def _milp_in_a_job(problem: Problem, limits: Limits) -> Plan:
@@ -84,72 +76,17 @@ def _dlb_in_a_job(problem: Problem, limits: Limits, *, policy: DlbPolicy) -> Pla
 
 
 PLANNERS: dict[str, Registered] = {
-    "milp": Registered(
-        planner=milp,
-        does="least load distance within the budget, with a proven bound; empties draining nodes on the way",
-        when="the default",
-        origin="Madsen 2017",
-        solvers=("highspy", "scipy"),
-        policies={
-            "milp": JobPolicy(
-                plan=_milp_in_a_job,
-                does="the least load distance that the moves allow, by a solver",
-                when="by default",
-            )
-        },
-    ),
-    "flux": Registered(
-        planner=flux,
-        does="levels the fullest node with the emptiest, the second with the second last, and so on",
-        when="a plan in milliseconds",
-        origin="Shah 2003",
-        policies={
-            "flux": JobPolicy(
-                plan=lambda problem, _: flux(problem),
-                does="levels the fullest engine with the emptiest, the second with the second last, and so on",
-                when="for plans in a millisecond, with thousands of engines",
-            )
-        },
-    ),
+    "milp": Registered(milp, {"milp": JobPolicy(_milp_in_a_job)}, solvers=("highspy", "scipy")),
+    "flux": Registered(flux, {"flux": JobPolicy(lambda problem, _: flux(problem))}),
     "dlb": Registered(
-        planner=dlb,
-        does="moves one unit at a time to the emptiest node until the deviation is below `theta`; few heavy ones, or"
-        ' with `policy="light"` many light ones',
-        when="act only when it is bad enough",
-        origin="Zacheilas 2016",
-        policies={
-            "dlb-heavy": JobPolicy(
-                plan=partial(_dlb_in_a_job, policy="heavy"),
-                does="moves one key group at a time to the emptiest engine until the RSTD is below `max_rstd`, the"
-                " heaviest first",
-                when="for few moves",
-            ),
-            "dlb-light": JobPolicy(
-                plan=partial(_dlb_in_a_job, policy="light"),
-                does="the same, the lightest first",
-                when="where hot key groups should stay, because their state is large",
-                moves_many=True,
-            ),
+        dlb,
+        {
+            "dlb-heavy": JobPolicy(partial(_dlb_in_a_job, policy="heavy")),
+            "dlb-light": JobPolicy(partial(_dlb_in_a_job, policy="light"), moves_many=True),
         },
     ),
-    "lptf": Registered(
-        planner=lptf,
-        does="all anew, heaviest first",
-        when="a first placement; moving costs nothing",
-        origin="Graham 1969",
-        policies={
-            "lptf": JobPolicy(
-                plan=lambda problem, _: lptf(problem),
-                does="places all anew, the heaviest first",
-                when="where moves cost nothing: little state, few key groups",
-            )
-        },
-    ),
-    "heaviest_first": Registered(
-        planner=heaviest_first,
-        does="moves the heaviest units that help from the fullest node to the emptiest; nothing is compiled",
-        when="a plan at once: 1,000 units in about a millisecond",
-    ),
+    "lptf": Registered(lptf, {"lptf": JobPolicy(lambda problem, _: lptf(problem))}),
+    "heaviest_first": Registered(heaviest_first),
 }
 """Every planner by its name, those for jobs first. `trimtab_lab.planners` adds those that no job can use."""
 
