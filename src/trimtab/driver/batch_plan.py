@@ -97,7 +97,7 @@ class BatchPlan:
             placement, setup = Placement.from_json(body["placement"]), Setup.from_json(body["setup"])
             return cls(**body | {"placement": placement, "setup": setup})
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise corrupt(path, f"a part of it is not as it has to be: {error!r}") from error
+            raise corrupt(path, f"a part of it is wrong: {error!r}") from error
 
 
 def plan_name(number: int) -> str:
