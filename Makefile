@@ -66,14 +66,14 @@ clean:  ## Remove .venv, caches and everything built
 
 .venv/.ready: pyproject.toml lab/pyproject.toml constraints.txt | .venv/bin/python  # all that .demo-ready has, and more
 	@echo "Installing trimtab, Spark and what checks, tests and benchmarks need: 1.9 GB, in about a minute."
-	$(PIP) --no-compile -e '.[dev,planning,spark,bench]' -e lab  # Python compiles what is imported
+	$(PIP) --no-compile -e '.[dev,spark,bench]' -e lab  # Python compiles what is imported
 	@echo "Compiling what doesn't depend on a query: some 40 seconds on two cores."
 	$(BIN)/trimtab warm
 	@touch .venv/.demo-ready $@
 
 .venv/.demo-ready: pyproject.toml lab/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing trimtab, Spark and matplotlib: 1.4 GB, in about a minute."
-	$(PIP) -e '.[planning,spark]' -e lab
+	$(PIP) -e '.[spark]' -e lab
 	@echo "Compiling the kernels of windows: some seconds."
 	$(BIN)/trimtab warm engines
 	@touch $@

@@ -24,6 +24,7 @@ from tests.tiers import tier_of
 from tests.turns import turn_of
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", options())
+os.environ["TRIMTAB_VALIDATE"] = "1"  # drivers check themselves after every step
 
 SEARCHING = "TRIMTAB_SEARCH" in os.environ  # see `tests/search.py`
 

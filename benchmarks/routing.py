@@ -10,8 +10,8 @@ from typing import Any
 from benchmarks import measure
 from benchmarks.results import Bar, Cell, Number, Result, Side, Table, rate, ratio, seconds
 from lab.tests.routers.plain_routers import PLAIN
-from trimtab.routing.router import Int32Array, Int64Array
 from trimtab_lab.routers import ROUTERS
+from trimtab_lab.routers.router import Int32Array, Int64Array
 from trimtab_lab.workloads.key_streams import wikipedia_like, zipf_keys
 
 WORKERS = 100

@@ -22,10 +22,10 @@ import trimtab
 from benchmarks import measure
 from benchmarks.results import Bar, Result, Side, Table, milliseconds, rate, ratio, seconds
 from benchmarks.workloads import ticks
-from trimtab.engine.match import reference
+from tests.support import reference
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.kernels import generated as kernels
-from trimtab.engine.match.kernels.plan import PARAMETERS
+from trimtab.engine.match.kernels.interface import Inputs, Outputs
 from trimtab.engine.operator import Moment
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
@@ -165,9 +165,8 @@ def against_hand_written(table: pa.Table, sizes: Sizes) -> tuple[measure.Timing,
     """The times of the generated kernel and of the loop by hand, which have to find the same."""
     from benchmarks.hand_written import find_v_shapes
 
-    kernel, arguments, found = kernel_call(table)
-    named = dict(zip(PARAMETERS.split(", "), arguments, strict=False))
-    begins, ends, prices = named["first"], named["stop"], arguments[-2]
+    kernel, inputs, found = kernel_call(table)
+    begins, ends, prices = inputs.rows.firsts, inputs.rows.stops, inputs.columns[-1].values
     order = by_first_appearance(table["symbol"].to_numpy())
     assert np.array_equal(prices, table["price"].to_numpy()[order])
     tops, bottoms, backs = find_v_shapes(begins, ends, prices)
@@ -182,31 +181,31 @@ def against_hand_written(table: pa.Table, sizes: Sizes) -> tuple[measure.Timing,
     assert expected.num_rows > 0
     assert expected.sort_by("ts").equals(found.sort_by("ts"))
     timings = measure.interleaved(
-        {"generated": lambda: kernel(*arguments), "hand": lambda: find_v_shapes(begins, ends, prices)},
+        {"generated": lambda: kernel(inputs), "hand": lambda: find_v_shapes(begins, ends, prices)},
         rows=sizes.rows,
         rounds=sizes.kernel_rounds,
     )
     return timings["generated"], timings["hand"]
 
 
-def kernel_call(table: pa.Table) -> tuple[Any, tuple[Any, ...], pa.Table]:
-    """The kernel as machine code, the arguments that the query calls it with, and the matches found by it."""
+def kernel_call(table: pa.Table) -> tuple[kernels.Runnable, Inputs, pa.Table]:
+    """The kernel as machine code, what the query calls it with, and the matches found by it."""
     query = compile_query(SQL, {"ticks": table.schema})
-    calls: list[tuple[Any, tuple[Any, ...]]] = []
+    calls: list[tuple[kernels.Runnable, Inputs]] = []
 
     def listening(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
         kernel = kernels.compiled(source)
 
-        def noted(*arguments: Any) -> Any:
-            calls.append((kernel, arguments))
-            return kernel(*arguments)
+        def noted(inputs: Inputs) -> Outputs:
+            calls.append((kernel, inputs))
+            return kernel(inputs)
 
         return noted, True
 
     with measure.loading(listening):
         output, _ = operator_of(query).advance(query.intake.run(table), {}, Moment(closing=True))
-    ((kernel, arguments),) = calls
-    return kernel, arguments, query.finish.run(output).select(["top", "bottom", "back", "ts"])
+    ((kernel, inputs),) = calls
+    return kernel, inputs, query.finish.run(output).select(["top", "bottom", "back", "ts"])
 
 
 def by_first_appearance(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

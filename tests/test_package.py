@@ -27,7 +27,7 @@ LIGHT_USES = {
 }
 IMPORT_AT_MOST_S = 0.4  # it is 0.01 on an idle core
 
-NAMED_PATH = re.compile(r"`((?:src|tests|docs|benchmarks)/[^`\s]*)`")
+NAMED_PATH = re.compile(r"`((?:src|lab|tests|docs|benchmarks)/[^`\s]*)`")
 
 # The groups keep these patterns from matching their own source.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|mnt|Users)/\w")

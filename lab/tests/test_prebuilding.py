@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trimtab.machine_code.policy import Missing, if_missing
-from trimtab_lab.planners import cola, hash_placement
+from trimtab_lab.planners import OF_THE_LAB
 from trimtab_lab.prebuilding import PARTS
 from trimtab_lab.routers import ROUTERS
 from trimtab_lab.workloads.clusters import synthetic_cluster
@@ -29,5 +29,5 @@ def test_nothing_is_left_to_compile() -> None:
     with if_missing(Missing.REFUSE):
         for make in ROUTERS.values():
             make(7, seed=2).route(keys)
-        for planner in (cola, hash_placement):
-            planner(problem)
+        for registered in OF_THE_LAB.values():
+            registered.planner(problem)

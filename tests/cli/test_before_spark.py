@@ -141,7 +141,7 @@ def test_a_solver_that_is_not_installed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
     assert reported(bench, capsys) == (
-        "error[plan.solver]: this needs highspy, which isn't installed\n  hint: pip install 'trimtab[planning]'\n"
+        "error[plan.solver]: this needs highspy, which isn't installed\n  hint: pip install highspy\n"
     )
     for balance in ("flux", "none"):
         bench.write("key_groups = 8", f'key_groups = 8\nbalance = "{balance}"')
@@ -197,7 +197,7 @@ def test_a_demonstration_that_runs_is_not_removed_by_the_next_one(tmp_path: Path
 def test_a_checkpoint_whose_input_was_closed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.state(closed=True)
     assert reported(bench, capsys) == (
-        "error[job.closed]: the input of stream ticks was closed, and closed it stays\n"
+        "error[job.closed]: the input of stream ticks was closed and can't be reopened\n"
         "  hint: start with a fresh checkpoint, or without close=True the next time\n"
     )
     bench.write("key_groups = 8", "key_groups = 8\navailable_now = true\nclose = true")

@@ -219,7 +219,11 @@ def inline(values: dict[str, object]) -> str:
             "balance.max_rstd = -1",
             'job.toml:3: job.balance.max_rstd: -1 is not a number from 0 on; write a number, or "none"',
         ),
-        ("engines = 4", "balance.patience = 0", "job.toml:3: job.balance.patience: patience is 0; it is 1 or more"),
+        (
+            "engines = 4",
+            "balance.patience = 0",
+            "job.toml:3: job.balance.patience: patience is 0; it must be 1 or more",
+        ),
         (
             "engines = 4",
             "balance.patience = 1.5",
@@ -243,7 +247,7 @@ def inline(values: dict[str, object]) -> str:
         (
             "engines = 4",
             "engines = 4\nscale = { max_engines = 2 }",
-            "job.toml:4: job.scale: engines is 4, and scale goes from 1 to 2; give one that fits, or none",
+            "job.toml:4: job.scale: engines is 4, and scale goes from 1 to 2; give a number in that range, or none",
         ),
         (
             "engines = 4",

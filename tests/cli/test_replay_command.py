@@ -145,7 +145,7 @@ def test_engines_that_are_added_are_shown(tmp_path: Path, capsys: pytest.Capture
         (["--stream", "tocks"], "state.version", "there are orders, ticks"),
         (["--stream", "orders"], "state.log", "a job with balance=None keeps none"),
         (["--balance", "mlip"], "job.balance", "there are milp, flux"),
-        (["--patience", "0"], "job.balance", "it is 1 or more"),
+        (["--patience", "0"], "job.balance", "it must be 1 or more"),
         (["--balance", "none", "--max-rstd", "3"], "input.value", "leave one of them"),
     ],
 )

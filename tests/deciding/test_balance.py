@@ -1,4 +1,4 @@
-"""Policies and rules: what they refuse, and their way to the log and back."""
+"""Policies and rules: what they refuse, and that they survive the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAN = float("nan")
         {"time_limit_s": 0.0},
     ],
 )
-def test_a_policy_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
+def test_an_impossible_policy_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(JobError) as raised:
         Balance(**options)
     assert raised.value.code == "job.balance"
@@ -56,7 +56,7 @@ def test_a_policy_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
         {"interval_s": 0.0},
     ],
 )
-def test_a_rule_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
+def test_an_impossible_rule_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(JobError) as raised:
         Scale(**{"max_engines": 4} | options)
     assert raised.value.code == "job.scale"

@@ -24,14 +24,14 @@ EVEN = [20] * GROUPS
 
 
 def zipf(exponent: float, seed: int, total: int = 1000, groups: int = GROUPS) -> list[int]:
-    """So many events, the shares of key groups falling as Zipf has it, in any order."""
+    """`total` events, divided over key groups by Zipf's law, in random order."""
     shares = 1.0 / np.arange(1, groups + 1) ** exponent
     np.random.default_rng(seed).shuffle(shares)
     return [int(count) for count in np.rint(total * shares / shares.sum())]
 
 
 def loop(engines: int = 2, groups: int = GROUPS, *, scale: Scale | None = None, **options: Any) -> BalanceLoop:
-    """A stream under a policy, its key groups dealt out in turn."""
+    """A stream under a policy, its key groups assigned to engines in turn."""
     balance = Balance(**{"planner": "flux"} | options)
     return BalanceLoop(Coordinator(balance, scale), Placement.even(engines, groups))
 
@@ -160,7 +160,7 @@ def test_patience_and_periods_are_kept(patience: int, period_batches: int, perio
 
 
 @pytest.mark.parametrize("times", [3, 10, 30])
-def test_a_spike_in_one_batch_moves_nothing_for_who_is_patient(times: int) -> None:
+def test_a_spike_in_one_batch_moves_nothing_if_the_policy_is_patient(times: int) -> None:
     spike = [20 if group % 2 else 20 * times for group in range(GROUPS)]
     for patience in (1, 2, 3):
         stream = loop(2, patience=patience)
@@ -293,7 +293,7 @@ def test_moves_keep_their_period_also_while_engines_would_go_but_cannot() -> Non
     assert all(later - earlier >= 6 for earlier, later in pairwise(moved))
 
 
-def test_what_someone_else_makes_of_the_engines_while_one_is_emptied_is_taken_as_it_is() -> None:
+def test_engines_that_someone_else_adds_while_one_is_emptied_are_accepted() -> None:
     scale = Scale(max_engines=8, cool_down_batches=0, cool_down_s=0.0)
     stream = loop(4, scale=scale, max_moves=1)
     while not engine_changes(stream.decisions):
@@ -319,13 +319,13 @@ def test_batches_without_events_change_nothing(planner: str, engines: int, begin
 
 @settings(max_examples=10)
 @given(skews, st.sampled_from([0.0, 1e-12]))
-def test_spans_of_nothing_are_borne(events: list[int], span_s: float) -> None:
+def test_spans_of_zero_length_give_finite_loads(events: list[int], span_s: float) -> None:
     from dataclasses import replace
 
     stream = loop(3, scale=Scale(max_engines=4))
     for _ in range(5):
-        seen = replace(stream.observation(np.array(events)), span_s=span_s, batch_s=0.0)
-        decision = stream.coordinator.step(seen)
+        observed = replace(stream.observation(np.array(events)), span_s=span_s, batch_s=0.0)
+        decision = stream.coordinator.step(observed)
         assert math.isfinite(decision.utilisation)
         stream.placement = applied(decision.actions, stream.placement)
 

@@ -1,4 +1,4 @@
-"""The coordinator against hosts that slow down and a day that passes: what it sees is computed, not measured."""
+"""The coordinator on hosts that slow down, and through a day's load curve: loads are computed, not measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from trimtab.deciding.actions import applied
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.load_estimates import LoadEstimates
-from trimtab.deciding.observation import HotKeysSeen, Int64Array, Observation
+from trimtab.deciding.observation import Int64Array, Observation, ObservedHotKeys
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.keyed_state import GROUP_SHIFT
@@ -38,7 +38,7 @@ class Bottle:
         busy_ns = (events * cost).astype(np.int64)
         engine_ns = np.bincount(owner, busy_ns, self.placement.engines).astype(np.int64)
         batch_s = float(engine_ns.max()) / 1e9 + OVERHEAD_S
-        seen = dataclasses.replace(
+        observed = dataclasses.replace(
             Observation.of_events(self.batch, self.placement, events.tolist()),
             busy_ns=busy_ns,
             engine_ns=engine_ns,
@@ -46,41 +46,41 @@ class Bottle:
             batch_s=batch_s,
             span_s=max(1.0, batch_s + 0.05),
         )
-        self.placement = applied(self.coordinator.step(seen).actions, self.placement)
+        self.placement = applied(self.coordinator.step(observed).actions, self.placement)
         self.batch += 1
-        return seen
+        return observed
 
 
-def share(seen: Observation, engine: int) -> float:
-    return float(seen.events[seen.placement.array() == engine].sum() / seen.events.sum())
+def share(observed: Observation, engine: int) -> float:
+    return float(observed.events[observed.placement.array() == engine].sum() / observed.events.sum())
 
 
-def deviation(seen: Observation) -> float:
-    return float(100 * seen.engine_ns.std() / seen.engine_ns.mean())
+def deviation(observed: Observation) -> float:
+    return float(100 * observed.engine_ns.std() / observed.engine_ns.mean())
 
 
 @pytest.mark.parametrize("slow", range(4))
-def test_a_slow_host_gets_what_it_can_bear_within_six_batches_and_its_share_again_afterwards(slow: int) -> None:
+def test_a_slow_host_gets_what_it_can_handle_within_six_batches_and_its_share_again_afterwards(slow: int) -> None:
     bottle = Bottle(Coordinator(Balance()), 4)
     batches = iter(np.array_split(zipf_keys(1600 * 40, 1000, 1.05, seed=1), 40))
     even = [bottle.run(next(batches)) for _ in range(10)]
     slowed = [bottle.run(next(batches), slow=slow, factor=3.0) for _ in range(16)]
     again = [bottle.run(next(batches)) for _ in range(14)]
-    assert max(deviation(seen) for seen in even[5:]) < 15
-    assert np.mean([deviation(seen) for seen in slowed[7:]]) < 20
-    assert np.mean([share(seen, slow) for seen in slowed[6:]]) == pytest.approx(0.1, abs=0.04)
-    assert np.mean([share(seen, slow) for seen in again[5:]]) == pytest.approx(0.25, abs=0.06)
+    assert max(deviation(observed) for observed in even[5:]) < 15
+    assert np.mean([deviation(observed) for observed in slowed[7:]]) < 20
+    assert np.mean([share(observed, slow) for observed in slowed[6:]]) == pytest.approx(0.1, abs=0.04)
+    assert np.mean([share(observed, slow) for observed in again[5:]]) == pytest.approx(0.25, abs=0.06)
 
 
-def test_engines_follow_a_day_out_and_in_once() -> None:
+def test_engines_grow_and_shrink_once_in_a_day() -> None:
     bottle = Bottle(Coordinator(Balance(), Scale(max_engines=8)), 1)
     keys = zipf_keys(400_000, 1000, 0.5, seed=1)
     engines, used, at_s, span_s = [1], 0, 0.0, 1.0
     while at_s < 120:
         rate = 150 + 2000 * (1 - math.cos(2 * math.pi * at_s / 120)) / 2
         count = round(rate * span_s)
-        seen = bottle.run(keys[used : used + count])
-        used, span_s = used + count, seen.span_s
+        observed = bottle.run(keys[used : used + count])
+        used, span_s = used + count, observed.span_s
         at_s += span_s
         engines.append(bottle.placement.engines)
     changes = [b - a for a, b in itertools.pairwise(engines) if a != b]
@@ -98,7 +98,7 @@ def test_waiting_for_the_trigger_is_no_work() -> None:
 
 
 @pytest.mark.parametrize("hosts", [("a", "a"), ("a", "b")])
-def test_what_the_first_batch_of_an_engine_takes_is_no_cost_of_its_events(hosts: tuple[str, str]) -> None:
+def test_the_time_of_an_engines_first_batch_does_not_count_as_the_cost_of_its_events(hosts: tuple[str, str]) -> None:
     """It loads code, and on a new host starts Python workers, which takes as long as many batches."""
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     one = Observation.of_events(0, Placement.even(1, 4), [100] * 4)
@@ -109,41 +109,41 @@ def test_what_the_first_batch_of_an_engine_takes_is_no_cost_of_its_events(hosts:
     estimates.take(dataclasses.replace(two, hosts=hosts, busy_ns=slow_ns))
     assert estimates.event_ns() == pytest.approx(EVENT_NS)
     assert estimates.capacities(2).tolist() == [100.0, 100.0]
-    for _ in range(3):  # it is slow in earnest: now it is the host's doing, or the key groups'
+    for _ in range(3):  # it stays slow: now the host or its key groups are the cause
         estimates.take(dataclasses.replace(two, hosts=hosts, busy_ns=slow_ns))
-    seen = estimates.event_ns() / np.repeat(estimates.capacities(2)[None], 2, 0).ravel()
-    assert seen[1] > 2 * seen[0]
+    observed = estimates.event_ns() / np.repeat(estimates.capacities(2)[None], 2, 0).ravel()
+    assert observed[1] > 2 * observed[0]
 
 
 @pytest.mark.parametrize("slow", range(4))
 def test_a_host_that_is_slow_from_the_start_is_known_at_once(slow: int) -> None:
     bottle = Bottle(Coordinator(Balance()), 4)
     batches = np.array_split(zipf_keys(3000 * 12, 1000, 1.05, seed=2), 12)
-    seen = [bottle.run(keys, slow=slow, factor=3.0) for keys in batches]
-    assert np.mean([deviation(each) for each in seen[6:]]) < 20
-    assert max(share(each, slow) for each in seen[6:]) < 0.15
+    observed = [bottle.run(keys, slow=slow, factor=3.0) for keys in batches]
+    assert np.mean([deviation(each) for each in observed[6:]]) < 20
+    assert max(share(each, slow) for each in observed[6:]) < 0.15
 
 
-def test_a_host_with_one_dear_key_group_is_not_slow() -> None:
+def test_a_host_with_one_costly_key_group_is_not_slow() -> None:
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
-    seen = Observation.of_events(0, Placement.even(4, 64), [400, *[20] * 63])
-    busy_ns = seen.busy_ns.copy()
+    observed = Observation.of_events(0, Placement.even(4, 64), [400, *[20] * 63])
+    busy_ns = observed.busy_ns.copy()
     busy_ns[0] *= 10
     for _ in range(2):
-        estimates.take(dataclasses.replace(seen, busy_ns=busy_ns, hosts=tuple("abcd")))
+        estimates.take(dataclasses.replace(observed, busy_ns=busy_ns, hosts=tuple("abcd")))
     assert estimates.capacities(4).tolist() == [100.0] * 4
 
 
 def test_a_hot_key_is_as_heavy_on_a_slow_host_as_elsewhere() -> None:
-    """Whole ones on either host, and one that is spread over both: 300 events each."""
+    """A key on each host, and one that is spread over both: 300 events each."""
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     slots = np.array([group << GROUP_SHIFT for group in range(3)])
     placement = Placement.even(2, 64).with_spread((Spread.over(int(slots[2]), [0, 1]),))
-    seen = Observation.of_events(0, placement, [320, 320, *[20] * 62])
+    observed = Observation.of_events(0, placement, [320, 320, *[20] * 62])
     slower = np.where(placement.array() == 1, 3.0, 1.0)
-    hot = HotKeysSeen(slots, np.full(3, 300), (300 * EVENT_NS * np.array([1.0, 3.0, 2.0])).astype(np.int64))
-    busy_ns = (seen.busy_ns * slower).astype(np.int64)
+    hot = ObservedHotKeys(slots, np.full(3, 300), (300 * EVENT_NS * np.array([1.0, 3.0, 2.0])).astype(np.int64))
+    busy_ns = (observed.busy_ns * slower).astype(np.int64)
     for _ in range(2):
-        estimates.take(dataclasses.replace(seen, busy_ns=busy_ns, hosts=("a", "b"), hot=hot))
+        estimates.take(dataclasses.replace(observed, busy_ns=busy_ns, hosts=("a", "b"), hot=hot))
     loads = estimates.hot_keys()[1]
     assert loads == pytest.approx(np.full(3, loads[0]))

@@ -1,4 +1,4 @@
-"""The coordinator's log: what was written is what is read, and what is no entry is told by name."""
+"""The coordinator's log: what was written is what is read, and errors name the damaged file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def entries(draw: st.DrawFn) -> Entry:
     def column(size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array(draw(st.lists(st.integers(0, 2**62), min_size=size, max_size=size)), np.int64)
 
-    seen = Observation(
+    observed = Observation(
         batch=draw(st.integers(0, 10**11)),
         span_s=draw(numbers),
         batch_s=draw(numbers),
@@ -56,9 +56,9 @@ def entries(draw: st.DrawFn) -> Entry:
         hosts=tuple(draw(st.lists(st.text(max_size=5), min_size=engines, max_size=engines))),
     )
     return Entry(
-        seen=seen,
+        observed=observed,
         decision=Decision(
-            batch=seen.batch,
+            batch=observed.batch,
             rstd=draw(numbers),
             least_rstd=draw(numbers),
             load_distance=draw(numbers),
@@ -79,19 +79,19 @@ def entries(draw: st.DrawFn) -> Entry:
 
 def an_entry(batch: int = 0) -> Entry:
     balance = Balance(planner="flux", measure="events", patience=1)
-    seen = replace(Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10]), batch=batch)
-    return Entry(seen, Coordinator(balance).step(seen), balance, Scale(max_engines=3), 1.0, is_first=True)
+    observed = replace(Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10]), batch=batch)
+    return Entry(observed, Coordinator(balance).step(observed), balance, Scale(max_engines=3), 1.0, is_first=True)
 
 
 @settings(max_examples=40)
 @given(entries())
 def test_what_is_written_is_what_is_read(entry: Entry) -> None:
     found = from_bytes(to_bytes(entry))
-    assert replace(found, seen=entry.seen) == entry
+    assert replace(found, observed=entry.observed) == entry
     for name in ("events", "busy_ns", "state_bytes", "engine_ns"):
-        assert getattr(found.seen, name).tolist() == getattr(entry.seen, name).tolist()
+        assert getattr(found.observed, name).tolist() == getattr(entry.observed, name).tolist()
     for name in ("batch", "span_s", "batch_s", "placement", "hosts"):
-        assert getattr(found.seen, name) == getattr(entry.seen, name)
+        assert getattr(found.observed, name) == getattr(entry.observed, name)
 
 
 def test_entries_come_back_in_order_and_old_ones_go(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,20 +101,20 @@ def test_entries_come_back_in_order_and_old_ones_go(tmp_path: pathlib.Path, monk
     folder.make()
     for batch in (0, 1, 2, 3, 10, 4):
         decision_log.write(folder, an_entry(batch))
-    (tmp_path / "log" / "notes.txt").write_text("no entry, and not taken for one")
-    assert [entry.seen.batch for entry in decision_log.read(folder)] == [2, 3, 4, 10]
+    (tmp_path / "log" / "notes.txt").write_text("not an entry, and not read as one")
+    assert [entry.observed.batch for entry in decision_log.read(folder)] == [2, 3, 4, 10]
 
 
 WHOLE = to_bytes(an_entry())
 
 
 @pytest.mark.parametrize("content", [b"", b"ARROW1", WHOLE[: len(WHOLE) // 2], WHOLE[:-1], b"{}", WHOLE[40:]])
-def test_a_damaged_file_is_told_by_name(content: bytes, tmp_path: pathlib.Path) -> None:
+def test_an_error_names_the_damaged_file(content: bytes, tmp_path: pathlib.Path) -> None:
     folder = Folder(str(tmp_path))
     decision_log.write(folder, an_entry(7))
     folder.write("000000000008.arrow", content)
     found = decision_log.read(folder)
-    assert next(found).seen.batch == 7
+    assert next(found).observed.batch == 7
     with pytest.raises(StateError, match=r"000000000008\.arrow") as raised:
         next(found)
     assert raised.value.code == "state.log"
@@ -135,7 +135,7 @@ def test_a_damaged_file_is_told_by_name(content: bytes, tmp_path: pathlib.Path) 
         ("hosts", 3),
     ],
 )
-def test_content_that_makes_no_sense_is_told_as_such(name: str, content: Any, tmp_path: pathlib.Path) -> None:
+def test_content_that_makes_no_sense_is_an_error(name: str, content: Any, tmp_path: pathlib.Path) -> None:
     table = pa.ipc.open_file(pa.py_buffer(WHOLE)).read_all()
     about = json.loads(table.schema.metadata[b"trimtab"]) | {name: content}
     table = table.replace_schema_metadata({b"trimtab": json.dumps(about).encode()})
@@ -146,7 +146,7 @@ def test_content_that_makes_no_sense_is_told_as_such(name: str, content: Any, tm
     assert raised.value.code == "state.log"
 
 
-def test_damaged_files_and_a_folder_that_is_gone_do_not_disturb_who_writes(
+def test_damaged_files_and_a_folder_that_is_gone_do_not_stop_the_balancer(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = Folder(str(tmp_path / "log"))
@@ -156,16 +156,16 @@ def test_damaged_files_and_a_folder_that_is_gone_do_not_disturb_who_writes(
     entry = an_entry()
     Coordinator(entry.balance).warm()  # the balancer's thread compiles nothing
     balancer = Balancer(Coordinator(entry.balance), folder)
-    balancer.saw(entry.seen)
-    changed = balancer.changed(entry.seen.placement)
+    balancer.consider(entry.observed)
+    changed = balancer.changed(entry.observed.placement)
     balancer.stop()
-    assert changed != entry.seen.placement
+    assert changed != entry.observed.placement
     assert [entry.decision.actions for entry in decision_log.read(folder)] == [entry.decision.actions]
     balancer = Balancer(Coordinator(entry.balance), folder)
     for path in (tmp_path / "log").iterdir():
         path.unlink()
     (tmp_path / "log").rmdir()
-    balancer.saw(entry.seen)
-    assert balancer.changed(entry.seen.placement) == changed
+    balancer.consider(entry.observed)
+    assert balancer.changed(entry.observed.placement) == changed
     balancer.stop()
     assert "batch 0 is missing in the coordinator's log" in caplog.text

@@ -1,4 +1,4 @@
-"""Placements: level, moved as little as needed, and refused at once if they make no sense."""
+"""Placements: even, with as few moves as needed, and refused at once if they make no sense."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_resized_placement_is_level_and_moves_as_few_groups_as_that_takes(
     resized = placement.resized(engines)
     assert resized.engines == engines
     assert max(loads(resized)) - min(loads(resized)) <= 1
-    # Each engine can keep what fits its share; the larger shares are best given to those who have the most.
+    # Each engine can keep what fits its share; the larger shares are best given to the engines that hold the most.
     least, extra = divmod(groups, engines)
     kept = sorted((placement.owner.count(engine) for engine in range(engines)), reverse=True)
     fewest = groups - sum(min(have, least + (rank < extra)) for rank, have in enumerate(kept))
@@ -58,21 +58,21 @@ def test_only_what_was_named_moves(placement: Placement, data: st.DataObject) ->
 
 
 @pytest.mark.parametrize("moves", [{-1: 0}, {4: 0}, {0: 2}, {0: -1}])
-def test_a_move_of_what_is_not_there_is_refused(moves: dict[int, int]) -> None:
+def test_a_move_of_or_to_something_that_does_not_exist_is_refused(moves: dict[int, int]) -> None:
     with pytest.raises(JobError, match="0 to") as raised:
         Placement.even(2, 4).moved(moves)
     assert raised.value.code == "job.move"
 
 
 @pytest.mark.parametrize("engines", [0, -1, 1.5, True, "2", 5])
-def test_a_number_of_engines_that_cannot_be_is_refused(engines: object) -> None:
+def test_an_impossible_number_of_engines_is_refused(engines: object) -> None:
     with pytest.raises(JobError) as raised:
         check_engines(engines, 4)  # type: ignore[arg-type]
     assert raised.value.code == "job.engines"
 
 
 @pytest.mark.parametrize("groups", [0, -3, MAX_KEY_GROUPS + 1, 8.0, True, None])
-def test_a_number_of_key_groups_that_cannot_be_is_refused(groups: object) -> None:
+def test_an_impossible_number_of_key_groups_is_refused(groups: object) -> None:
     with pytest.raises(JobError) as raised:
         check_key_groups(groups)  # type: ignore[arg-type]
     assert raised.value.code == "job.key-groups"

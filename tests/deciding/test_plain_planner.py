@@ -1,4 +1,4 @@
-"""Until its planner is compiled a coordinator decides all the same, says how, and a replay decides the same."""
+"""Until its planner is compiled, a coordinator decides with a plain one and logs that; a replay decides the same."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def test_without_a_compiled_planner_the_plain_one_decides(planner: str) -> None:
     assert decision.actions
 
 
-def test_with_one_it_is_the_policys_own() -> None:
+def test_with_a_compiled_planner_the_policys_own_decides() -> None:
     assert Coordinator(policy()).step(UNEVEN).planner == "flux"
 
 
-def test_a_log_in_which_the_planner_changes_under_way_replays() -> None:
+def test_a_log_in_which_the_planner_changes_can_be_replayed() -> None:
     balance = policy()
     coordinator, entries = Coordinator(balance), []
     for batch in range(8):
-        seen = replace(UNEVEN, batch=batch, is_planner_compiled=batch >= 4)
-        entry = Entry(seen, coordinator.step(seen), balance, None, 1.0, is_first=batch == 0)
+        observed = replace(UNEVEN, batch=batch, is_planner_compiled=batch >= 4)
+        entry = Entry(observed, coordinator.step(observed), balance, None, 1.0, is_first=batch == 0)
         entries.append(from_bytes(to_bytes(entry)))
     assert [entry.decision.planner for entry in entries] == ["heaviest_first"] * 4 + ["flux"] * 4
     assert all(agrees(one) for one in replay(entries))
 
 
-def test_a_log_of_before_has_no_planner_and_still_agrees() -> None:
+def test_an_older_log_names_no_planner_and_still_agrees() -> None:
     balance = policy()
     decision = replace(Coordinator(balance).step(UNEVEN), planner="")
     entry = Entry(UNEVEN, decision, balance, None, 1.0, is_first=True)
@@ -61,7 +61,7 @@ def test_a_log_of_before_has_no_planner_and_still_agrees() -> None:
 
 
 class Later:
-    """A compiler that is done when the test says so."""
+    """A compiler that finishes when the test calls `done`."""
 
     def __init__(self) -> None:
         self.done: Callable[..., None] | None = None
@@ -77,13 +77,13 @@ def test_the_balancer_swaps_when_the_compiler_is_done_and_never_if_it_failed(
     Coordinator(policy()).warm()  # so that there is something to load
     compiler, folder = Later(), Folder(str(tmp_path))
     balancer = Balancer(Coordinator(policy()), folder, compiler)  # type: ignore[arg-type]
-    balancer.saw(UNEVEN)
+    balancer.consider(UNEVEN)
     assert compiler.done is not None
     compiler.done({}, went_well)
     for _ in range(600 if went_well else 1):
         if balancer._is_compiled.wait(0.1):
             break
-    balancer.saw(replace(UNEVEN, batch=1))
+    balancer.consider(replace(UNEVEN, batch=1))
     balancer.stop()
     assert [entry.decision.planner for entry in decision_log.read(folder)] == ["heaviest_first", then]
 

@@ -1,4 +1,4 @@
-"""A log played again: the same policy decides the same, another one goes on with its own placement."""
+"""Replaying a log: the same policy decides the same; another one goes on with its own placement."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ quick = st.sampled_from(["flux", "lptf", "dlb-heavy", "dlb-light"])
 
 
 def a_log(balance: Balance, starts: list[list[list[int]]], scale: Scale | None = None, **options: Any) -> list[Entry]:
-    """What is logged of a job that is started several times, as it comes back from disk."""
+    """The log of a job that is started several times, as read back from disk."""
     found = []
     placement = Placement.even(3, 12)
     for events in starts:
         stream = BalanceLoop(Coordinator(balance, scale), placement, **options)
         for number, each in enumerate(events):
             stream.batch(each)
-            entry = Entry(stream.seen[-1], stream.decisions[-1], balance, scale, 1.0, is_first=number == 0)
+            entry = Entry(stream.observed[-1], stream.decisions[-1], balance, scale, 1.0, is_first=number == 0)
             found.append(from_bytes(to_bytes(entry)))
         placement = stream.placement
     return found
@@ -47,18 +47,20 @@ def test_the_same_policy_decides_the_same_in_every_batch(planner: str, starts: A
 
 @settings(max_examples=3)
 @given(batches)
-def test_the_optimising_planner_decides_the_same_when_it_is_played_again(events: Any) -> None:
+def test_the_optimising_planner_decides_the_same_in_a_replay(events: Any) -> None:
     balance = Balance(planner="milp", max_rstd=0.0, patience=1, period_batches=1, min_gain=0.0, time_limit_s=60.0)
     log = a_log(balance, [events])
     assert all(agrees(one) for one in replay(log))
 
 
-def test_a_log_that_says_something_else_does_not_agree() -> None:
+def test_a_log_with_other_decisions_does_not_agree() -> None:
     uneven = [[300, 0, 0] * 4] * 3
     log = a_log(Balance(planner="flux", patience=1), [uneven])
     assert any(entry.decision.actions for entry in log)
     other = a_log(Balance(planner="flux", patience=3), [uneven])
-    mixed = [Entry(a.seen, b.decision, a.balance, a.scale, 1.0, a.is_first) for a, b in zip(log, other, strict=True)]
+    mixed = [
+        Entry(a.observed, b.decision, a.balance, a.scale, 1.0, a.is_first) for a, b in zip(log, other, strict=True)
+    ]
     assert not all(agrees(one) for one in replay(mixed))
 
 
@@ -67,19 +69,19 @@ def test_a_log_that_says_something_else_does_not_agree() -> None:
 def test_another_policy_goes_on_with_its_own_placement(planner: str, events: Any) -> None:
     log = a_log(Balance(planner="flux", patience=1), [events])
     played = list(replay_with(log, Balance(planner=planner, max_rstd=2.0, patience=1, period_batches=1)))
-    placement = log[0].seen.placement
+    placement = log[0].observed.placement
     for one, entry in zip(played, log, strict=True):
         assert one.entry is entry
-        assert one.seen.placement == placement
-        assert one.seen.events.tolist() == entry.seen.events.tolist()
-        assert one.seen.engine_ns.sum() == entry.seen.engine_ns.sum()
+        assert one.observed.placement == placement
+        assert one.observed.events.tolist() == entry.observed.events.tolist()
+        assert one.observed.engine_ns.sum() == entry.observed.engine_ns.sum()
         placement = applied(one.decision.actions, placement)
 
 
-def test_played_without_a_policy_nothing_moves() -> None:
+def test_in_a_replay_without_a_policy_nothing_moves() -> None:
     log = a_log(Balance(planner="flux", patience=1), [[[300, 0, 0] * 4] * 6])
     played = list(replay_with(log, None))
-    assert {one.seen.placement for one in played} == {Placement.even(3, 12)}
+    assert {one.observed.placement for one in played} == {Placement.even(3, 12)}
     assert not any(one.decision.actions for one in played)
 
 

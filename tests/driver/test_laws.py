@@ -67,7 +67,7 @@ def test_a_batch_for_each_row_and_a_new_placement_for_each_batch_change_nothing(
     assert bag(bottle.rows("q")) == expected
 
 
-def test_keys_that_share_a_slot_are_kept_apart(tmp_path: pathlib.Path) -> None:
+def test_keys_that_share_a_slot_are_not_mixed_up(tmp_path: pathlib.Path) -> None:
     bottle = Bottle(str(tmp_path), {"q": RISES}, SCHEMA, "ts", key_groups=1, slot_bits=0)
     bottle.batch(events(*((key, 0, key) for key in range(20))))
     bottle.batch(events(*((key, 1, key + key % 2) for key in range(20))))
@@ -84,7 +84,7 @@ def test_an_idle_key_times_out_because_others_move_the_watermark(tmp_path: pathl
     assert bottle.rows("q")["k"].to_pylist() == [1]
 
 
-def test_the_state_of_a_key_that_is_done_is_freed_and_merged_away(tmp_path: pathlib.Path) -> None:
+def test_the_state_of_a_finished_key_is_freed_and_merged_away(tmp_path: pathlib.Path) -> None:
     bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
     bottle.batch(events(*((key, key / 100, 0) for key in range(50))))
     assert sum(run.keys for run in bottle.runs("q")) == 50
@@ -162,7 +162,7 @@ def test_outputs_are_in_order_of_event_time(tmp_path: pathlib.Path) -> None:
     assert TIME_US not in bottle.rows("q").column_names
 
 
-def test_an_operator_that_fails_says_so(tmp_path: pathlib.Path) -> None:
+def test_the_error_of_an_operator_that_fails_names_the_key(tmp_path: pathlib.Path) -> None:
     schema = SCHEMA.set(2, pa.field("x", pa.string()))
     bottle = Bottle(str(tmp_path), {"q": "SELECT * FROM runs_of(TABLE(t) PARTITION BY k ORDER BY ts, 1)"}, schema, "ts")
     rows = events((1, 0, 0)).set_column(2, "x", pa.array(["many"]))

@@ -1,4 +1,4 @@
-"""The machine step by step: what it answers to what happened, and what it refuses."""
+"""The state machine step by step: what it answers to each happening, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
 from trimtab.driver.happenings import (
-    BatchCame,
+    Arrivals,
+    BatchArrived,
     CollectMerges,
     Commit,
     Committed,
@@ -26,10 +27,9 @@ from trimtab.driver.happenings import (
     PlanMerges,
     PlanWritten,
     RunEngines,
-    Seen,
     WritePlan,
 )
-from trimtab.driver.machine import Driver
+from trimtab.driver.machine import VALIDATES, Driver
 from trimtab.driver.next_version import Identity
 from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import SegmentFile
@@ -42,37 +42,35 @@ SETUP = Setup("ts", 1_000, {"q": QuerySetup("SELECT 1", "print-1")})
 TWO = Placement.even(2, 4)
 
 
-def came(spark_batch: int | None, *, setup: Setup = SETUP, placement: Placement = TWO) -> BatchCame:
-    return BatchCame(spark_batch, spark_batch is None, 5.0, setup, placement)
+def arrived(spark_batch: int | None, *, setup: Setup = SETUP, placement: Placement = TWO) -> BatchArrived:
+    return BatchArrived(spark_batch, spark_batch is None, 5.0, setup, placement)
 
 
 def report(engine: int, batch: int, **options: Any) -> EngineReport:
-    """Of an engine that wrote some state of the query."""
+    """The report of an engine that wrote some state of the query."""
     segment = SegmentFile(f"{batch}-{engine}", 1, "00")
     settings: dict[str, Any] = {"segment": segment, "parts": {"q": PartSize(1, 1, 1)}, "outputs": {}} | options
     return EngineReport(engine, 3, 10_000, 0, 0, 1.0, {}, GroupLoads(b"", b"", b"", b""), **settings)
 
 
 def reported(batch: int, **options: Any) -> EnginesReported:
-    return EnginesReported([report(engine, batch, **options) for engine in range(2)], Seen(6, 10_000))
+    return EnginesReported([report(engine, batch, **options) for engine in range(2)], Arrivals(6, 10_000))
 
 
 class Checked:
-    """A driver that is validated after every step."""
+    """A driver, which checks itself after every step: see `conftest.py`."""
 
     def __init__(self, *arguments: Any) -> None:
         self.driver = Driver(IDENTITY, *arguments)
         self.driver.validate()
 
     def __call__(self, happened: Happening) -> tuple[Instruction, ...]:
-        found = self.driver.handle(happened)
-        self.driver.validate()
-        return found
+        return self.driver.handle(happened)
 
 
 def done(step: Checked, spark_batch: int | None, *, setup: Setup = SETUP, **options: Any) -> Delete:
-    """A whole batch without rows; what may be deleted after it."""
-    step(came(spark_batch, setup=setup))
+    """Run a whole batch without rows; returns what may be deleted after it."""
+    step(arrived(spark_batch, setup=setup))
     step(PlanWritten())
     step(reported(step.driver.next_number, **options))
     step(MergesCollected(()))
@@ -81,9 +79,13 @@ def done(step: Checked, spark_batch: int | None, *, setup: Setup = SETUP, **opti
     return delete
 
 
+def test_drivers_check_themselves_in_tests() -> None:
+    assert VALIDATES
+
+
 def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
     step = Checked()
-    write, run = step(came(0))
+    write, run = step(arrived(0))
     assert isinstance(write, WritePlan)
     assert isinstance(run, RunEngines)
     assert run.plan == write.plan
@@ -103,7 +105,7 @@ def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
 @pytest.mark.parametrize("plan_first", [True, False])
 def test_nothing_is_handed_over_before_the_plan_is_on_disk(plan_first: bool) -> None:
     step = Checked()
-    step(came(0))
+    step(arrived(0))
     first, second = PlanWritten(), reported(0, outputs={"q": Output(1, b"x")})
     one, other = (first, second) if plan_first else (second, first)
     assert step(one) == ()
@@ -112,7 +114,7 @@ def test_nothing_is_handed_over_before_the_plan_is_on_disk(plan_first: bool) -> 
 
 def test_parts_of_spread_keys_are_merged_before_anything_is_handed_over() -> None:
     step = Checked()
-    step(came(0, placement=TWO.with_spread([Spread.over(7, [0, 1])])))
+    step(arrived(0, placement=TWO.with_spread([Spread.over(7, [0, 1])])))
     step(PlanWritten())
     (merge,) = step(reported(0))
     assert isinstance(merge, MergeParts)
@@ -125,13 +127,13 @@ def test_parts_of_spread_keys_are_merged_before_anything_is_handed_over() -> Non
 
 def test_a_batch_that_was_begun_is_repeated_as_it_was_planned() -> None:
     first = Checked()
-    write, _ = first(came(0))
+    write, _ = first(arrived(0))
     assert isinstance(write, WritePlan)
     kept = BatchPlan.from_bytes(write.plan.to_bytes())
     assert kept == write.plan
     changed = Setup("ts", 99, {"other": QuerySetup("SELECT 2", "print-2")})
     again = Checked(None, kept)
-    (run,) = again(came(0, setup=changed, placement=Placement.even(3, 4)))
+    (run,) = again(arrived(0, setup=changed, placement=Placement.even(3, 4)))
     assert isinstance(run, RunEngines)
     assert run.plan == write.plan
     found = again(reported(0))
@@ -142,20 +144,20 @@ def test_a_batch_that_was_begun_is_repeated_as_it_was_planned() -> None:
         again(HandedOver(each.name))
     again(MergesCollected(()))
     again(Committed())
-    write, run = again(came(1, setup=changed, placement=Placement.even(3, 4)))
+    write, run = again(arrived(1, setup=changed, placement=Placement.even(3, 4)))
     assert isinstance(run, RunEngines)
     assert run.plan.setup == changed
-    assert run.runs == {}, "a query that the state knows nothing of begins fresh"
+    assert run.runs == {}, "a query without state begins fresh"
 
 
-def test_what_spark_had_not_got_to_writing_down_is_not_run_twice() -> None:
+def test_a_committed_batch_that_spark_brings_again_is_not_run_twice() -> None:
     step = Checked()
     done(step, 0)
-    assert step(came(0)) == ()
+    assert step(arrived(0)) == ()
     assert step.driver.next_number == 1
 
 
-def test_the_end_of_the_input_has_a_number_of_its_own_and_no_batch_of_spark() -> None:
+def test_the_end_of_the_input_has_a_number_of_its_own_and_no_spark_batch() -> None:
     step = Checked()
     done(step, 0)
     done(step, None)
@@ -166,26 +168,26 @@ def test_the_end_of_the_input_has_a_number_of_its_own_and_no_batch_of_spark() ->
 
 @pytest.mark.parametrize("begun", [0, None])
 def test_other_rows_than_those_a_batch_was_begun_with_are_refused(begun: int | None) -> None:
-    write, _ = Checked()(came(begun))
+    write, _ = Checked()(arrived(begun))
     assert isinstance(write, WritePlan)
     with pytest.raises(StateError, match=r"was begun with .*, and other rows come") as raised:
-        Checked(None, write.plan)(came(None if begun == 0 else 0))
+        Checked(None, write.plan)(arrived(None if begun == 0 else 0))
     assert raised.value.code == "state.missing-version"
 
 
 def test_batches_that_do_not_follow_each_other_are_refused() -> None:
     with pytest.raises(StateError, match="Spark goes on with batch 3 of stream t, but the state ends before 0"):
-        Checked()(came(3))
+        Checked()(arrived(3))
 
 
 def test_an_engine_that_did_not_report_is_a_mistake() -> None:
     step = Checked()
-    step(came(0))
+    step(arrived(0))
     with pytest.raises(JobError, match="1 of 2 engines reported in batch 0"):
-        step(EnginesReported([report(0, 0)], Seen(0, None)))
+        step(EnginesReported([report(0, 0)], Arrivals(0, None)))
 
 
-def test_files_go_when_the_last_version_that_names_them_does() -> None:
+def test_files_are_deleted_with_the_last_version_that_names_them() -> None:
     step = Checked()
     done(step, 0)
     without: dict[str, Any] = {"segment": None, "parts": {}}

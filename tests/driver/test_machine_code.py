@@ -1,4 +1,4 @@
-"""What a driver has made for its engines, and what a host of another kind makes for itself. No Spark, no compiler."""
+"""Machine code that a driver requests for its engines, and a host of another kind for itself. No Spark, no compiler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAN = b"a pickled plan"
 
 @dataclass
 class Asked:
-    """A compiler that only writes down what it is asked for, and answers when told to."""
+    """A compiler that only records requests, and answers when the test calls `done`."""
 
     requests: list[tuple[str, Any]] = field(default_factory=list)
     done: list[Callable[..., None]] = field(default_factory=list)
@@ -56,7 +56,7 @@ def stream(compiler: Any, *, warm: bool = True) -> StreamMachineCode:
     return StreamMachineCode(compiler, PLAN, SentValue, warm=warm)
 
 
-def test_a_warm_job_asks_for_everything_at_once_and_offers_nothing_before_it_is_there() -> None:
+def test_a_warm_job_requests_everything_at_once_and_offers_nothing_before_it_is_compiled() -> None:
     compiler = Asked()
     made = stream(compiler)
     assert compiler.requests == [("warm_engines", PLAN)]
@@ -69,7 +69,7 @@ def test_a_warm_job_asks_for_everything_at_once_and_offers_nothing_before_it_is_
     assert made.offer() is offer  # sent once
 
 
-def test_a_job_that_is_not_warm_asks_for_what_engines_missed_and_asks_once() -> None:
+def test_a_job_that_is_not_warm_requests_what_engines_missed_and_only_once() -> None:
     compiler = Asked()
     made = stream(compiler, warm=False)
     assert compiler.requests == []
@@ -78,7 +78,7 @@ def test_a_job_that_is_not_warm_asks_for_what_engines_missed_and_asks_once() -> 
     assert compiler.requests == [("compile_noted", (NOTE,))]
 
 
-def test_what_the_driver_itself_missed_is_asked_for_too() -> None:
+def test_what_the_driver_itself_missed_is_requested_too() -> None:
     compiler = Asked()
     made = stream(compiler, warm=False)
     wanted.want(("module", "function"), (0,))
@@ -94,7 +94,7 @@ def test_what_a_foreign_host_made_is_offered_by_digest_only() -> None:
     assert offer.codes == SentValue({})
 
 
-def test_a_host_of_another_kind_has_the_plan_and_what_was_missed_made_once() -> None:
+def test_a_host_of_another_kind_requests_the_plan_and_what_was_missed_only_once() -> None:
     compiler = Asked()
     host = ForeignHost(compiler)  # type: ignore[arg-type]
     host.ask("plan 1", PLAN, (NOTE,))
@@ -105,7 +105,7 @@ def test_a_host_of_another_kind_has_the_plan_and_what_was_missed_made_once() -> 
     assert host.made() == {ENTRY: digest_of(CODE)}
 
 
-def test_of_the_processes_of_a_host_one_has_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_process_of_a_host_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("_here", "_held"):
         monkeypatch.setattr(foreign, each, [])
     first = foreign_host()

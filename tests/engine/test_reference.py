@@ -28,6 +28,7 @@ from tests.support.patterns import (
     star,
     times,
 )
+from tests.support.reference import match_rows
 from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import (
     HERE,
@@ -43,7 +44,6 @@ from trimtab.engine.match.ir.expression import (
 )
 from trimtab.engine.match.ir.pattern import Pattern
 from trimtab.engine.match.ir.query import Rows, Skip, SkipPastLast, SkipTo, SkipToNext
-from trimtab.engine.match.reference import match_rows
 from trimtab.errors import MatchError
 
 INT, STRING, BOOL = pa.int64(), pa.string(), pa.bool_()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.patterns import letters_query, letters_table, read
+from tests.support.reference import match_rows
 from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, RowValue
 from trimtab.engine.match.ir.pattern import (
     Alternate,
@@ -24,7 +25,6 @@ from trimtab.engine.match.ir.pattern import (
     Quantify,
 )
 from trimtab.engine.match.ir.query import SkipToNext
-from trimtab.engine.match.reference import match_rows
 
 INT, STRING, BOOL = pa.int64(), pa.string(), pa.bool_()
 LABELS = "ABCDE"

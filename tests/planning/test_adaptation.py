@@ -17,6 +17,7 @@ from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab.planning.scaling_rule import Scaling, ScalingRule
 from trimtab_lab.planners import drain_then_balance
+from trimtab_lab.planners.traffic_scaling import TrafficScalingRule
 from trimtab_lab.workloads.clusters import shrinking_cluster
 
 RULE = ScalingRule(target=60, low=40, high=80, cool_down_periods=2)
@@ -80,7 +81,7 @@ def test_a_plan_that_gathers_units_may_spare_a_node() -> None:
     problem = Problem([42.0, 42.0, 42.0, 42.0], [0, 0, 1, 1], [100.0, 100.0], traffic=traffic)
     gathered = Plan.of(problem, [0, 1, 0, 1], "gathered")
     assert RULE.decide(problem, gathered).add == 1
-    assert not replace(RULE, serialisation_load=0.2).decide(problem, gathered)
+    assert not TrafficScalingRule(**vars(RULE), serialisation_load=0.2).decide(problem, gathered)
 
 
 def test_no_node_goes_if_the_rest_could_not_be_balanced() -> None:

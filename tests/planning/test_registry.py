@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,39 +14,42 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import Balance
 from trimtab.errors import BalanceError, JobError
 from trimtab.planning import milp
-from trimtab.planning.graph_partition import partition_graph
 from trimtab.planning.problem import Problem
-from trimtab.planning.registry import PLANNERS, POLICIES, Needs
+from trimtab.planning.registry import INSTEAD, PLANNERS, POLICIES
+from trimtab_lab.planners import OF_THE_LAB
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROBLEM = Problem([3.0, 2.0, 1.0], [0, 0, 0], [10.0, 10.0])
 
 
-def rows_of(document: str, header: str) -> list[str]:
-    """The rows of the table with that header."""
+def cells_of(document: str, header: str) -> list[list[str]]:
+    """The rows of the table with that header, cell by cell."""
     text = (DOCS / document).read_text(encoding="utf-8")
-    return text.split(f"| {header} |\n")[1].split("\n\n")[0].splitlines()[1:]
+    rows = text.split(f"| {header} |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [row.strip("|").split("|") for row in rows]
 
 
-def test_the_table_of_planners_is_that_of_the_registry() -> None:
-    header = "planner | what it does | when | needs | solvers | in a job | from"
-    assert rows_of("planning.md", header) == [
-        "| "
-        + " | ".join(
-            [
-                *(f"`{name}`", each.does, each.when, each.needs.value, ", ".join(each.solvers)),
-                *(", ".join(f'`"{policy}"`' for policy in each.policies), each.origin),
-            ]
-        )
-        + " |"
-        for name, each in PLANNERS.items()
+def quoted(names: Iterable[str], quotes: str) -> str:
+    return ", ".join(f"{quotes}{name}{quotes[::-1]}" for name in names)
+
+
+def test_the_table_of_planners_has_those_of_the_registry() -> None:
+    rows = cells_of("planning.md", "planner | what it does | when | solvers | in a job | from")
+    assert [(row[0].strip(), row[3].strip(), row[4].strip()) for row in rows] == [
+        (f"`{name}`", ", ".join(each.solvers), quoted(each.policies, '`"')) for name, each in PLANNERS.items()
     ]
 
 
-def test_the_table_of_policies_is_that_of_the_registry() -> None:
-    *rows, nothing = rows_of("balancing.md", "`balance` | what it does | choose it")
-    assert rows == [f'| `"{name}"` | {each.does} | {each.when} |' for name, each in POLICIES.items()]
-    assert nothing.startswith("| `None` |")
+def test_the_table_of_the_lab_s_planners_has_those_of_its_registry() -> None:
+    rows = cells_of("planning.md", "planner | what it does | when | solvers | from")
+    assert [(row[0].strip(), row[3].strip()) for row in rows] == [
+        (f"`{name}`", ", ".join(each.solvers)) for name, each in OF_THE_LAB.items()
+    ]
+
+
+def test_the_table_of_policies_has_those_of_the_registry() -> None:
+    rows = cells_of("balancing.md", "`balance` | what it does | choose it")
+    assert [row[0].strip() for row in rows] == [*(quoted([name], '`"') for name in POLICIES), "`None`"]
 
 
 def test_the_guide_to_job_files_names_every_policy() -> None:
@@ -54,16 +58,16 @@ def test_the_guide_to_job_files_names_every_policy() -> None:
     assert set(re.findall(r'`"([a-z-]+)"`', setting[0])) == {*POLICIES, "none"}
 
 
-@pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if not each.policies])
+@pytest.mark.parametrize("name", INSTEAD)
 def test_a_planner_that_no_job_uses_is_refused_with_what_to_use_instead(name: str) -> None:
     with pytest.raises(JobError, match=rf'no job balances by "{name}"\n  hint: use ') as raised:
         Balance(planner=name)
     assert raised.value.code == "job.balance"
 
 
-def test_only_traffic_that_a_job_does_not_know_keeps_albic_out_of_it() -> None:
-    assert PLANNERS["albic"].needs is Needs.TRAFFIC
-    assert PLANNERS["albic"].instead.startswith('"milp"')
+def test_planners_of_this_package_are_for_jobs_or_say_what_a_job_uses_instead() -> None:
+    assert {name for name, each in PLANNERS.items() if not each.policies} <= set(INSTEAD)
+    assert set(INSTEAD) <= {*PLANNERS, *OF_THE_LAB}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -77,7 +81,7 @@ class TestWithoutSolvers:
 
     @pytest.fixture(autouse=True)
     def _nothing_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for package in ("highspy", "pymetis", "scipy"):
+        for package in ("highspy", "scipy"):
             monkeypatch.setitem(sys.modules, package, None)
         milp.__globals__["_compile"].cache_clear()
 
@@ -87,15 +91,14 @@ class TestWithoutSolvers:
 
     @pytest.mark.parametrize("name", [name for name, each in PLANNERS.items() if each.solvers])
     def test_others_say_what_to_install(self, name: str) -> None:
-        needed = " and ".join(PLANNERS[name].solvers)
-        with pytest.raises(BalanceError, match=rf"{needed}, which aren't installed\n.*install 'trimtab\[planning\]'"):
+        needed = PLANNERS[name].solvers
+        message = rf"{' and '.join(needed)}, which aren't installed\n.*pip install {' '.join(needed)}"
+        with pytest.raises(BalanceError, match=message):
             PLANNERS[name].planner(PROBLEM)
 
-    def test_a_graph_needs_metis_and_traffic_needs_sparse_tables(self) -> None:
+    def test_traffic_needs_sparse_tables(self) -> None:
         with pytest.raises(BalanceError, match=r"plan\.solver.*scipy"):
             Problem([1.0, 1.0], [0, 0], [1.0, 1.0], traffic=np.ones((2, 2)))
-        with pytest.raises(BalanceError, match=r"plan\.solver.*pymetis"):
-            partition_graph([1.0] * 4, np.ones((4, 4)), 2)
 
     def test_a_job_finds_out_before_it_starts(self) -> None:
         with pytest.raises(BalanceError, match=r"plan\.solver"):

@@ -1,4 +1,4 @@
-"""What tests of jobs share: a stream of files, a checkpoint, and short ways to run a job over them."""
+"""What tests of jobs share: a stream of files, a checkpoint, and functions that run a job over them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
 
 
 class Bench:
-    """Everything around the jobs of one test: `stream` is what they read as `t`, `given` what their queries gave."""
+    """Everything around the jobs of one test: `stream` is what they read as `t`, `given` what their queries put out."""
 
     def __init__(self, spark: Any, folder: pathlib.Path, schema: pa.Schema = SCHEMA) -> None:
         self.spark, self.folder = spark, folder
@@ -52,7 +52,7 @@ class Bench:
         return job
 
     def job_and_stream(self, *, delay: str | None = None, **options: Any) -> tuple[Job, StreamHandle]:
-        """A job, and its stream `t` to say where bad rows go."""
+        """A job and its stream `t`, whose methods name sinks for bad rows."""
         settings: dict[str, Any] = {"key_groups": KEY_GROUPS, "warm": False, "engines": 2} | options
         job = Job(self.spark, checkpoint=str(self.checkpoint), **settings)
         return job, job.stream("t", self.stream.frame(), event_time="ts", delay=delay)
@@ -67,7 +67,7 @@ class Bench:
         return function
 
     def run(self, *tables: pa.Table, close: bool = False, options: Any = None, **queries: str) -> Run:
-        """Let files come, and run a job of these queries over them to its end."""
+        """Add files, and run a job of these queries over them to its end."""
         for table in tables:
             self.stream.add(table)
         job = self.job(**(options or {}))
@@ -76,7 +76,7 @@ class Bench:
         return finished(job, close=close)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """All rows that a query gave, batch after batch."""
+        """All rows that a query put out, batch after batch."""
         found = self.given.get(query, {})
         return [row for batch in sorted(found) for row in found[batch]]
 
@@ -99,19 +99,19 @@ class Bench:
         return sorted((self.home / "manifests").glob("*.json"))
 
     def manifest(self) -> dict[str, Any]:
-        """What the newest manifest says."""
+        """The body of the newest manifest."""
         body: dict[str, Any] = json.loads(self.manifests()[-1].read_bytes())["body"]
         return body
 
     def forget_commit(self, batch: int) -> None:
-        """Have Spark not know that it committed a batch."""
+        """Make Spark forget that it committed a batch."""
         commits = self.checkpoint / "spark" / "t" / "commits"
         for name in (f"{batch}", f".{batch}.crc"):
             (commits / name).unlink(missing_ok=True)
 
 
 def finished(job: Job, *, close: bool = False) -> Run:
-    """Run a job over what is there, to its end."""
+    """Run a job over the files that are there, to its end."""
     run = job.start(available_now=True, close=close)
     try:
         assert run.await_termination(PATIENCE_S), "a job over a few rows doesn't end"

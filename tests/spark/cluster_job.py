@@ -1,4 +1,4 @@
-"""A job on a real cluster of two executors, of which one is let go and another one asked for; run by `test_hosts`."""
+"""A job on a real cluster of two executors; one is released, and another one requested. Run by `test_hosts`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Trial:
         self.homes = self.run._pipelines["t"].homes
 
     def batches(self, count: int) -> list[list[str]]:
-        """Let so many files come, one after the other; where the engines of each ran."""
+        """Add `count` files, one after the other; returns the executors of each batch's engines."""
         for _ in range(count):
             self.files.append(file(len(self.files)))
             self.bench.stream.add(self.files[-1])
@@ -55,7 +55,7 @@ class Trial:
         return [[engine.executor for engine in batch.engines] for batch in self.run.history[-count:]]
 
     def close(self) -> None:
-        """Run to the end of the input, and compare."""
+        """Run to the end of the input, and compare the answer with that of `evaluate`."""
         assert self.run.progress.events == sum(table.num_rows for table in self.files), "rows left out are counted, too"
         self.run.stop()
         self.bench.run(close=True, rises=POSITIVE)
@@ -66,16 +66,16 @@ class Trial:
 
 
 def main(url: str, folder: pathlib.Path) -> None:
-    """Five batches in a row at home, then on one executor, then on two again."""
+    """Six batches in a row on two executors, then on one, then on two again."""
     spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings})
     context: Any = spark.sparkContext
     trial = Trial(spark, folder)
     executors = trial.homes.executors
     wait(lambda: executors.slots == 2, "two executors")
-    told = [each.id for each in executors.live()]
+    first = [each.id for each in executors.live()]
     at_home = trial.batches(6)
-    assert sorted(at_home[0]) == told
-    assert at_home == [at_home[0]] * 6, f"engines wander: {at_home}"
+    assert sorted(at_home[0]) == first
+    assert at_home == [at_home[0]] * 6, f"engines change executors: {at_home}"
 
     trial.homes.fit(1)
     wait(lambda: context._jsc.sc().getExecutorIds().size() == 1, "executor gone")
@@ -86,7 +86,7 @@ def main(url: str, folder: pathlib.Path) -> None:
     trial.homes.fit(2)
     wait(lambda: executors.slots == 2, "executor coming")
     new = executors.live()[-1].id
-    assert new not in told
+    assert new not in first
     trial.batches(1)  # an executor that has just registered may not be offered tasks yet
     assert trial.batches(2) == [[left.id, new]] * 2
     trial.close()

@@ -1,6 +1,6 @@
-"""A job in a process of its own, started by a test with every cache empty: what it did, as JSON on standard output.
+"""A job in a process of its own, started by a test with every cache empty; reports what it did as JSON on stdout.
 
-`python cold_job.py FOLDER`: the stream's files are in FOLDER/t, and found/ and checkpoint/ come beside it.
+`python cold_job.py FOLDER`: the stream's files are in FOLDER/t; falls/, counts/ and checkpoint/ are written beside it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     spark = start_session("cold job", f"local[{ENGINES}]", SETTINGS)
     frame = spark.readStream.schema("k BIGINT, ts TIMESTAMP, x DOUBLE").option("maxFilesPerTrigger", 1)
-    balance = trimtab.Balance(measure="events")  # which doesn't depend on what else the machine does
+    balance = trimtab.Balance(measure="events")  # doesn't depend on what else the machine does
     checkpoint = str(folder / "checkpoint")
     job = trimtab.Job(spark, checkpoint=checkpoint, engines=ENGINES, key_groups=KEY_GROUPS, balance=balance)
     job.stream("t", frame.parquet(str(folder / "t")), event_time="ts")
@@ -40,7 +40,9 @@ def main() -> None:
     ]
     compiler = shared_compiler("engines")
     deadline = time.monotonic() + PATIENCE_S
-    while not compiler.is_idle and time.monotonic() < deadline:  # a busy machine may be done with the stream first
+    while (
+        not compiler.is_idle and time.monotonic() < deadline
+    ):  # on a busy machine the stream may end before the compiler does
         time.sleep(0.1)
     sys.stdout.write(json.dumps({"batches": batches, "compiler_is_broken": compiler.is_broken}) + "\n")
     spark.stop()

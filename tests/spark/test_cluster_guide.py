@@ -1,4 +1,4 @@
-"""The page on the first run on a cluster is executed as it stands; what it shows is what comes out."""
+"""Runs the page on the first run on a cluster as it stands, and checks the outputs that it shows."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_the_first_run_on_a_cluster_does_what_the_page_says(tmp_path: Path) -> N
             process.wait()
         output.seek(0)
         errors.seek(0)
-        said, wrong = output.read(), errors.read()
-    assert code == 0, f"{said}\n{wrong}\n{_end_of_logs(tmp_path)}"
+        printed, wrong = output.read(), errors.read()
+    assert code == 0, f"{printed}\n{wrong}\n{_end_of_logs(tmp_path)}"
     assert [process.command for process in left] == [], "the page leaves processes behind"
-    outputs = iter(said.split(f"{BREAK}\n"))
+    outputs = iter(printed.split(f"{BREAK}\n"))
     answer = ""
     shown = 0
     for language, text in blocks():
@@ -84,7 +84,7 @@ def test_the_first_run_on_a_cluster_does_what_the_page_says(tmp_path: Path) -> N
 
 
 def _pattern(text: str) -> str:
-    """What a page shows, with dots for what differs from run to run."""
+    """A glob for what the page shows, where dots stand for what differs from run to run."""
     return re.sub(r"([\[\]*?])", r"[\1]", text).replace("...", "*")
 
 

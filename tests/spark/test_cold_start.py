@@ -1,4 +1,4 @@
-"""A job whose every cache is empty: it decides from the first batches on, and no batch waits for a compiler."""
+"""A job with empty caches: the coordinator decides from the first batches on, and no batch waits for a compiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES, ROWS = 8, 6_000
 MORE_ROUNDS = 2
-WATCH = '''"""Python runs this when it starts: writes down which process compiles."""
+WATCH = '''"""Python runs this when it starts: records which process compiles."""
 import importlib.abc, importlib.machinery, os, sys
 
 class Watch(importlib.abc.MetaPathFinder):
@@ -68,7 +68,7 @@ def empty_caches(folder: pathlib.Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def cold(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pa.Table, dict[str, Any]]:
-    """The job's folder, the rows of its stream, and what it said."""
+    """The job's folder, the rows of its stream, and what it reported."""
     folder = tmp_path_factory.mktemp("cold")
     rows = skewed_rows()
     (folder / "t").mkdir()
@@ -90,24 +90,24 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pa.Tab
 
 
 def test_a_decision_takes_effect_by_the_fifth_batch(cold: tuple[pathlib.Path, pa.Table, dict[str, Any]]) -> None:
-    _, _, said = cold
-    assert sum(batch["moved"] for batch in said["batches"][:5]) > 0
+    _, _, report = cold
+    assert sum(batch["moved"] for batch in report["batches"][:5]) > 0
 
 
-def test_the_plain_planner_decides_until_the_other_is_there(
+def test_the_plain_planner_decides_until_the_other_is_compiled(
     cold: tuple[pathlib.Path, pa.Table, dict[str, Any]],
 ) -> None:
-    _, _, said = cold
-    first = next(batch["planner"] for batch in said["batches"] if batch["planner"])
+    _, _, report = cold
+    first = next(batch["planner"] for batch in report["batches"] if batch["planner"])
     assert first == "heaviest_first"
 
 
 def test_only_the_compile_process_compiles(cold: tuple[pathlib.Path, pa.Table, dict[str, Any]]) -> None:
-    folder, _, said = cold
+    folder, _, report = cold
     lines = (folder / "compiled_by").read_text().splitlines()
-    assert lines, "nothing was compiled at all: then this test shows nothing"
+    assert lines, "nothing was compiled, so this test proves nothing"
     assert [line for line in lines if not line.startswith("True")] == []
-    assert not said["compiler_is_broken"]
+    assert not report["compiler_is_broken"]
 
 
 @pytest.mark.parametrize(("name", "sql"), [("falls", FALLS), ("counts", COUNTS)])
@@ -121,12 +121,12 @@ def test_the_answer_is_that_of_one_pass(
     assert bag(found.cast(expected.schema)) == bag(expected)
 
 
-@pytest.mark.alone  # on a core less, cold and warm starts differ by what they compute and not by how long they take
+@pytest.mark.alone  # with other work on the machine, the times of cold and warm starts can't be compared
 def test_the_first_minute_is_nearly_as_fast_cold_as_warm(tmp_path: pathlib.Path) -> None:
     """The bars of `python -m benchmarks.spark.run --only start`, which measures each query on its own, and more often.
 
-    They are ratios of processes that run one after the other, and whatever else the machine does in one of them shows.
-    So the fastest of each counts, and a further round may show that a ratio was only noise.
+    They are ratios between processes that run one after the other, so anything else that the machine does shows.
+    Therefore the fastest run of each counts, and a further round may show that a bad ratio was only noise.
     """
     from benchmarks.spark.cold_start import QUICK, Courses
     from benchmarks.spark.ticks import write_ticks

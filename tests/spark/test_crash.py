@@ -1,4 +1,4 @@
-"""The crash law in short: a few kills on `local[2]`. `python -m tests.support.crash` does it at length."""
+"""The crash law in short: a few kills on `local[2]`. `python -m tests.support.crash` runs many more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_killing_drivers_and_workers_never_changes_the_answer(tmp_path: Path) ->
     assert law.tally.decided["moved"] > 0, "an eager coordinator moves key groups all the while"
 
 
-def test_a_row_that_is_lost_or_doubled_is_told(tmp_path: Path) -> None:
+def test_a_row_that_is_lost_or_doubled_is_reported(tmp_path: Path) -> None:
     make_input(tmp_path / "input", seed=3, files=12, rows=60)
     right = expected(tmp_path / "input")
     assert all(rows for rows in right.values())
@@ -47,10 +47,10 @@ def test_a_row_that_is_lost_or_doubled_is_told(tmp_path: Path) -> None:
         assert differences(right, {**right, name: doubled}) == [f"{name}: 0 missing, 1 too many: +{row}"]
 
 
-def test_a_batch_that_is_tried_again_knows_the_newest_time_of_all_its_rows(
+def test_a_batch_that_is_retried_counts_the_newest_time_of_all_its_rows(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first try ends between two tasks of its scan, when Spark has seen the older rows only."""
+    """The first try dies between two tasks of its scan, when Spark has read only the older rows."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     schema = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("x", pa.int64())])
     # The newest row of the first batch is one that no query wants; the last file's row is late because of it.

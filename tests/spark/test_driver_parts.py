@@ -1,4 +1,4 @@
-"""Parts of the driver that need no Spark session: the combiner, retries, tallies, and what a sink is made of."""
+"""Parts of the driver that need no Spark session: the combiner, retries, tallies, and how sinks are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab.spark import lost_workers
 from trimtab.spark.sinks import ConsoleSink, DeltaSink, FormatSink, FunctionSink, MemorySink, make_sink
 from trimtab.worker.orders import Output
 
-NO_SPARK: Any = None  # nothing here asks for it
+NO_SPARK: Any = None  # nothing here uses the session
 
 
 def output(times: list[int | None], values: list[int]) -> Output:
@@ -82,7 +82,7 @@ def test_a_lost_worker_costs_a_retry(caplog: pytest.LogCaptureFixture) -> None:
     assert "2 of 3" in caplog.text
 
 
-def test_workers_that_are_lost_again_and_again_end_it() -> None:
+def test_after_too_many_lost_workers_the_error_is_raised() -> None:
     work = Flaky(*(RuntimeError(f"{LOST} {n}") for n in range(9)))
     with pytest.raises(RuntimeError, match=r"crashed.* 2"):
         lost_workers.retried(work, retries=2, pause_s=0)
@@ -125,7 +125,7 @@ def test_the_rate_is_of_the_last_seconds_only(monkeypatch: pytest.MonkeyPatch) -
     assert tally.progress().events_per_s == 0.0
 
 
-def test_a_sink_is_what_was_asked_for() -> None:
+def test_each_target_makes_its_kind_of_sink() -> None:
     def function(frame: Any, batch: int) -> None:
         del frame, batch
 
@@ -146,7 +146,7 @@ def test_a_sink_is_what_was_asked_for() -> None:
         lambda: make_sink(NO_SPARK, 3, {}),
     ],
 )
-def test_a_sink_that_cannot_be_is_refused(make: Callable[[], object]) -> None:
+def test_an_impossible_sink_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(JobError) as raised:
         make()
     assert raised.value.code == "job.sink"

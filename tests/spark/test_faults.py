@@ -1,4 +1,4 @@
-"""What goes wrong ends a job with an error that says what, and nothing is lost or doubled when it is started again."""
+"""A fault ends a job with an error that names it, and nothing is lost or doubled when the job is started again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimtab.state.manifest import FORMAT, seal
 
 
 def contents(folder: pathlib.Path) -> dict[str, str]:
-    """A digest of every file of a checkpoint; the lock is written by whoever looks."""
+    """A digest of every file of a checkpoint except the lock, which every start writes."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -111,14 +111,14 @@ def test_a_full_disk_in_the_driver_costs_a_restart_and_no_row(bench: Bench, monk
     assert len(bench.manifests()) == 1
     bench.run(close=True, rises=RISES, columns=COLUMNS)
     assert bench.rows("rises") == [{"k": 1, "a": 1, "b": 2}]
-    assert bench.calls.count(("columns", 1)) == 2, "the batch came again under its number"
+    assert bench.calls.count(("columns", 1)) == 2, "the batch was repeated under its number"
     assert len(bench.rows("columns")) == 2
 
 
 def test_a_full_disk_in_a_worker_costs_a_restart_and_no_row(bench: Bench) -> None:
     small = bench.home / "segments"
     small.mkdir(parents=True)
-    # The folder alone is no checkpoint, so it is made by a job that has nothing to do.
+    # A folder alone is no checkpoint, so a job without data creates one.
     shutil.rmtree(bench.checkpoint)
     bench.run(rises=RISES)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(small)], capture_output=True)
@@ -143,11 +143,11 @@ class SinkError(Exception):
 def test_a_sink_that_fails_ends_the_job_and_gets_the_same_batch_again(bench: Bench) -> None:
     for second in range(3):
         bench.stream.add(events((1, second, second), (2, second, -second)))
-    seen: list[tuple[int, list[dict[str, Any]]]] = []
+    taken: list[tuple[int, list[dict[str, Any]]]] = []
     broken = [True]
 
     def sink(frame: Any, batch: int) -> None:
-        seen.append((batch, frame.toArrow().to_pylist()))
+        taken.append((batch, frame.toArrow().to_pylist()))
         if batch == 1 and broken[0]:
             raise SinkError("the database is down")
 
@@ -156,13 +156,13 @@ def test_a_sink_that_fails_ends_the_job_and_gets_the_same_batch_again(bench: Ben
         job.query("columns", COLUMNS).write(sink)
         finished(job)
 
-    for _ in range(2):  # a batch that fails does so at every start: nothing is skipped in silence
+    for _ in range(2):  # a failing batch fails at every start: nothing is skipped silently
         with pytest.raises(SinkError, match="the database is down"):
             start()
     broken[0] = False
     start()
-    assert [batch for batch, _ in seen] == [0, 1, 1, 1, 2]
-    assert seen[1] == seen[2] == seen[3]
+    assert [batch for batch, _ in taken] == [0, 1, 1, 1, 2]
+    assert taken[1] == taken[2] == taken[3]
     assert bench.manifest()["events"] == 6
 
 
@@ -184,7 +184,7 @@ def test_an_operator_that_fails_in_a_worker_is_named_at_every_start(spark: Any, 
         error = failing(bench, "SELECT * FROM runs_of(TABLE(t) PARTITION BY k ORDER BY ts, 1)")
         assert isinstance(error, OperatorError)
         assert "runs_of: on_rows for k = 1: TypeError" in str(error)
-    assert bench.manifest()["batch"] == 0, "the row before is committed, the one behind it waits"
+    assert bench.manifest()["batch"] == 0, "the first row is committed, the second one waits"
 
 
 def test_too_many_partial_matches_in_a_worker_are_an_error_with_the_key(bench: Bench) -> None:

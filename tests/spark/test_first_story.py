@@ -1,4 +1,4 @@
-"""First stories on Spark are those that the same query finds without it, and the example shows them."""
+"""The example finds the same first stories on Spark as the query without Spark, and prints them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_example_finds_on_executors_what_is_found_without_spark(
     example.run(spark, tmp_path, tweets=8_000, batches=3)
     found = pq.read_table(tmp_path / "stories").select(["fingerprint", "id", "similarity", "compared"])
     tweets = as_table(TweetStream(seed=1).take(8_000))
-    # The last tweet waits for a later one, which would say that none is missing before it.
+    # The last tweet stays undecided until a later one comes: an earlier one could still be missing.
     expected = trimtab.evaluate(example.SQL, {"tweets": tweets.slice(0, 7_999)})
     assert found.num_rows > 0
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))

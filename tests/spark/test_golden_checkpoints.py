@@ -1,4 +1,4 @@
-"""Checkpoints that earlier builds wrote: a job goes on from them, and its answers are those of one pass."""
+"""Checkpoints of earlier builds: a job goes on from them, and its answers are those of a single pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab import evaluate
 KEPT = sorted(path.name.removesuffix(checkpoints.SUFFIX) for path in checkpoints.FOLDER.glob(f"*{checkpoints.SUFFIX}"))
 
 
-def test_there_is_one() -> None:
+def test_there_is_a_golden_checkpoint() -> None:
     assert KEPT
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.spark.where.hosts import Executor, assign, surplus, wanted
-from trimtab.worker.whereabouts import DRIVER, _told_by_ancestors, this_executor
+from trimtab.worker.whereabouts import DRIVER, _executor_of_ancestors, this_executor
 from trimtab_lab.live.cluster import Cluster
 
 PATIENCE_S = 900
@@ -30,7 +30,7 @@ some_homes = st.lists(st.integers(0, 9).map(str), max_size=40)
 
 
 @given(some_engines, some_executors, some_homes, st.integers(0, 99))
-def test_every_engine_has_an_executor_that_lives_and_none_has_more_than_its_share(
+def test_every_engine_has_a_live_executor_and_no_executor_more_than_its_share(
     engines: int, live: list[Executor], before: list[str], first: int
 ) -> None:
     homes = assign(engines, live, before, first=first)
@@ -48,7 +48,9 @@ def test_nothing_moves_while_nothing_changes(engines: int, live: list[Executor],
 
 
 @given(some_executors, st.data())
-def test_engines_with_a_slot_each_stay_whoever_else_comes_or_goes(live: list[Executor], data: st.DataObject) -> None:
+def test_engines_with_a_slot_each_stay_when_other_executors_come_or_go(
+    live: list[Executor], data: st.DataObject
+) -> None:
     slots = sum(each.slots for each in live)
     before = assign(data.draw(st.integers(1, slots)), live)
     lost = data.draw(st.sampled_from(live))
@@ -69,7 +71,7 @@ def test_an_executor_that_comes_takes_over_engines_that_had_to_share() -> None:
 
 
 @given(some_engines, some_executors)
-def test_executors_that_are_asked_for_give_every_engine_a_slot(engines: int, live: list[Executor]) -> None:
+def test_requested_executors_give_every_engine_a_slot(engines: int, live: list[Executor]) -> None:
     more = wanted(engines, live) - len(live)
     slots = sum(each.slots for each in live)
     size = live[-1].slots
@@ -78,7 +80,9 @@ def test_executors_that_are_asked_for_give_every_engine_a_slot(engines: int, liv
 
 
 @given(some_engines, some_executors, some_homes)
-def test_executors_go_only_if_every_engine_keeps_a_slot(engines: int, live: list[Executor], homes: list[str]) -> None:
+def test_executors_are_released_only_if_every_engine_keeps_a_slot(
+    engines: int, live: list[Executor], homes: list[str]
+) -> None:
     going = surplus(engines, live, homes)
     left = [each for each in live if each.id not in going]
     assert left
@@ -104,18 +108,18 @@ def test_a_worker_reads_its_executor_from_the_command_line_of_an_ancestor(tmp_pa
         folder.mkdir()
         (folder / "cmdline").write_text("\0".join(words) + "\0")
         (folder / "stat").write_text(f"{pid} (a name) with)) S {parent} 0 0")
-    assert _told_by_ancestors(9, tmp_path) == "12"
+    assert _executor_of_ancestors(9, tmp_path) == "12"
     with pytest.raises(OSError, match="cmdline"):
-        _told_by_ancestors(5, tmp_path)
+        _executor_of_ancestors(5, tmp_path)
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes can't be looked at here")
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes can't be inspected here")
 def test_without_an_executor_it_is_the_driver() -> None:
     assert this_executor() == DRIVER
 
 
 def test_on_a_cluster_engines_stay_where_they_are_and_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
-    """In a process of its own: there is one Spark context to a process."""
+    """In a process of its own: a process can have only one Spark context."""
     script = Path(__file__).with_name("cluster_job.py")
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *sys.path]

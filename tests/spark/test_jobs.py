@@ -1,4 +1,4 @@
-"""What jobs do on Spark, one small job after another."""
+"""What jobs do on Spark, shown by small jobs."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def test_queries_with_other_keys_share_a_stream(bench: Bench) -> None:
     assert plain(bench.rows("sites")) == [(7, 2), (8, 1), (9, 1)]
     assert plain(bench.rows("rises")) == [(1, 7, 8), (2, 7, 9)]
     assert plain(bench.rows("columns")) == [(1, 7), (1, 8), (2, 7), (2, 9)]
-    assert run.progress.events == 4, "a row counts once, however many ways it goes"
+    assert run.progress.events == 4, "a row counts once, however many routes it takes"
     assert run.progress.matches == {"counts": 2, "sites": 3, "rises": 2, "columns": 4}
     assert [batch.events for batch in run.history] == [2, 2, 0]
     assert all(len(batch.engines) == 2 for batch in run.history)
 
 
-def test_rows_that_a_query_leaves_out_still_move_its_time(bench: Bench) -> None:
+def test_rows_that_a_query_filters_out_still_raise_its_watermark(bench: Bench) -> None:
     filtered = COUNTS.replace("FROM t", "FROM t WHERE x > 0")
     run = bench.run(events((1, 0, 1), (2, 1, 0)), events((2, 60, 0)), events((2, 61, 0)), counts=filtered)
-    assert plain(bench.rows("counts")) == [(1, 1, 1)], "known without the end of the input"
+    assert plain(bench.rows("counts")) == [(1, 1, 1)], "decided before the end of the input"
     assert run.progress.events == 4
     assert bench.manifest()["events"] == 4
 
 
-def test_an_idle_key_times_out_because_others_go_on(bench: Bench) -> None:
+def test_an_idle_key_times_out_because_other_keys_raise_the_watermark(bench: Bench) -> None:
     tables = [events(*((key, key / 10, key) for key in range(8))), events((9, 60, 0)), events((9, 61, 0))]
     bench.run(*tables, silent=SILENT)
     assert plain(bench.rows("silent")) == [(key, key) for key in range(8)]
@@ -104,7 +104,7 @@ def test_a_function_gets_rows_in_order_of_time_and_the_number_of_the_batch(bench
         assert len(other.rows("timed")) == 18
 
 
-def test_rows_can_be_looked_at_in_a_view_on_the_console_and_in_any_format(
+def test_rows_can_go_to_a_view_to_the_console_and_to_any_format(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench.stream.add(events((1, 0, 1)))
@@ -123,7 +123,7 @@ def test_rows_can_be_looked_at_in_a_view_on_the_console_and_in_any_format(
 
 
 def test_rows_that_cannot_be_taken_go_to_quarantine_with_the_reason(bench: Bench) -> None:
-    # Without a null in the way, Spark raises for an index of 0.
+    # Spark raises for an index of 0.
     fails = "SELECT k, ELEMENT_AT(ARRAY(10, 20), CAST(x AS INT)) AS v FROM t"
     bench.stream.add(events((1, 0, 1), (1, 0, 0), (None, 1, 2), (2, None, 2), (2, 2, 2)))
     job, stream = bench.job_and_stream()
@@ -160,7 +160,7 @@ def test_late_rows_are_counted_and_go_to_their_sink(bench: Bench) -> None:
     assert run.progress.late == bench.manifest()["late"] == 2
 
 
-def test_moves_and_resizes_hold_from_the_next_batch_on_and_can_be_asked_for_in_a_batch(bench: Bench) -> None:
+def test_moves_and_resizes_take_effect_in_the_next_batch_and_can_be_requested_in_a_batch(bench: Bench) -> None:
     for second in range(5):
         bench.stream.add(events(*((key, second, second + key) for key in range(6))))
     job = bench.job(engines=2)
@@ -179,7 +179,7 @@ def test_moves_and_resizes_hold_from_the_next_batch_on_and_can_be_asked_for_in_a
                 run.resize(1)
             case 2:
                 with pytest.raises(JobError, match="engines are 0 to 0"):
-                    run.move({1: 1})  # one that the batch under way has no more
+                    run.move({1: 1})  # an engine that the batch under way no longer has
             case 3:
                 run.resize(3)
 
@@ -207,7 +207,7 @@ def _start_held(job: Job, runs: list[Any]) -> Any:
     return run
 
 
-def test_mistakes_in_a_job_are_named_before_anything_runs(bench: Bench) -> None:
+def test_mistakes_in_a_job_are_raised_before_anything_runs(bench: Bench) -> None:
     bench.stream.add(events((1, 0, 1)))
     frame = bench.stream.frame()
     table = bench.spark.read.parquet(str(bench.stream.folder))
@@ -236,7 +236,7 @@ def test_mistakes_in_a_job_are_named_before_anything_runs(bench: Bench) -> None:
     assert not bench.checkpoint.exists()
 
 
-def test_a_job_that_goes_on_takes_files_as_they_come_until_it_is_stopped(bench: Bench) -> None:
+def test_a_continuous_job_takes_files_as_they_come_until_it_is_stopped(bench: Bench) -> None:
     bench.stream.add(events((1, 0, 1)))
     job = bench.job()
     job.query("rises", RISES).write("parquet", path=str(bench.folder / "out"))

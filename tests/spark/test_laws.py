@@ -1,4 +1,4 @@
-"""The three laws on real Spark: random jobs, moved, resized, failed and started again; `spark_laws` tries more."""
+"""The three laws on real Spark: random jobs, moved, resized, failed and restarted; `spark_laws` tries more of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS = range(6)
 
 @pytest.fixture(scope="module")
 def done() -> Iterator[collections.Counter[str]]:
-    """What coordinators did in all runs together: a law under which nothing moves says nothing."""
+    """What coordinators did in all runs together: if nothing moved, the law would prove nothing."""
     found: collections.Counter[str] = collections.Counter()
     yield found
     if found["tried"] == len(SEEDS):
@@ -44,11 +44,11 @@ def test_however_a_job_is_cut_placed_and_restarted_it_gives_what_evaluate_gives(
 
 
 class DiedError(Exception):
-    """Stands for a process that ends here, with nothing said or done any more."""
+    """Stands for a process that dies here."""
 
 
 def dies_at(call: int, function: Callable[..., Any], *, done: bool) -> Callable[..., Any]:
-    """The function, which ends the process before or after what it does in one of its calls."""
+    """The function, which ends the process before its work or (`done`) after it, in call number `call`."""
     calls = iter(range(1, call + 1))
 
     def dying(*arguments: Any, **options: Any) -> Any:
@@ -64,7 +64,7 @@ def dies_at(call: int, function: Callable[..., Any], *, done: bool) -> Callable[
 
 
 def half_written(folder: Folder, entry: decision_log.Entry) -> None:
-    folder.write(f"{entry.seen.batch:012d}.arrow", decision_log.to_bytes(entry)[:300])
+    folder.write(f"{entry.observed.batch:012d}.arrow", decision_log.to_bytes(entry)[:300])
 
 
 def test_a_job_that_dies_around_a_decision_goes_on_as_if_it_had_not(
@@ -74,17 +74,17 @@ def test_a_job_that_dies_around_a_decision_goes_on_as_if_it_had_not(
     for table in tables:
         bench.stream.add(table)
     deaths = [
-        (Balancer, "changed", True),  # decided, and nothing of it written down
-        (Pipeline, "run_engines", False),  # the plan is written down, its batch isn't begun
+        (Balancer, "changed", True),  # decided, but not written to disk
+        (Pipeline, "run_engines", False),  # the plan is on disk, the batch hasn't begun
         (Pipeline, "collect_merges", True),  # everything is handed over, nothing committed
-        (manifest, "write", True),  # committed, and nothing decided on it
-        (Balancer, "saw", True),  # while it is decided and logged
+        (manifest, "write", True),  # committed, but nothing decided on it
+        (Balancer, "consider", True),  # while the coordinator decides and logs
     ]
     with decided_by_dice(5, 3), decisions_awaited():
         for owner, name, done in deaths:
             with monkeypatch.context() as patch:
                 patch.setattr(owner, name, dies_at(3, getattr(owner, name), done=done))
-                if name == "saw":
+                if name == "consider":
                     patch.setattr(decision_log, "write", half_written)
                 with pytest.raises(DiedError):
                     bench.run(rises=RISES, counts=COUNTS)

@@ -1,4 +1,4 @@
-"""Frames whose partitions name an executor: the same rows in the same partitions, and Spark knows where they belong."""
+"""Frames whose partitions prefer an executor: the same rows in the same partitions, and Spark knows the preference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.spark.where.pinning import WAIT, Homes, Pin
 
 @pytest.fixture
 def conf(spark: Any) -> Iterator[Any]:
-    """The running application's settings, which are as before after the test."""
+    """The running application's settings, restored after the test."""
     settings = spark.sparkContext._jsc.sc().conf()
     yield settings
     settings.remove(WAIT)
@@ -38,8 +38,8 @@ def test_a_pinned_frame_has_the_same_partitions_each_with_its_executor(spark: An
     while located.getClass().getSimpleName() != "CoalescedRDD":
         located = located.dependencies().head().rdd()
     partitions = located.partitions()
-    told = [located.preferredLocations(partition).mkString() for partition in partitions]
-    assert told == ["executor_any_4", "executor_any_7", "executor_any_driver"]
+    preferred = [located.preferredLocations(partition).mkString() for partition in partitions]
+    assert preferred == ["executor_any_4", "executor_any_7", "executor_any_driver"]
     rows = pinned.select(numbers, functions.spark_partition_id().alias("at")).collect()
     assert sorted((row.id, row.at) for row in rows) == [(number, number % 3) for number in range(30)]
     assert conf.get(WAIT) == "0s"
@@ -51,7 +51,7 @@ def test_a_wait_that_the_user_has_set_is_left_alone(spark: Any, conf: Any) -> No
     assert conf.get(WAIT) == "2s"
 
 
-def test_where_spark_lacks_what_it_takes_engines_run_anywhere_with_one_warning(
+def test_if_spark_lacks_what_pinning_needs_engines_run_anywhere_with_one_warning(
     spark: Any, conf: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(pinning, "_JAVA", pinning._JAVA.replace("PartitionGroup", "PartitionTroupe"))
@@ -61,7 +61,7 @@ def test_where_spark_lacks_what_it_takes_engines_run_anywhere_with_one_warning(
     assert homes.of(2) in [("0", "1"), ("1", "0")]
     assert homes.pinned(frame, 2) is frame
     assert homes.pinned(frame, 2) is frame
-    assert caplog.text.count("can't be told where engines run") == 1
+    assert caplog.text.count("can't be pinned to executors") == 1
     assert not conf.contains(WAIT)
 
 

@@ -1,4 +1,4 @@
-"""A job goes on from its checkpoint: what stays, what may change, what is refused."""
+"""Restarts from a checkpoint: what stays, what may change, what is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plain(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in rows)
 
 
-def test_state_time_and_totals_go_on_over_a_restart(bench: Bench) -> None:
+def test_state_watermark_and_totals_survive_a_restart(bench: Bench) -> None:
     bench.run(events((1, 0, 1), (2, 0, 5)), rises=RISES, counts=COUNTS)
     first = bench.manifest()
     run = bench.run(events((1, 1, 2), (2, 1, 4)), events((1, -1, 9)), close=True, rises=RISES, counts=COUNTS)
@@ -31,7 +31,7 @@ def test_state_time_and_totals_go_on_over_a_restart(bench: Bench) -> None:
     assert (first["events"], last["events"], last["late"]) == (2, 5, 1)
     assert last["matches"] == {"rises": 1, "counts": 2}
     assert last["watermark_us"] == first["watermark_us"] + 1_000_000
-    with pytest.raises(JobError, match="was closed, and closed it stays"):
+    with pytest.raises(JobError, match="was closed and can't be reopened"):
         bench.run(rises=RISES, counts=COUNTS)
 
 
@@ -42,7 +42,9 @@ def test_a_placement_stays_and_engines_may_change_at_a_start(bench: Bench) -> No
     run = job.start(available_now=True)
     run.move({0: 2, 5: 0})
     run.await_termination()
-    bench.run(events((1, 1, 0)), options={"engines": None}, rises=RISES)  # a late move has its batch by now
+    bench.run(
+        events((1, 1, 0)), options={"engines": None}, rises=RISES
+    )  # even if the move came after the first run's last batch, this one applies it
     moved = bench.manifest()["placement"]
     assert (moved[0], moved[5]) == (2, 0)
     assert bench.manifest()["engines"] == 3
@@ -62,7 +64,7 @@ def test_an_added_query_starts_fresh_and_the_state_of_a_removed_one_is_swept(ben
     assert before
     tables = [events((1, second, second)) for second in range(1, KEEP + 2)]
     bench.run(*tables, rises=RISES)
-    assert plain(bench.rows("rises")) == [(1, 1, 2)], "the pattern knows nothing of the row before it was there"
+    assert plain(bench.rows("rises")) == [(1, 1, 2)], "the query was added after the first row"
     assert not before & bench.segments()
     assert set(bench.manifest()["queries"]) == {"rises"}
     assert len(bench.manifests()) == KEEP
@@ -118,13 +120,13 @@ def test_a_stream_that_was_forgotten_begins_another_incarnation(bench: Bench) ->
 
     bench.stream.add(events((1, 0, 1)))
     run("t")
-    run("u")  # the stream t is read no more, and is forgotten
+    run("u")  # the stream t is not read any more, and is forgotten
     run("t", "u")
     files = [path.name for path in (bench.folder / "out").glob("qt-*-000000000-000.parquet")]
     assert len(files) == 2, "the first batch of each incarnation is another batch"
 
 
-def test_a_query_may_change_what_it_makes_of_its_matches(bench: Bench) -> None:
+def test_a_query_may_change_what_it_computes_from_its_matches(bench: Bench) -> None:
     bench.run(events((1, 0, 1)), rises=f"SELECT k, a FROM ({RISES})")
     bench.run(events((1, 1, 2)), close=True, rises=f"SELECT k AS key, b * 10 AS b FROM ({RISES})")
     assert bench.rows("rises") == [{"key": 1, "b": 20}]
@@ -151,7 +153,7 @@ def test_a_checkpoint_has_one_job_at_a_time(bench: Bench) -> None:
     assert plain(bench.rows("columns")) == [(1, 1)]
 
 
-def test_a_batch_that_only_spark_has_forgotten_is_not_run_twice(bench: Bench) -> None:
+def test_a_committed_batch_that_spark_has_forgotten_is_not_run_twice(bench: Bench) -> None:
     bench.run(events((1, 0, 1)), events((2, 1, 2)), columns=COLUMNS)
     bench.calls.clear()
     bench.forget_commit(1)
@@ -185,6 +187,24 @@ def test_a_batch_that_was_delivered_but_not_committed_gives_no_duplicates(bench:
     assert bench.calls[-1] == ("columns", 2)
 
 
+def test_a_batch_that_was_begun_is_repeated_as_it_was_planned_whatever_was_changed_since(bench: Bench) -> None:
+    batches = [events((1, 0, 1), (2, 0, 5)), events((1, 1, 2), (2, 1, 9)), events((3, 30, 0))]
+    bench.run(*batches, rises=RISES, counts=COUNTS)
+    given = {query: dict(by_batch) for query, by_batch in bench.given.items()}
+    assert 2 in given["rises"]
+    bench.forget_commit(2)
+    bench.manifests()[-1].unlink()  # as if the job had died between the sinks and the manifest
+    bench.calls.clear()
+    run = bench.run(
+        events((1, 40, 1)), options={"delay": "1 hour", "engines": 3}, rises=f"SELECT k FROM ({RISES})", columns=COLUMNS
+    )
+    assert bench.given["rises"] == given["rises"] | {3: [{"k": 1}]}, "the same rows, and changes from the next batch on"
+    assert bench.given["counts"] == given["counts"]
+    assert set(bench.given["columns"]) == {3}
+    assert [len(batch.engines) for batch in run.history] == [2, 3]
+    assert set(bench.manifest()["queries"]) == {"rises", "columns"}
+
+
 def test_an_end_of_the_input_that_was_begun_is_finished_by_the_next_start(bench: Bench) -> None:
     def start(*, close: bool) -> None:
         job = bench.job()
@@ -195,8 +215,8 @@ def test_an_end_of_the_input_that_was_begun_is_finished_by_the_next_start(bench:
     start(close=True)
     given = dict(bench.given["counts"])
     bench.manifests()[-1].unlink()  # as if the job had died between the sinks and the manifest
-    bench.stream.add(events((1, 1, 2)))  # comes too late: sinks know how the input ended
-    with pytest.raises(JobError, match="was closed, and closed it stays"):
+    bench.stream.add(events((1, 1, 2)))  # too late: the sinks already have the rows of the end
+    with pytest.raises(JobError, match="was closed and can't be reopened"):
         start(close=False)
     assert bench.given["counts"] == given
     assert plain(bench.parquet("out")) == [(1, 1, 1)]
@@ -259,7 +279,7 @@ def test_folders_that_do_not_belong_together_are_refused(bench: Bench) -> None:
     assert raised.value.code == "state.missing-version"
 
 
-def test_state_is_merged_beside_the_stream_and_goes_on_over_a_restart(bench: Bench) -> None:
+def test_state_is_merged_beside_the_stream_and_survives_a_restart(bench: Bench) -> None:
     hours = COUNTS.replace("10 seconds", "1 hour")
     bench.run(*(events((second % 3, second, 1), (9, second, second)) for second in range(14)), counts=hours)
     runs = bench.manifest()["queries"]["counts"]["runs"]

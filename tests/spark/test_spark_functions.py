@@ -1,4 +1,4 @@
-"""Queries with functions that only a Spark session knows; the session is a double that knows one of them."""
+"""Queries with functions that only a Spark session has; the session is a stand-in that has one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MATCH = """SELECT k, {} AS y FROM t MATCH_RECOGNIZE (
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that are compiled, while the session knows `riskiness`, which is a double, and nothing else."""
+    """The texts that are compiled; the session has the function `riskiness`, which returns a double, and no other."""
     compiled: list[str] = []
 
     def spark_type(_: Any, text: str, __: pa.Schema) -> pa.DataType | None:
@@ -35,7 +35,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def compile_for(sql: str) -> Query:
-    session: Any = None  # the double doesn't look at it
+    session: Any = None  # the stand-in doesn't use it
     return spark_functions.compile_for(session, sql, TABLES, "ts")
 
 
@@ -60,7 +60,7 @@ def test_what_looks_at_one_row_may_use_a_function_of_the_session(sql: str, compi
     assert compilations == [sql]
 
 
-def test_after_the_operator_the_function_has_to_be_one_of_duckdb(compilations: list[str]) -> None:
+def test_after_the_operator_only_functions_of_duckdb_work(compilations: list[str]) -> None:
     sql = MATCH.format("riskiness(a)", "A.x")
     assert mistake(sql) == without_spark(sql)
     assert "there is no function riskiness" in mistake(sql).lower()
@@ -68,6 +68,6 @@ def test_after_the_operator_the_function_has_to_be_one_of_duckdb(compilations: l
 
 
 @pytest.mark.parametrize("sql", ["SELECT nowhere(x) AS y FROM t", "SELECT z FROM t", "SELECT riskiness(x) AS y FROM u"])
-def test_what_the_session_does_not_know_either_is_the_same_mistake(sql: str, compilations: list[str]) -> None:
+def test_what_the_session_does_not_have_either_is_the_same_mistake(sql: str, compilations: list[str]) -> None:
     assert mistake(sql) == without_spark(sql)
     assert compilations == [sql]

@@ -1,4 +1,4 @@
-"""Hot keys over several engines: the same rows at the same batches, whatever is spread when; refused if not exact."""
+"""Hot keys spread over several engines: the same rows in the same batches; refused if they couldn't be exact."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OVERALL = "SELECT COUNT(*) AS n, SUM(x) AS total FROM t GROUP BY window(ts, '5 s
 
 
 def batches(count: int, rows: int = 400) -> list[pa.Table]:
-    """Ten seconds each. Key 7 has six rows of ten, and pauses; in the last second every key has a row."""
+    """Batches of ten seconds. Key 7 has six rows of ten, and pauses; in the last second every key has a row."""
     draw = np.random.default_rng(5)
     tables = []
     for number in range(count):
@@ -70,7 +70,7 @@ def batches(count: int, rows: int = 400) -> list[pa.Table]:
 
 
 def bag(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Rows in an order of their own; times without their zone, which is UTC."""
+    """The rows sorted; times without their zone, which is UTC."""
     return sorted(
         repr({n: v.replace(tzinfo=None) if isinstance(v, datetime.datetime) else v for n, v in row.items()})
         for row in rows
@@ -92,7 +92,7 @@ WAYS = Ways([None, (0, 1, 2, 3), (0, 1, 2, 3), (1, 3, 3), None, (2, 0), (0, 3)])
 
 
 def run_job(bench: Bench, split: str | None, slots: Sequence[int], *, close: bool) -> list[list[int]]:
-    """A job over the files there are, with hot keys spread on the way if it is split; events by engine and batch."""
+    """Run a job over the files, with hot keys spread by hand if it is split; returns events by batch and engine."""
     job = bench.job(delay="1 second", engines=4, balance=None)  # spread by hand
     runs: list[Any] = []
 
@@ -101,13 +101,13 @@ def run_job(bench: Bench, split: str | None, slots: Sequence[int], *, close: boo
         while not runs:
             time.sleep(0.01)
         (pipeline,) = runs[0]._pipelines.values()
-        # A change is forgotten when the job ends, and its placement isn't.
+        # A requested change is lost when the job ends; the placement of its last batch is not.
         assert list(pipeline.placing.expected().spread) == WAYS.spread(2 if batch == 3 else batch, sorted(slots))
         pipeline.placing.change(lambda now: now.with_spread(WAYS.spread(batch + 1, slots)))
 
     for name, sql in {"windows": WINDOWS, "sessions": SESSIONS, "overall": OVERALL}.items():
         job.query(name, sql, split=split).write(bench.keep(name))
-    job.query("counts", COUNTS).write(bench.keep("counts"))  # the same keys, and never split
+    job.query("counts", COUNTS).write(bench.keep("counts"))  # the same keys, never split
     job.query("columns", COLUMNS).write(change if split else bench.keep("columns"))
     run = job.start(available_now=True, close=close)
     runs.append(run)
@@ -153,7 +153,7 @@ def test_a_split_key_gives_the_same_rows_at_the_same_batches(spark: Any, tmp_pat
 @trimtab.operator("split_minutes")
 @dataclass(frozen=True)
 class Minutes(trimtab.KeyedOperator):
-    """Rows by minute, each told when it is over."""
+    """Counts rows by minute, and reports each minute when it is over."""
 
     early: bool = False
     output = pa.schema([("minute", pa.int64()), ("n", pa.int64())])
@@ -213,7 +213,7 @@ def test_an_operator_with_a_merge_can_be_split(tmp_path: pathlib.Path) -> None:
         now = Placement.even(4, KEY_GROUPS).with_spread(WAYS.spread(number % 6, [int(slot)]))
         bottle.batch(table, now)
         given.append(bottle.rows("minutes").num_rows)
-    assert given[5] == 0 < given[6], "a minute is told as soon as it is over"
+    assert given[5] == 0 < given[6], "a minute is reported as soon as it is over"
     bottle.close()
     answer = trimtab.evaluate(MINUTES, {"t": pa.concat_tables(tables)}, event_time="ts", delay="1 second")
     assert bag(bottle.rows("minutes").to_pylist()) == bag(answer.to_pylist())
@@ -224,7 +224,7 @@ QUERIES = {"windows": WINDOWS, "sessions": SESSIONS, "overall": OVERALL, "minute
 
 @settings(max_examples=15)
 @given(st.data())
-def test_whatever_is_spread_when_nothing_shows(data: st.DataObject) -> None:
+def test_spreading_any_keys_in_any_batch_does_not_change_the_answer(data: st.DataObject) -> None:
     rows = data.draw(
         st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.none() | st.floats(-9, 9)), max_size=40)
     )
@@ -261,7 +261,7 @@ def test_whatever_is_spread_when_nothing_shows(data: st.DataObject) -> None:
             assert bag(bottle.rows(name).to_pylist()) == bag(answer.to_pylist()), name
 
 
-def test_an_operator_that_gives_rows_of_a_part_is_told(tmp_path: pathlib.Path) -> None:
+def test_an_operator_that_puts_out_rows_for_a_part_is_an_error(tmp_path: pathlib.Path) -> None:
     early = MINUTES.replace("ORDER BY ts", "ORDER BY ts, early => TRUE")
     [table] = batches(1, 50)
     bottle = Bottle(str(tmp_path), {"minutes": early}, SCHEMA, "ts", split=["minutes"])
@@ -272,7 +272,7 @@ def test_an_operator_that_gives_rows_of_a_part_is_told(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_key_with_most_of_the_stream_is_found_and_levelled(scheme: str, tmp_path: pathlib.Path) -> None:
+def test_a_key_with_most_of_the_stream_is_found_and_spread_evenly(scheme: str, tmp_path: pathlib.Path) -> None:
     first, second, third = batches(3, 4000)
     bottle = Bottle(str(tmp_path), {"windows": WINDOWS}, SCHEMA, "ts", key_groups=64, split=["windows"])
     placement = Placement.even(4, 64)
@@ -297,14 +297,14 @@ def test_a_key_with_most_of_the_stream_is_found_and_levelled(scheme: str, tmp_pa
     assert spread_keys(scheme, after, before=placement.spread) == placement.spread, "it stays as it is"
     bottle_rows = third.num_rows
     bottle.batch(third)
-    assert bottle.placement == placement, "also behind a commit"
+    assert bottle.placement == placement, "also after a commit"
 
 
 def hot_loads(reports: Sequence[EngineReport], placement: Placement) -> HotLoads:
-    """The hot keys as a coordinator that counts events sees them after a single batch."""
-    seen = observe(0, 1.0, 1.0, placement, reports)
+    """The hot keys that a coordinator that counts events finds after a single batch."""
+    observed = observe(0, 1.0, 1.0, placement, reports)
     estimates = LoadEstimates(Measure.EVENTS, half_life=1.0, interval_s=1.0)
-    estimates.take(seen)
+    estimates.take(observed)
     slots, loads = estimates.hot_keys()
     base = np.bincount(placement.array(), weights=estimates.loads_without_hot_keys(), minlength=placement.engines)
     return HotLoads(slots, loads, placement.array()[slots >> GROUP_SHIFT], base.astype(np.float64))
@@ -330,13 +330,13 @@ def test_a_split_query_has_a_route_of_its_own_if_others_are_not_split() -> None:
         (MINUTES.replace("split_minutes", "split_forgetful"), "operator split_forgetful doesn't say how two states"),
     ],
 )
-def test_what_would_not_stay_exact_is_refused(sql: str, why: str) -> None:
+def test_queries_whose_answer_would_not_stay_exact_are_refused(sql: str, why: str) -> None:
     with pytest.raises(JobError, match=why) as raised:
         check_split("q", compile_query(sql, {"t": SCHEMA}, event_time="ts"), "pkg", {})
     assert (raised.value.code, bool(raised.value.hint)) == ("job.split", True)
 
 
-def test_ways_of_splitting_are_known_and_one_a_stream() -> None:
+def test_only_known_schemes_are_accepted_and_one_per_stream() -> None:
     query = compile_query(WINDOWS, {"t": SCHEMA}, event_time="ts")
     check_split("q", query, "consistent", {"other": "consistent", "whole": None})
     check_split("q", query, None, {"other": "consistent"})

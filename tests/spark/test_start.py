@@ -1,4 +1,4 @@
-"""A start tells at once what it can, and leaves to the run's own thread what takes longer than that."""
+"""A start raises at once what it can check quickly, and leaves slower checks to the run's own thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimtab.state import local_copies
 
 
 class Hold:
-    """Something slow: whoever comes here waits until it is let go."""
+    """Makes a function slow: its callers wait until the test sets `released`."""
 
     def __init__(self) -> None:
         self.reached, self.released = threading.Event(), threading.Event()
@@ -59,7 +59,7 @@ def test_a_start_does_not_wait_for_the_checksums_of_the_state(bench: Bench, monk
         assert hold.reached.wait(PATIENCE_S)
         assert run.is_active
         assert run.streaming_queries == {}
-        run.move({0: 1})  # holds from the first batch on
+        run.move({0: 1})  # takes effect in the first batch
         with pytest.raises(StateError, match="is in use by another job"):
             start(bench)
     assert run.await_termination(PATIENCE_S)
@@ -68,7 +68,7 @@ def test_a_start_does_not_wait_for_the_checksums_of_the_state(bench: Bench, monk
     assert list(run.streaming_queries) == ["t"]
 
 
-def test_damage_that_is_found_after_the_return_ends_the_job_before_its_first_batch(
+def test_damage_found_after_the_start_has_returned_ends_the_job_before_its_first_batch(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.run(events((1, 0, 1)), rises=RISES)
@@ -135,7 +135,7 @@ def test_what_is_known_at_once_is_raised_by_the_start_itself(bench: Bench, monke
         return raised.value.code
 
     def never(_: Pipeline) -> None:
-        raise AssertionError("nothing was to be prepared")
+        raise AssertionError("nothing should be prepared")
 
     bench.run(events((1, 0, 1)), rises=RISES)
     monkeypatch.setattr(Pipeline, "prepare", never)
@@ -157,7 +157,7 @@ def test_what_is_known_at_once_is_raised_by_the_start_itself(bench: Bench, monke
     assert code(lambda: start(bench)) == "job.closed"
 
 
-def test_what_spark_cannot_compute_is_told_with_the_query(bench: Bench) -> None:
+def test_an_error_of_spark_is_reported_with_the_query(bench: Bench) -> None:
     job = bench.job()
     with pytest.raises(QueryError, match=r"Spark can't compute the columns of sums: .*LIST_SUM") as raised:
         job.query("sums", "SELECT list_sum([x]) AS x FROM t")  # DuckDB has it
@@ -167,7 +167,7 @@ def test_what_spark_cannot_compute_is_told_with_the_query(bench: Bench) -> None:
         job.start()
 
 
-def test_queries_that_are_compiled_without_spark_are_the_same_to_a_checkpoint(bench: Bench) -> None:
+def test_queries_compiled_without_spark_have_the_same_fingerprint(bench: Bench) -> None:
     job = bench.job()
     columns = columns_of("k BIGINT, ts TIMESTAMP, x BIGINT", [])
     for number, sql in enumerate((COLUMNS, COUNTS, RISES, SILENT, "SELECT ts, x * 2.5 AS y FROM t WHERE ts > '2026'")):

@@ -22,7 +22,7 @@ EVENT_NS = 1_000_000.0
 
 @dataclass(slots=True)
 class BalanceLoop:
-    """Batches of a stream, each seen by a coordinator, whose actions are carried out before the next one.
+    """Batches of a stream, each observed by a coordinator, whose actions are carried out before the next one.
 
     coordinator  who decides
     placement    of the next batch
@@ -41,7 +41,7 @@ class BalanceLoop:
     interval_s: float = 1.0
     noise: float = 0.0
     seed: int = 0
-    seen: list[Observation] = field(default_factory=list)
+    observed: list[Observation] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     _dice: np.random.Generator = field(init=False)
 
@@ -51,9 +51,9 @@ class BalanceLoop:
 
     def batch(self, events: npt.ArrayLike, *, state_bytes: npt.ArrayLike | None = None) -> Decision:
         """One batch of so many events by key group, and what is decided on it."""
-        seen = self.observation(np.asarray(events, np.int64), state_bytes)
-        decision = self.coordinator.step(seen)
-        self.seen.append(seen)
+        observed = self.observation(np.asarray(events, np.int64), state_bytes)
+        decision = self.coordinator.step(observed)
+        self.observed.append(observed)
         self.decisions.append(decision)
         self.placement = applied(decision.actions, self.placement)
         return decision
@@ -72,7 +72,7 @@ class BalanceLoop:
         engine_ns = np.bincount(owner, weights=busy, minlength=self.placement.engines).astype(np.int64)
         batch_s = self.overhead_s + float(engine_ns.max()) / 1e9
         return Observation(
-            batch=len(self.seen),
+            batch=len(self.observed),
             span_s=max(self.interval_s, batch_s),
             batch_s=batch_s,
             placement=self.placement,

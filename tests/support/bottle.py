@@ -28,7 +28,7 @@ from tests.support.bottle_rows import SLOT_BITS, Int64Array
 from tests.support.bottle_shell import BottleShell, DiedError, Outside, ReadyInBottle, Traits, setup_of
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
-from trimtab.driver.happenings import BatchCame
+from trimtab.driver.happenings import BatchArrived
 from trimtab.driver.shell import StreamFiles
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.state import manifest as manifests
@@ -116,10 +116,10 @@ class Bottle:
         self, placement: Placement | None = None, *, dies_after: int | None = None, writes_late: bool = False
     ) -> None:
         """The input ends."""
-        came = BatchCame(None, True, CLOCK_S, self.setup, placement or self.placement)
+        arrived = BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(came, self._traits.schema.empty_table(), self._arrived, writes_late=writes_late)
+            self._shell.take(arrived, self._traits.schema.empty_table(), self._arrived, writes_late=writes_late)
         except DiedError:
             self.restart()
             if self.manifest is None or not self.manifest.closed:
@@ -130,10 +130,10 @@ class Bottle:
     ) -> bool:
         """Take the rows that Spark doesn't know to be done; False if the job dies over it."""
         rows, first_number = self._log[self._done]
-        came = BatchCame(self._done, False, CLOCK_S, self.setup, placement or self.placement)
+        arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(came, rows, first_number, writes_late=writes_late)
+            self._shell.take(arrived, rows, first_number, writes_late=writes_late)
         except DiedError:
             return False
         return True

@@ -16,12 +16,12 @@ import xxhash
 from trimtab.deciding.placement import SHARES, Placement
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.rowwise.local import IntakeStep
-from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan
+from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, Computed, IntakePlan
 
 Int64Array = npt.NDArray[np.int64]
 SLOT_BITS = GROUP_SHIFT
 MOST_CACHED = 500
-_ARRIVING: dict[tuple[int, int, int], tuple[RowsToEngines, pa.Table, pa.Table]] = {}
+_COMPUTED: dict[tuple[int, tuple[Computed, ...]], tuple[pa.Table, list[pa.ChunkedArray]]] = {}
 """What was computed of a batch: laws run several jobs over the same ones, and DuckDB takes milliseconds each time."""
 
 
@@ -40,14 +40,6 @@ class RowsToEngines:
 
     def arriving(self, rows: pa.Table, first_number: int) -> pa.Table:
         """The rows as they come to the engines; `first_number` counts all rows of the stream."""
-        key = (id(self), id(rows), first_number)
-        if key not in _ARRIVING:
-            if len(_ARRIVING) >= MOST_CACHED:
-                _ARRIVING.clear()
-            _ARRIVING[key] = (self, rows, self._computed_arriving(rows, first_number))  # what has an id stays alive
-        return _ARRIVING[key][2]
-
-    def _computed_arriving(self, rows: pa.Table, first_number: int) -> pa.Table:
         columns = {each.name: column for each, column in zip(self.layout.columns, self._computed(rows), strict=True)}
         numbers = np.arange(rows.num_rows, dtype=np.int64) + first_number
         for reading in self.layout.readings:
@@ -88,9 +80,14 @@ class RowsToEngines:
     def _computed(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         """The columns of tier 1, all of them in one go."""
         wanted = self.layout.columns
-        kinds = tuple(pa.null() if each.type is None else each.type for each in wanted)  # of bare columns none counts
-        found = IntakeStep(tuple((each.name, each.text) for each in wanted), types=kinds).run(rows)
-        return [found.column(each.name) for each in wanted]
+        key = (id(rows), wanted)
+        if key not in _COMPUTED:
+            if len(_COMPUTED) >= MOST_CACHED:
+                _COMPUTED.clear()
+            kinds = tuple(pa.null() if each.type is None else each.type for each in wanted)  # bare columns have none
+            found = IntakeStep(tuple((each.name, each.text) for each in wanted), types=kinds).run(rows)
+            _COMPUTED[key] = (rows, [found.column(each.name) for each in wanted])  # the rows, so that their id stays
+        return _COMPUTED[key][1]
 
     def _slots(self, keys: Sequence[pa.ChunkedArray], rows: int) -> Int64Array:
         values = zip(*(column.to_pylist() for column in keys), strict=True) if keys else [()] * rows

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tests.support.bottle_rows import SLOT_BITS, RowsToEngines
 from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import BatchCame, HandOver, Happening, Instruction, Seen
+from trimtab.driver.happenings import Arrivals, BatchArrived, HandOver, Happening, Instruction
 from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
 from trimtab.driver.resuming import fingerprint
@@ -136,19 +136,18 @@ class BottleShell(Shell):
         self.steps_to_live: int | None = None
         self.driver.validate()
 
-    def take(self, came: BatchCame, rows: pa.Table, first_number: int, *, writes_late: bool = False) -> None:
+    def take(self, arrived: BatchArrived, rows: pa.Table, first_number: int, *, writes_late: bool = False) -> None:
         """Run a batch; raises DiedError where it dies."""
         self._writer = LazyWriter() if writes_late else EagerWriter()
         self.rows, self.first_number = rows, first_number
         with if_missing(Missing.PLAIN):
-            self.run_batch(came)
+            self.run_batch(arrived)
 
     def perform(self, instruction: Instruction) -> Happening | None:
         """Do one thing, unless the end has come."""
         self._live_on()
         happened = super().perform(instruction)
         self._live_on()
-        self.driver.validate()
         return happened
 
     def _live_on(self) -> None:
@@ -162,7 +161,7 @@ class BottleShell(Shell):
         cached = _ready(json.dumps(setup.as_json()), self.traits)
         return replace(cached, merger=Merger(cached.plan))  # it remembers the last batch of its job
 
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Seen]:
+    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
         """One engine after another."""
         assert isinstance(ready, ReadyInBottle)
         arriving = ready.to_engines.arriving(self.rows, self.first_number)
@@ -173,9 +172,9 @@ class BottleShell(Shell):
             report = Engine(orders, ready.engines, number).run(own.to_batches())
             reports.append(pickle.loads(pickle.dumps(report)))
         self.reports = tuple(reports)
-        return reports, self._seen(ready.plan, reports)
+        return reports, self._arrivals(ready.plan, reports)
 
-    def _seen(self, plan: EnginePlan, reports: Sequence[EngineReport]) -> Seen:
+    def _arrivals(self, plan: EnginePlan, reports: Sequence[EngineReport]) -> Arrivals:
         known = [report.newest_us for report in reports if report.newest_us is not None]
         if plan.intake.is_filtered and self.rows.num_rows:
             times, nulls = times_us(self.rows.column(plan.event_time))
@@ -183,7 +182,7 @@ class BottleShell(Shell):
                 [] if nulls is not None and nulls.all() else [int((times if nulls is None else times[~nulls]).max())]
             )
         newest_us = max(known, default=NEVER)
-        return Seen(self.rows.num_rows, None if newest_us == NEVER else newest_us)
+        return Arrivals(self.rows.num_rows, None if newest_us == NEVER else newest_us)
 
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks."""

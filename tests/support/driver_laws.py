@@ -30,6 +30,7 @@ from tests.support.laws import bag
 from tests.support.stream_cases import EVENT_TIME, FIXED_QUERIES, StreamCase, a_stream
 from trimtab.api.evaluate import answer
 from trimtab.deciding.placement import Placement, Spread
+from trimtab.driver import machine
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.state.compaction import Merge
@@ -38,8 +39,8 @@ from trimtab.worker.turns import distinct
 
 KEY_GROUPS = 8
 MOST_ENGINES = 4
-JOBS = 5
-"""How many jobs a case lives through: what is random about a query is as well seen in five as in one."""
+JOBS = 8
+"""How many jobs a case lives through: writing the kernels of a query takes as long as running three jobs with it."""
 MOST_STEPS = 24
 """More effects than a batch has, counted twice: a job may die before and after each."""
 BYSTANDER = "bystander"
@@ -173,6 +174,10 @@ def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:
             return bottle.merge_of_batches(query, first, first + 2 + choices.below(3))
 
 
+def _check_drivers() -> None:
+    machine.VALIDATES = True
+
+
 def found_by(seed: int) -> tuple[int, str]:
     """A seed, and what is wrong with its journey."""
     try:
@@ -188,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     low, high = options.parse_args(arguments).seeds
     counts: collections.Counter[str] = collections.Counter()
     began = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool() as pool:
+    with multiprocessing.get_context("spawn").Pool(initializer=_check_drivers) as pool:
         for seed, found in pool.imap_unordered(found_by, range(low, high), chunksize=5):
             kind = {"": "agree", "error": "error"}.get(found, "differ")
             counts[kind] += 1

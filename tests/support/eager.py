@@ -149,7 +149,7 @@ def carried_out(entries: Iterable[Entry]) -> collections.Counter[str]:
     found: collections.Counter[str] = collections.Counter()
     for now, then in pairwise(entries):
         actions = now.decision.actions
-        if not actions or applied(actions, now.seen.placement) != then.seen.placement:
+        if not actions or applied(actions, now.observed.placement) != then.observed.placement:
             continue
         for action in actions:
             match action:

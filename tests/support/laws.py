@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.query_cases import SCHEMA, Case, random_case
+from tests.support.reference import match_rows
 from trimtab import testing
 from trimtab.engine.columns.order import in_order
 from trimtab.engine.match.ir.query import MatchQuery
-from trimtab.engine.match.reference import match_rows
 from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.errors import MatchError, ThreadLimitError

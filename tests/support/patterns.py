@@ -2,7 +2,7 @@
 
 A table of letters has a row for each letter of a text; the label `A` fits the rows with an "A".
 
->>> from trimtab.engine.match.reference import match_rows
+>>> from tests.support.reference import match_rows
 >>> query = letters_query(seq(A, plus(B)))
 >>> spell(match_rows(query, letters_table("ABBCAB")))
 ['ABB', 'AB']

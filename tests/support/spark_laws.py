@@ -36,9 +36,9 @@ from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.deciding.replay import agrees, replay
 from trimtab.errors import JobError, MatchError, ThreadLimitError
-from trimtab.spark.intake import Intake
 from trimtab.spark.session import start_session
 from trimtab.spark.spark_functions import compile_for
+from trimtab.spark.tier_one import TierOne
 from trimtab.worker.intake_plan import ORIGINAL, ROUTE, plan_intake
 
 KEY_GROUPS = 8
@@ -151,7 +151,7 @@ class Life:
     def disagreements(self) -> list[str]:
         """Batches in the log of which a replay says something else; what dice said can't be replayed."""
         return [
-            f"batch {one.entry.seen.batch}: {one.entry.decision.reason}, and in the replay {one.decision.reason}"
+            f"batch {one.entry.observed.batch}: {one.entry.decision.reason}, and in the replay {one.decision.reason}"
             for entries in logs(self._folder / "checkpoint")
             for one in replay([entry for entry in entries if not self._is_by_dice(entry.balance)])
             if not agrees(one)
@@ -240,8 +240,8 @@ class Life:
         sensitive = [r for r in plan.readings if "MATCH_RECOGNIZE" in own[r.query] or "runs_of" in own[r.query]]
         if not sensitive:
             return {}
-        intake = Intake(plan, frame, KEY_GROUPS, keep_original=True)
-        rows: Any = intake.apply(frame, Placement.even(1, KEY_GROUPS)).frame
+        tier_one = TierOne(plan, frame, KEY_GROUPS, keep_original=True)
+        rows: Any = tier_one.apply(frame, Placement.even(1, KEY_GROUPS)).frame
         if len(plan.routes) > 1:
             rows = rows.where(f"{ROUTE} = 0")
         arrived = rows.select(*{reading.arrival for reading in sensitive}, f"{ORIGINAL}.*").toArrow()

@@ -1,4 +1,4 @@
-"""The hottest keys of an engine: found in a sample, those that are spread counted exactly."""
+"""The hottest keys of an engine are found in a sample; the rows of spread keys are counted exactly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_rows_of_spread_keys_are_counted_exactly_and_apart() -> None:
     assert hot.report(np.zeros(GROUPS, np.int32), np.zeros(GROUPS, np.int64), 0.0).spread_events == 3 * SAMPLE
 
 
-def test_several_routes_add_up_and_only_the_hottest_are_told() -> None:
+def test_several_routes_add_up_and_only_the_hottest_keys_are_reported() -> None:
     hot = HotRows(np.empty(0, np.int64))
     for _ in range(2):
         hot.count(np.repeat(np.arange(50), np.arange(1, 51)))

@@ -1,4 +1,4 @@
-"""Tier 1 on paper: what queries over one stream share."""
+"""The plan of tier 1: what queries over one stream share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_query_of_bare_columns_cannot_fail() -> None:
     assert filtered.wanted in filtered.computed
 
 
-def test_queries_that_see_the_same_of_a_row_break_ties_alike() -> None:
+def test_queries_that_read_the_same_columns_break_ties_alike() -> None:
     found = plan(a=counts("k", ", SUM(x) AS x"), b=counts("k", ", MIN(x) AS x"), c=counts("k"))
     first, second, third = (reading.arrival for reading in found.readings)
     assert first == second != third

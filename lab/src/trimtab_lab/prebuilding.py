@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab_lab.planners import PLANNERS
+from trimtab_lab.planners import OF_THE_LAB
 from trimtab_lab.routers import ROUTERS
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
@@ -19,10 +19,10 @@ def routers() -> None:
 
 
 def planners() -> None:
-    """Every planner of the papers."""
+    """Every planner that no job uses."""
     problem = synthetic_cluster(6, 60, varies=20.0, seed=1, operators=3, one_to_one=50.0, max_moves=8)
-    for planner in PLANNERS.values():
-        planner(problem)
+    for registered in OF_THE_LAB.values():
+        registered.planner(problem)
 
 
 PARTS = {"lab-routers": routers, "lab-planners": planners}

@@ -234,4 +234,6 @@ def test_both_demonstrations_find_the_same_on_a_real_spark(tmp_path: Path) -> No
     # Which stream is typical is computed without Spark: its key groups have to be those of Spark.
     cards = pq.read_table(tmp_path / "balance" / "ticks" / "waiting")["card"].to_pylist()
     groups = key_groups_of_cards()[[int(card.removeprefix("card-")) for card in cards]]
-    assert np.array_equal(np.sum([entry.seen.events for entry in entries], axis=0), np.bincount(groups, minlength=1024))
+    assert np.array_equal(
+        np.sum([entry.observed.events for entry in entries], axis=0), np.bincount(groups, minlength=1024)
+    )

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.routing import ConsistentGrouping, RandomChoices
-from trimtab.routing.router import Int32Array
-from trimtab_lab.routers import BoundedConsistentHash, ShuffleGrouping
+from trimtab_lab.routers import BoundedConsistentHash, ConsistentGrouping, RandomChoices, ShuffleGrouping
+from trimtab_lab.routers.router import Int32Array
 from trimtab_lab.workloads.key_streams import zipf_keys
 
 BOUNDED = pytest.mark.parametrize("make", [RandomChoices, BoundedConsistentHash])

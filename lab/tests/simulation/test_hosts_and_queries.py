@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from trimtab.errors import BalanceError
-from trimtab.planning.first_fit import first_fit
-from trimtab.planning.fugu import fugu
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Problem
+from trimtab_lab.planners.first_fit import first_fit
+from trimtab_lab.planners.fugu import fugu
 from trimtab_lab.simulation.host_latency import BUSIEST, process
 from trimtab_lab.simulation.hosts_and_queries import Course, Hosts, run_day
 from trimtab_lab.simulation.query_day import QueryDay, QueryMix, query_day, varying_rate

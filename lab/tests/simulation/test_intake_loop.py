@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.control import (
+from trimtab.errors import BalanceError
+from trimtab_lab.control import (
     FirstOrderModel,
     PIController,
     PIGains,
@@ -16,7 +17,6 @@ from trimtab.control import (
     identify,
     place_poles,
 )
-from trimtab.errors import BalanceError
 from trimtab_lab.controllers import PairBalancer, balance_by_lqr
 from trimtab_lab.simulation.intake_loop import (
     Burst,

@@ -1,4 +1,4 @@
-"""`evaluate`: a query over Arrow tables, on the same programs that run on a cluster, without one.
+"""`evaluate`: runs a query over Arrow tables in this process, with the same operators as on a cluster.
 
 For notebooks, tests and anything that fits one machine. The input may be cut into batches; the answer stays the same.
 """
@@ -38,7 +38,7 @@ def evaluate(
     Args:
         sql: One SELECT: MATCH_RECOGNIZE, windows, or row-wise.
         tables: Tables by name: Arrow, pandas, polars, or anything with the Arrow interface.
-        cuts: Row numbers, in order of arrival, where one batch ends and its state is carried to the next.
+        cuts: Row numbers, ascending, at which one batch ends and its state is carried over to the next.
         event_time: The column with the time of each event. It turns on watermarks: rows wait until no earlier one can
             come, and rows older than the watermark when their batch starts are late and dropped.
         delay: How late rows may be, such as "2 seconds"; by default not at all.
@@ -96,7 +96,7 @@ def answer(
     """The rows of a compiled query over its table; `edges` are where batches begin and end, from 0 to all rows."""
     rows = query.intake.run(table)
     if not query.operator.is_keyed:
-        edges, event_time = [0, table.num_rows], None  # rows don't meet, so neither cuts nor times play a part
+        edges, event_time = [0, table.num_rows], None  # each row stands alone, so cuts and times don't matter
     times = None if event_time is None else _event_times(table, event_time)
     outputs = _batches(query, operator_of(query, max_threads=max_threads), rows, edges, times, delay_us)
     return query.finish.run(outputs)
@@ -166,7 +166,7 @@ def _column(table: pa.Table, name: str) -> str | None:
 
 
 def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
-    """Without watermarks a row must not come before rows of an earlier batch: they are decided already."""
+    """Raise if a row is ordered before rows of an earlier batch: without watermarks these are decided already."""
     from trimtab.engine.columns.keys import key_codes
     from trimtab.engine.columns.order import in_order
 

@@ -27,12 +27,12 @@ from trimtab.errors import InputError, JobError
 from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
-from trimtab.spark.intake import check_columns
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.stream_queries import StreamQueries, explained
+from trimtab.spark.tier_one import check_columns
 from trimtab.spark.where.settling import Demand
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
@@ -43,7 +43,7 @@ from trimtab.worker.orders import LATE, QUARANTINE
 
 @dataclass(slots=True)
 class StreamHandle:
-    """A stream of a job; says where rows go that no query can take."""
+    """A stream of a job; its methods name sinks for rows that no query can take."""
 
     name: str
     frame: DataFrame
@@ -65,7 +65,7 @@ class StreamHandle:
 
 @dataclass(slots=True)
 class QueryHandle:
-    """A query of a job; says where its rows go."""
+    """A query of a job; `write` names the sinks of its rows."""
 
     name: str
     query: Query
@@ -75,31 +75,32 @@ class QueryHandle:
     sinks: list[Sink] = field(default_factory=list)
 
     def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
-        """Send the query's rows to a sink; more than one may be named.
+        """Send the query's rows to a sink; call it again for more sinks.
 
-        `target`: "parquet" (with `path`; exactly once), "delta" (where installed; exactly once), "console", "memory",
-        any other Spark format with its options (at least once), or a function of (DataFrame, batch id).
+        `target`: "parquet" (with `path`; exactly once), "delta" (if installed; exactly once), "console", "memory", any
+        other Spark format with its options (at least once), or a function of (DataFrame, batch id).
         """
         self.sinks.append(make_sink(self.spark, target, options))
         return self
 
 
 class Job:
-    """Queries over streams, with a checkpoint that they go on from.
+    """Queries over streams, with a checkpoint from which a restart goes on.
 
     Args:
         spark: The session; a classic one, not Spark Connect.
         checkpoint: A folder of the job's own, on any filesystem that both Spark and pyarrow know.
-        engines: How many CEP engines, each one partition of every batch. None: as many as the checkpoint has, or one
-            for each core of a new one.
-        key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life: the unit of moving.
+        engines: How many CEP engines, each one partition of every batch. None: as many as the checkpoint has; for a new
+            checkpoint, one per core.
+        key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life. Key groups are what moves
+            between engines.
         balance: How key groups move by themselves, so that engines are equally busy: the name of a planner ("milp",
             "dlb-heavy", "dlb-light", "lptf", "flux"), a `Balance`, or None: they stay where they are. The
             answers are the same in any case.
         scale: When engines come and go by themselves: a `Scale`; None: their number stays as it is.
         max_threads: How many partial matches a key may have under way at once.
-        warm: Whether all machine code that the queries may need is made from the start on; otherwise only what enough
-            rows have come for. It is made in a process beside the stream, and plain Python runs until it is there.
+        warm: Whether all machine code that the queries may need is compiled from the start; otherwise each piece only
+            when enough rows have used it. A process beside the stream compiles it, and plain Python runs until then.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Job:
 
         Args:
             name: What queries call it in FROM.
-            frame: Any streaming DataFrame: files, rate, Kafka, a Python data source, with whatever done to it.
+            frame: Any streaming DataFrame: from files, rate, Kafka or a Python data source, with any transformations.
             event_time: The column with the time of each event.
             delay: How late rows may come, such as "2 seconds"; by default not at all.
         """
@@ -158,14 +159,14 @@ class Job:
         return handle
 
     def query(self, name: str, sql: str, *, reset: bool = False, split: str | None = None) -> QueryHandle:
-        """Add a query over the streams named so far; mistakes in it are raised here.
+        """Add a query over the streams named so far. Raises QueryError for mistakes in it.
 
         Args:
             name: What it is called in the checkpoint and in reports.
             sql: Its text.
             reset: If the checkpoint has another query of this name, forget its state and start this one fresh.
             split: How a key that is too hot for one engine is spread over several: "pkg" (over two), "random-choices"
-                or "consistent" (over as many as it takes). Results stay the same. None: every key is on one engine.
+                or "consistent" (over as many as needed). Results stay the same. None: every key is on one engine.
         """
         _check_name("query", name, self._queries)
         tables = {each.name: each.schema for each in self._streams.values()}
@@ -181,17 +182,17 @@ class Job:
         return handle
 
     def start(self, *, trigger: str | None = None, available_now: bool = False, close: bool = False) -> Run:
-        """Start the job, from its checkpoint if that has something. Returns within a second.
+        """Start the job, from its checkpoint if there is one. Returns within a second.
 
-        Raises what can be told at once: parts that don't go together, a checkpoint that is locked, closed or of other
-        queries, sinks that can't work. What takes longer (the checksums of a large state, Spark's first streaming
-        query) goes on behind the return; `Run.await_termination` raises what goes wrong there.
+        Raises what can be checked at once: options that contradict each other, a checkpoint that is locked, closed or
+        of other queries, sinks that can't work. What takes longer (the checksums of a large state, Spark's first
+        streaming query) goes on after the return; `Run.await_termination` raises what fails there.
 
         Args:
             trigger: How often a batch may begin, such as "200 milliseconds"; by default as soon as there is data.
-            available_now: Take what is there now, in batches, and end.
-            close: With `available_now`: the input ends there, so that what is open is decided. A closed job can't be
-                started again.
+            available_now: Process the data that is there now, in batches, and end.
+            close: With `available_now`: the input ends there, so everything that is open is decided. A closed job can't
+                be started again.
         """
         self._check_parts(trigger, available_now, close)
         with ExitStack() as undo:
@@ -240,14 +241,14 @@ class Job:
                 raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
 
     def _check_columns(self, name: str, query: Query, stream: StreamHandle) -> None:
-        """Have Spark analyse what it will compute for the query: a mistake is told here, and not after the start."""
+        """Let Spark analyse what it will compute for the query, so that mistakes are raised before the start."""
         layout = plan_intake({name: query}, stream.schema, stream.event_time)
         if layout.is_computed:
             with explained({name: query}):
                 check_columns(layout, on_session(stream.frame, copy_for_jobs(self.spark)))
 
     def _check_changes(self, versions: Mapping[str, Manifest], begun: Mapping[str, BatchPlan]) -> None:
-        """Refuse queries that are not those whose state the checkpoint has."""
+        """Raise JobError if a query differs from the one whose state the checkpoint has."""
         kept = {name for name, query in self._queries.items() if not query.reset}
         for stream, name, state in states(versions, begun, kept):
             query = self._queries[name].query
@@ -337,17 +338,17 @@ class Job:
 
     @staticmethod
     def _sweep_streams(checkpoint: Checkpoint, read: set[str]) -> None:
-        """Forget the state of streams that no query reads any more."""
+        """Delete the state of streams that no query reads any more."""
         for name in set(checkpoint.streams()) - read:
             for kind in ("streams", "spark"):
                 checkpoint.folder.child(kind).child(safe_name(name)).remove_all()
 
 
 def _interval_s(trigger: str | None) -> float:
-    """How long a batch should take: as long as the trigger says, in so far as that says something."""
+    """How long a batch should take: the trigger's interval, or else a second."""
     try:
         return delay_us(trigger) / 1e6 or 1.0
-    except InputError:  # Spark knows more ways of saying it, and refuses what it doesn't know
+    except InputError:  # Spark understands more spellings, and refuses what it doesn't understand
         return 1.0
 
 
@@ -356,4 +357,4 @@ def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
         message = f"{name!r} can't be the name of a {what}"
         raise JobError("job.name", message, "a name has letters, digits and underscores, and starts with a letter")
     if name in taken:
-        raise JobError("job.name", f"there are two with the name {name}: each {what} has its own")
+        raise JobError("job.name", f"the job already has a {what} {name}", "give it another name")

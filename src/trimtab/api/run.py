@@ -21,11 +21,11 @@ from trimtab.spark.pipeline import Pipeline, StoppingError
 
 RATE_WINDOW_S = 10.0
 BEGIN_S = 0.5
-"""How long a start waits for what may fail before the first batch; a start takes a second at most."""
+"""How long a start waits for errors before the first batch, so that it takes a second at most."""
 
 
 StartQueries = Callable[[Mapping[str, Pipeline]], dict[str, StreamingQuery]]
-"""Starts Spark's streaming queries for some pipelines, by stream."""
+"""Starts Spark's streaming queries for these pipelines, by stream."""
 
 
 class Tally:
@@ -38,7 +38,7 @@ class Tally:
         self.history: deque[BatchProgress] = deque(maxlen=1000)
 
     def add(self, batch: BatchProgress) -> None:
-        """Count a batch in."""
+        """Count a batch."""
         with self._lock:
             now = time.monotonic()
             self._recent.append((now, batch.events))
@@ -65,7 +65,7 @@ class Tally:
             recent = [(at, events) for at, events in self._recent if at >= now - RATE_WINDOW_S]
             if not recent:
                 return self._progress
-            # A batch's events took the time since the batch before; the oldest one's began before the window.
+            # A batch's events came since the batch before it; those of the oldest batch came before the window began.
             span = max(now - recent[0][0], self._last_batch_s())
             counted = sum(events for _, events in recent[1:]) if len(recent) > 1 else recent[0][1]
             return replace(self._progress, events_per_s=counted / span if span else 0.0)
@@ -82,7 +82,7 @@ class Tally:
 class Run:
     """What `Job.start` gives: a handle on the running job.
 
-    Everything here may be called from any thread. When one stream fails, the others are stopped, too.
+    All methods may be called from any thread. When one stream fails, the others are stopped, too.
     """
 
     def __init__(
@@ -104,21 +104,21 @@ class Run:
         self._error: BaseException | None = None
 
     def begin(self, start_queries: StartQueries) -> None:
-        """Prepare the streams, start their queries and watch over them until they end: all in a thread of its own.
+        """Start a thread that prepares the streams, starts their queries and waits until they end.
 
-        Raises what goes wrong before the queries run, as far as it shows within `BEGIN_S`.
+        Raises an error that occurs before the queries run, if it does so within `BEGIN_S`.
         """
-        # Of Spark's own kind, so that the queries have the caller's scheduler pool and job tags.
+        # Spark's kind of thread, so that the queries inherit the caller's scheduler pool and job tags.
         InheritableThread(self._supervise, name="trimtab-run", daemon=True, args=(start_queries,)).start()
         try:
             self._begun.wait(BEGIN_S)
-        except BaseException:  # Ctrl-C: nobody gets a handle on this run
+        except BaseException:  # Ctrl-C: the caller gets no handle to stop this run with
             self.stop()
             raise
         if self._ended.is_set() and self._error is not None and not self._queries:
             raise self._error
 
-    # Looking -----------------------------------------------------------------------------------
+    # Observing ---------------------------------------------------------------------------------
 
     @property
     def progress(self) -> Progress:
@@ -137,9 +137,9 @@ class Run:
 
     @property
     def streaming_queries(self) -> Mapping[str, StreamingQuery]:
-        """Spark's own handle of each stream: its progress, its plan; none before the queries are started.
+        """Spark's own handle of each stream, with its progress and plan; empty until the queries are started.
 
-        Stop the job here, not there.
+        To stop the job, use `Run.stop`, not these handles.
         """
         return dict(self._queries)
 
@@ -157,11 +157,11 @@ class Run:
         """
         chosen = dict(moves)
         for pipeline in self._chosen(stream):
-            pipeline.placing.expected().moved(chosen)  # refuse here what can't be done, not in the batch
+            pipeline.placing.expected().moved(chosen)  # raises here, and not in the batch, if a move is impossible
             pipeline.placing.change(lambda placement: placement.moved(chosen))
 
     def resize(self, engines: int) -> None:
-        """Run on another number of engines from the next batch on, with as few key groups moved as that takes."""
+        """Run on another number of engines from the next batch on, and move as few key groups as possible."""
         for pipeline in self._pipelines.values():
             check_engines(engines, pipeline.key_groups)
             pipeline.placing.change(lambda placement: placement.resized(engines))
@@ -171,7 +171,7 @@ class Run:
     def stop(self) -> None:
         """Stop after the batch under way. Nothing is lost: the next start goes on from there.
 
-        Called by a sink's function, it returns at once, and the job ends when the batch is done.
+        When a sink's function calls it, it returns at once, and the job ends when the batch is done.
         """
         self._stopping = True
         if any(pipeline.is_in_my_batch for pipeline in self._pipelines.values()):
@@ -183,7 +183,7 @@ class Run:
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait until the job ends; False if it still runs after the time-out.
 
-        Raises what made it fail: a TrimtabError where trimtab knows what is wrong, else Spark's own exception.
+        Raises the error that ended it: a TrimtabError if trimtab knows the cause, else Spark's own exception.
         """
         if not self._ended.wait(timeout_s):
             return False
@@ -191,7 +191,7 @@ class Run:
             raise self._error
         return True
 
-    # Watching over it --------------------------------------------------------------------------
+    # The run's own thread ----------------------------------------------------------------------
 
     def _supervise(self, start_queries: StartQueries) -> None:
         try:
@@ -201,7 +201,7 @@ class Run:
             if not self._stopping:
                 self._queries = start_queries({n: each for n, each in self._pipelines.items() if not each.is_closed})
             self._begun.set()
-            if self._stopping:  # asked for while the queries were being started
+            if self._stopping:  # `stop` was called while the queries were being started
                 self._stop_queries()
             for name, query in self._queries.items():
                 self._await(name, query)
@@ -209,7 +209,7 @@ class Run:
                 for name, pipeline in self._pipelines.items():
                     if not pipeline.is_closed:
                         pipeline.close(self._spark, self._schemas[name])
-        except BaseException as error:  # whatever it is, it belongs to whoever waits
+        except BaseException as error:  # `await_termination` raises it
             self._error = self._error or error
         finally:
             for pipeline in self._pipelines.values():
@@ -219,9 +219,9 @@ class Run:
             self._begun.set()
 
     def _finish_closing(self) -> None:
-        """Finish the end of an input that was begun before: sinks may have seen some of it already.
+        """Finish closing batches that an earlier start began: sinks may already have taken rows of them.
 
-        Raises JobError `job.closed` unless the job closes the other streams, too.
+        Raises JobError `job.closed` unless this start closes the other streams, too.
         """
         for name, pipeline in self._pipelines.items():
             if pipeline.is_closing and not self._stopping:

@@ -1,1 +1,1 @@
-"""The command line: one file per subcommand."""
+"""The command `trimtab`: a file for each subcommand, listed in `main.COMMANDS`, and the job file."""

@@ -10,7 +10,7 @@ from trimtab.deciding.placement import check_engines
 from trimtab.deciding.policy import DEFAULT, Balance, Measure, Scale, check_scale
 from trimtab.errors import JobError
 from trimtab.language.mistakes import did_you_mean
-from trimtab.planning.registry import PLANNERS, POLICIES, no_policy
+from trimtab.planning.registry import INSTEAD, POLICIES, no_policy
 
 NONE = "none"
 """How a job file writes None, which TOML doesn't have."""
@@ -48,7 +48,7 @@ def _balance(settings: Section) -> Balance | None:
             return Balance(planner=name)
         if name != NONE:
             message, hint = no_policy(name)
-            if name not in PLANNERS:
+            if name not in INSTEAD:
                 hint = did_you_mean(name, (*POLICIES, NONE), otherwise=f"write {', '.join(POLICIES)} or {NONE}")
             settings.wrong("balance", message, hint)
         return None
@@ -76,7 +76,7 @@ def _word(section: Section, key: str, known: Sequence[str]) -> dict[str, str]:
     if word is None or word in known:
         return {} if word is None else {key: word}
     message, hint = f'"{word}" is not one', did_you_mean(word, known, otherwise=f"write {', '.join(known)}")
-    section.wrong(key, *(no_policy(word) if word in PLANNERS else (message, hint)))
+    section.wrong(key, *(no_policy(word) if word in INSTEAD else (message, hint)))
     return {}
 
 

@@ -19,10 +19,8 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, Balance
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
-from trimtab.planning.problem import Problem
-from trimtab.planning.registry import PLANNERS, POLICIES, Needs, solvers_of
+from trimtab.planning.registry import POLICIES, solvers_of
 from trimtab.planning.solvers import missing
-from trimtab.routing import ConsistentGrouping, RandomChoices
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _NUMBERS = ("n", "x", "d")
@@ -112,13 +110,10 @@ def optimising_planner() -> None:
 
 
 def other_planners() -> None:
-    """The other policies of a job's balance, and the planners that no job uses."""
+    """The other policies of a job's balance."""
     for policy in POLICIES:
         if policy != DEFAULT.planner:
             _balance_by(policy)
-    for registered in PLANNERS.values():
-        if not registered.policies and not missing(registered.solvers):
-            registered.planner(_made_up_problem(registered.needs))
 
 
 def _balance_by(policy: str) -> None:
@@ -126,28 +121,11 @@ def _balance_by(policy: str) -> None:
         Coordinator(Balance(planner=policy)).warm()
 
 
-def _made_up_problem(needs: Needs) -> Problem:
-    dice = np.random.default_rng(1)
-    traffic = dice.random((60, 60)) * (dice.random((60, 60)) < 0.1) if needs is Needs.TRAFFIC else None
-    loads, homes, operators = dice.pareto(1.0, 60), dice.integers(0, 6, 60), np.arange(60) % 3
-    return Problem(loads, homes, np.full(6, 100.0), operators=operators, traffic=traffic, max_moves=8)
-
-
-def routers() -> None:
-    """Every router, over keys that are hot and keys that aren't."""
-    keys = np.concatenate([np.zeros(50, np.int64), np.arange(50)])
-    for kind in (RandomChoices, ConsistentGrouping):
-        router = kind(4, seed=1)
-        router.route(keys)
-        router.route(keys)
-
-
 PARTS: dict[str, Callable[[], None]] = {
     "optimising-planner": optimising_planner,  # first, as it takes longest
     "grouped-windows": grouped_windows,
     "sliding-windows": sliding_windows,
     "other-planners": other_planners,
-    "routers": routers,
     "patterns": patterns,
 }
 """By name, in the order in which they are built."""

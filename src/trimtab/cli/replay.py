@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "replay",
         help="show what balanced a job, and what another policy would have done",
-        description="Replay the coordinator's log of a checkpoint: what it observed and decided in each batch. "
+        description="Replay the coordinator's log of a checkpoint: what it observed and decided, a line each batch. "
         "With --balance or one of the numbers, what that policy would have done on the same loads is shown beside it. "
         "Nothing is changed, and the job may be running. docs/balancing.md explains the policies.",
     )

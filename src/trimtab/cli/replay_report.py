@@ -116,18 +116,18 @@ def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[
         step = None
         if others is not None:
             other = others[number]
-            step, theirs = _step(other, _reason(other.decision), theirs), other.seen.placement
+            step, theirs = _step(other, _reason(other.decision), theirs), other.observed.placement
         lines.append(
             Line(
-                batch=entry.seen.batch,
-                events=int(entry.seen.events.sum()),
+                batch=entry.observed.batch,
+                events=int(entry.observed.events.sum()),
                 least_rstd=entry.decision.least_rstd,
-                logged=_step(Replayed(entry, entry.seen, entry.decision), _reason(entry.decision), own),
+                logged=_step(Replayed(entry, entry.observed, entry.decision), _reason(entry.decision), own),
                 same=same if same or began else None,
                 other=step,
             )
         )
-        own = entry.seen.placement
+        own = entry.observed.placement
     return lines
 
 
@@ -138,7 +138,7 @@ def _reason(decision: Decision) -> str:
 
 
 def _step(one: Replayed, reason: str, before: Placement | None) -> Step:
-    placement = one.seen.placement
+    placement = one.observed.placement
     comparable = before is not None and len(before.owner) == len(placement.owner)
     return Step(
         engines=placement.engines,

@@ -28,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the subcommand."""
     parser = commands.add_parser(
         "warm",
-        help="build machine code for windows, planners and routers ahead of the first job",
+        help="build machine code for windows and planners ahead of the first job",
         description="Compile everything that doesn't depend on a query, and keep it in this Python environment. Jobs "
         "run without it, too: as plain Python, until a process beside them has compiled what they use.",
     )

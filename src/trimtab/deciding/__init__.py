@@ -1,1 +1,1 @@
-"""Where key groups go and how many engines there are: decisions as pure functions of what was observed."""
+"""Where key groups go, and how many engines there are: decisions that follow from what was observed alone."""

@@ -1,4 +1,4 @@
-"""What a coordinator can ask for, and what that makes of a placement. Plain values."""
+"""What a coordinator can ask for, and the placement that results. Plain values."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from trimtab.deciding.placement import Placement, Spread
 
 @dataclass(frozen=True, slots=True)
 class AddEngines:
-    """So many engines more, behind the others; they have nothing until something moves to them."""
+    """Add `count` engines, numbered after the others; they are empty until key groups move to them."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class DrainEngine:
-    """An engine is to be emptied: nothing moves to it any more."""
+    """Begin to empty an engine: from now on nothing moves to it."""
 
     engine: int
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Key groups go to other engines from the next batch on."""
+    """Move key groups to other engines from the next batch on; `moves` maps key group to engine."""
 
     moves: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class DropEngines:
-    """The last so many engines, which are empty, end."""
+    """Drop the last `count` engines, which are empty."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadKeys:
-    """Exactly these keys are spread over engines from the next batch on; all others are whole."""
+    """Spread exactly these keys over several engines from the next batch on; every other key is on one engine."""
 
     spread: tuple[Spread, ...]
 
@@ -48,7 +48,7 @@ Action = AddEngines | DrainEngine | Move | DropEngines | SpreadKeys
 
 
 def applied(actions: Iterable[Action], placement: Placement) -> Placement:
-    """The placement once actions are carried out, in their order.
+    """The placement after these actions, carried out in order.
 
     >>> applied([AddEngines(1), Move({0: 2})], Placement.even(2, 4))
     Placement(engines=3, owner=(2, 1, 0, 1), spread=())
@@ -72,25 +72,25 @@ def applied(actions: Iterable[Action], placement: Placement) -> Placement:
 
 
 def in_words(actions: Iterable[Action]) -> str:
-    """What happens, for people.
+    """Actions as text for people.
 
     >>> in_words([AddEngines(2), Move({0: 2})])
     '2 engines more, 1 key group moves'
     """
-    said = []
+    phrases = []
     for action in actions:
         match action:
             case AddEngines(count):
-                said.append(f"{count} engine{'s' if count > 1 else ''} more")
+                phrases.append(f"{count} engine{'s' if count > 1 else ''} more")
             case DrainEngine(engine):
-                said.append(f"engine {engine} is emptied")
+                phrases.append(f"engine {engine} is emptied")
             case Move(moves):
-                said.append(f"{len(moves)} key group{'s move' if len(moves) > 1 else ' moves'}")
+                phrases.append(f"{len(moves)} key group{'s move' if len(moves) > 1 else ' moves'}")
             case DropEngines(count):
-                said.append(f"{count} engine{'s' if count > 1 else ''} less")
+                phrases.append(f"{count} engine{'s' if count > 1 else ''} less")
             case SpreadKeys(spread):
-                said.append(f"{len(spread)} hot key{'' if len(spread) == 1 else 's'} on several engines")
-    return ", ".join(said)
+                phrases.append(f"{len(spread)} hot key{'' if len(spread) == 1 else 's'} on several engines")
+    return ", ".join(phrases)
 
 
 def as_json(actions: Iterable[Action]) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def as_json(actions: Iterable[Action]) -> list[dict[str, Any]]:
 
 
 def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Action, ...]:
-    """What `as_json` gave, as actions again.
+    """Actions from what `as_json` returned.
 
     >>> from_json(as_json([AddEngines(1), Move({3: 2}), DrainEngine(1), DropEngines(1)]))
     (AddEngines(count=1), Move(moves={3: 2}), DrainEngine(engine=1), DropEngines(count=1))

@@ -1,7 +1,7 @@
-"""Between the pipeline and the coordinator: decisions are made beside the stream, and taken up when they are ready.
+"""Between the pipeline and the coordinator: decisions are made beside the stream, and applied when they are ready.
 
-A batch waits for the decision on the batch before for a moment only. If it isn't there by then, the batch goes on with
-the placement as it is, and a later one takes the decision up: planning never holds the stream up.
+A batch waits only `HOLD_S` for the decision on the batch before. If it isn't ready by then, the batch runs with the
+placement as it is, and a later batch applies the decision: planning never holds the stream up.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _log = logging.getLogger("trimtab")
 HOLD_S = 0.15
 """How long a batch may wait for a decision."""
 STOP_S = 5.0
-"""How long the end of a job waits for the last one."""
+"""How long the end of a job waits for the last decision."""
 
 
 class Balancer:
     """Asks the coordinator after each batch, in a thread of its own, and keeps the log.
 
-    `compiler`: has the coordinator's planner compiled; None: it has been.
+    `compiler`: compiles the coordinator's planner; None: it is compiled already.
     """
 
     def __init__(self, coordinator: Coordinator, log: Folder, compiler: Compiler | None = None) -> None:
@@ -53,40 +53,40 @@ class Balancer:
         self._pending: list[tuple[Observation, Future[Decision]]] = []
         self._is_first = True
         self.latest: Decision | None = None
-        # A daemon: neither stopping nor the end of the process waits for a planner that is still at it.
+        # A daemon: neither stopping nor the end of the process waits for a planner that is still running.
         self._thread = threading.Thread(target=self._run, name="trimtab-balance", daemon=True)
         self._thread.start()
 
-    def saw(self, seen: Observation) -> None:
-        """A batch is committed: have it thought about, then logged."""
-        seen = replace(seen, is_planner_compiled=self._is_compiled.is_set())
+    def consider(self, observed: Observation) -> None:
+        """Let the coordinator decide on a committed batch, and log the decision; returns at once."""
+        observed = replace(observed, is_planner_compiled=self._is_compiled.is_set())
         decision: Future[Decision] = Future()
-        self._pending.append((seen, decision))
-        self._work.put(partial(self._decide, seen, decision, self._is_first))
+        self._pending.append((observed, decision))
+        self._work.put(partial(self._decide, observed, decision, self._is_first))
         self._is_first = False
 
     def changed(self, placement: Placement) -> Placement:
-        """The placement with what was decided since; waits for the last decision, but not for long."""
+        """The placement with all decisions so far applied; waits up to `HOLD_S` for the last one."""
         until = time.monotonic() + HOLD_S
         while self._pending:
-            seen, future = self._pending[0]
+            observed, future = self._pending[0]
             try:
                 decision = future.result(max(0.0, until - time.monotonic()))
             except TimeoutError:
                 break
             except Exception:
-                # The stream can do without: it stays as it is placed.
-                _log.warning("the coordinator failed on batch %d; nothing moves", seen.batch, exc_info=True)
+                # The stream can go on without a decision: nothing moves.
+                _log.warning("the coordinator failed on batch %d; nothing moves", observed.batch, exc_info=True)
             else:
                 self.latest = decision
-                if decision.actions and seen.placement == placement:
+                if decision.actions and observed.placement == placement:
                     placement = applied(decision.actions, placement)
-                # Otherwise something else was changed in the meantime: the plan was for another placement.
+                # Otherwise the placement has changed in the meantime, and the plan was for the old one.
             self._pending.pop(0)
         return placement
 
     def stop(self) -> None:
-        """End the thread; what it is at is finished and logged, if that doesn't take long."""
+        """End the thread; the decision it works on is finished and logged, if that takes at most `STOP_S`."""
         self._work.put(None)
         self._thread.join(STOP_S)
 
@@ -95,12 +95,12 @@ class Balancer:
             self._work.put(self._load_planner)
 
     def _load_planner(self) -> None:
-        """Load what was compiled, here, where no batch waits for it; from then on the planner is used."""
+        """Load the compiled planner in this thread, where no batch waits for it; from then on it is used."""
         try:
             with if_missing(Missing.REFUSE):
                 self._coordinator.warm()
         except Exception:
-            _log.warning("the planner was compiled and can't be loaded; a plain one goes on deciding", exc_info=True)
+            _log.warning("the compiled planner can't be loaded; a plain one keeps deciding", exc_info=True)
         else:
             self._is_compiled.set()
 
@@ -108,21 +108,21 @@ class Balancer:
         while (work := self._work.get()) is not None:
             work()
 
-    def _decide(self, seen: Observation, told: Future[Decision], is_first: bool) -> None:
+    def _decide(self, observed: Observation, decided: Future[Decision], is_first: bool) -> None:
         try:
             # An optimising planner is of no use as plain Python: it would take minutes.
-            with if_missing(Missing.REFUSE if seen.is_planner_compiled else Missing.PLAIN):
-                decision = self._coordinator.step(seen)
-        except Exception as error:  # it belongs to whoever waits
-            told.set_exception(error)
+            with if_missing(Missing.REFUSE if observed.is_planner_compiled else Missing.PLAIN):
+                decision = self._coordinator.step(observed)
+        except Exception as error:  # `changed` reports it
+            decided.set_exception(error)
             return
-        told.set_result(decision)
+        decided.set_result(decision)
         own = self._coordinator
-        entry = Entry(seen, decision, own.balance, own.scale, own.interval_s, is_first, own.split)
+        entry = Entry(observed, decision, own.balance, own.scale, own.interval_s, is_first, own.split)
         try:
             decision_log.write(self._log, entry)
         except StateError as error:
-            _log.warning("batch %d is missing in the coordinator's log: %s", seen.batch, error)
+            _log.warning("batch %d is missing in the coordinator's log: %s", observed.batch, error)
 
 
 def warm_planner(policy: tuple[Balance | None, str | None]) -> None:

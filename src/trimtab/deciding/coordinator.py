@@ -27,15 +27,15 @@ from trimtab.planning.scaling_rule import ScalingRule
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the coordinator saw in a batch, and what it made of it.
+    """What the coordinator observed in a batch, and what it decided.
 
-    rstd           the relative standard deviation of the engines' loads, in percent, on average of some batches
+    rstd           the relative standard deviation of the engines' loads, in percent, averaged over some batches
     least_rstd     no placement has less, because of the hottest key group
     load_distance  how far the farthest engine is from the mean, in percentage points of its time
     utilisation    the engines' mean utilisation, in percent; meaningless unless busy time is measured
-    planned_rstd   what `rstd` would be after the plan; None if there was none
-    reason         in words, for people
-    planner        which one made the plan; empty if there was none
+    planned_rstd   what `rstd` would be after the plan; None: there was no plan
+    reason         why, as text for people
+    planner        which planner made the plan; empty: there was no plan
     """
 
     batch: int
@@ -51,7 +51,7 @@ class Decision:
 
 @dataclass(slots=True)
 class _Rest:
-    """Batches and seconds since something was done; before the first time, enough of both."""
+    """Batches and seconds since something was last done; infinite if it never was."""
 
     batches: float = float("inf")
     seconds: float = float("inf")
@@ -81,8 +81,8 @@ class Coordinator:
 
     >>> from trimtab.deciding.placement import Placement
     >>> coordinator = Coordinator(Balance(planner="flux", measure="events", patience=1))
-    >>> seen = Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10])
-    >>> coordinator.step(seen).actions
+    >>> observed = Observation.of_events(0, Placement.even(2, 4), [90, 10, 60, 10])
+    >>> coordinator.step(observed).actions
     (Move(moves={0: 1}),)
     """
 
@@ -108,16 +108,16 @@ class Coordinator:
         self._planner = planner_for_jobs(self._policy.planner, Limits(theta, self._policy.time_limit_s))
         self._memory = _Memory()
 
-    def step(self, seen: Observation) -> Decision:
-        """Take a batch in, and say what should change; called for every batch, in order."""
-        memory, engines = self._memory, seen.placement.engines
-        self._estimates.take(seen)
-        memory.since_moving.passes(seen.span_s)
-        memory.since_scaling.passes(seen.span_s)
+    def step(self, observed: Observation) -> Decision:
+        """Take a batch in, and decide what should change; called for every batch, in order."""
+        memory, engines = self._memory, observed.placement.engines
+        self._estimates.take(observed)
+        memory.since_moving.passes(observed.span_s)
+        memory.since_scaling.passes(observed.span_s)
         memory.draining = _last_ones(memory.draining, engines)
-        problem = self._problem(seen, engines)
+        problem = self._problem(observed, engines)
         decision = Decision(
-            batch=seen.batch,
+            batch=observed.batch,
             rstd=problem.rstd(problem.homes),
             least_rstd=least_rstd(problem),
             load_distance=problem.load_distance(problem.homes),
@@ -126,16 +126,16 @@ class Coordinator:
             reason="",
         )
         if self.scale is not None and (memory.draining or self._has_misfit(problem)):
-            adapted = self._adapted(seen, decision)
+            adapted = self._adapted(observed, decision)
             if adapted is not None:
                 return adapted
             decision = replace(decision, reason="as many engines as the load takes")
         if self.balance is None:
             return replace(decision, reason=decision.reason or "nothing is balanced")
-        return self._balanced(seen, problem, decision)
+        return self._balanced(observed, problem, decision)
 
     def warm(self) -> None:
-        """Have the planner do all that it may have to, so that it is compiled: it is not used until then."""
+        """Run the planner on every kind of problem it may get, so that all of it is compiled before it is used."""
         dice = np.random.default_rng(1)
         loads, homes = dice.pareto(1.0, 60), dice.integers(0, 4, 60)
         few = Problem(loads=[3.0, 2.0, 2.0, 1.0], homes=[0, 0, 0, 1], capacities=[100.0, 100.0], max_moves=1)
@@ -149,18 +149,18 @@ class Coordinator:
         ):
             self._planner(problem)
 
-    def _planner_for(self, seen: Observation) -> Planner:
-        """The policy's planner; until it is compiled, a plain one, so that there are decisions from the start on."""
-        return self._planner if seen.is_planner_compiled else heaviest_first
+    def _planner_for(self, observed: Observation) -> Planner:
+        """The policy's planner; until it is compiled a plain one, so that there are decisions from the start."""
+        return self._planner if observed.is_planner_compiled else heaviest_first
 
     # Moving ------------------------------------------------------------------------------------
 
-    def _balanced(self, seen: Observation, problem: Problem, decision: Decision) -> Decision:
+    def _balanced(self, observed: Observation, problem: Problem, decision: Decision) -> Decision:
         memory, policy = self._memory, self._policy
         is_uneven = self._is_uneven(problem)
-        is_uneven_now = is_uneven and self._is_uneven(self._problem(seen, problem.nodes, now=True))
+        is_uneven_now = is_uneven and self._is_uneven(self._problem(observed, problem.nodes, now=True))
         memory.uneven = memory.uneven + 1 if is_uneven_now else 0
-        if (respread := self._respread(seen, decision)) is not None:
+        if (respread := self._respread(observed, decision)) is not None:
             return respread
         if not is_uneven:
             return replace(decision, reason="level enough")
@@ -174,20 +174,20 @@ class Coordinator:
         if not memory.since_moving.is_over(policy.period_batches, policy.period_s):
             return replace(decision, reason="something moved a short while ago")
         self._note_moving()
-        plan = self._planner_for(seen)(problem)
+        plan = self._planner_for(observed)(problem)
         decision = replace(decision, planner=plan.planner)
         if not len(plan.moves) or plan.rstd > decision.rstd * (1 - policy.min_gain):
             return replace(decision, planned_rstd=plan.rstd, reason="uneven, and no move would help")
-        return _with_actions(decision, plan, _moves(seen, plan.owner))
+        return _with_actions(decision, plan, _moves(observed, plan.owner))
 
-    def _respread(self, seen: Observation, decision: Decision) -> Decision | None:
-        """Hot keys over more or fewer engines, where that is allowed and called for."""
-        memory, policy, before = self._memory, self._policy, seen.placement.spread
+    def _respread(self, observed: Observation, decision: Decision) -> Decision | None:
+        """Spread hot keys over more or fewer engines; None: that is not allowed, not due, or changes nothing."""
+        memory, policy, before = self._memory, self._policy, observed.placement.spread
         is_time = memory.since_moving.is_over(policy.period_batches, policy.period_s)
         if self.split is None or not is_time or not (before or memory.uneven >= policy.patience):
             return None
         slots, loads = self._estimates.hot_keys()
-        homes, engines = seen.placement.array(), seen.placement.engines
+        homes, engines = observed.placement.array(), observed.placement.engines
         cold = self._estimates.loads_without_hot_keys()
         base = np.bincount(homes, weights=cold, minlength=engines).astype(np.float64)
         hot = HotLoads(slots, loads, homes[slots >> GROUP_SHIFT], base)
@@ -210,7 +210,7 @@ class Coordinator:
     # Growing and shrinking ---------------------------------------------------------------------
 
     def _has_misfit(self, problem: Problem) -> bool:
-        """Whether engines should come or go, as far as that can be told without a plan."""
+        """Whether engines should come or go, as far as that is known without a plan."""
         memory, scale = self._memory, self.scale
         assert scale is not None
         peak, mean = float(problem.utilisation(problem.homes).max()), problem.mean
@@ -220,31 +220,31 @@ class Coordinator:
         is_rested = memory.since_scaling.is_over(scale.cool_down_batches, scale.cool_down_s)
         return memory.misfit >= self._policy.patience and is_rested
 
-    def _adapted(self, seen: Observation, decision: Decision) -> Decision | None:
-        """One period of Madsen's Algorithm 1: grow or shrink, or go on emptying engines; None: neither."""
-        memory, engines = self._memory, seen.placement.engines
+    def _adapted(self, observed: Observation, decision: Decision) -> Decision | None:
+        """One period of Madsen's Algorithm 1: grow, shrink, or go on emptying engines; None: nothing to do."""
+        memory, engines = self._memory, observed.placement.engines
         rule = None if memory.draining else self._rule
         state = ClusterState(tuple(range(engines)), memory.draining, engines)
-        found = adapt(state, partial(self._problem_on, seen), self._planner_for(seen), rule)
+        found = adapt(state, partial(self._problem_on, observed), self._planner_for(observed), rule)
         if rule is not None:
             memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
             if not (found.added or found.drained):
-                return None  # whether the same engines should share the work otherwise is for balancing to say
+                return None  # the same engines stay: balancing decides whether key groups move among them
         memory.draining = found.state.draining | frozenset(found.terminated)
         decision = replace(decision, planner=found.plan.planner)
         self._note_moving()
-        actions = self._actions(seen, found)
+        actions = self._actions(observed, found)
         if not actions:
             return replace(decision, planned_rstd=found.plan.rstd, reason="an engine can't be emptied any further")
         return _with_actions(decision, found.plan, actions)
 
-    def _actions(self, seen: Observation, found: Adaptation) -> tuple[Action, ...]:
-        engines = seen.placement.engines + len(found.added)
-        owners = found.owners[: len(seen.placement.owner)]
+    def _actions(self, observed: Observation, found: Adaptation) -> tuple[Action, ...]:
+        engines = observed.placement.engines + len(found.added)
+        owners = found.owners[: len(observed.placement.owner)]
         actions: list[Action] = [AddEngines(len(found.added))] if found.added else []
         actions += [DrainEngine(engine) for engine in found.drained]
-        actions += _moves(seen, owners)
-        # Only the last ones are ever drained, so that the others keep their numbers.
+        actions += _moves(observed, owners)
+        # Only the last engines are ever drained, so that the others keep their numbers.
         leaving = 0
         held = np.bincount(owners, minlength=engines)
         while engines - leaving - 1 in self._memory.draining and not held[engines - leaving - 1]:
@@ -255,27 +255,27 @@ class Coordinator:
 
     # The problem -------------------------------------------------------------------------------
 
-    def _problem_on(self, seen: Observation, state: ClusterState) -> Problem:
+    def _problem_on(self, observed: Observation, state: ClusterState) -> Problem:
         capacities = self._estimates.capacities(max(state.nodes) + 1)[list(state.nodes)]
         places = {node: place for place, node in enumerate(state.nodes)}
-        homes = np.array([places[owner] for owner in seen.placement.owner], np.int32)
+        homes = np.array([places[owner] for owner in observed.placement.owner], np.int32)
         draining = np.array([node in state.draining for node in state.nodes])
-        coming = len(state.nodes) - seen.placement.engines
-        # What has to leave, and what a new engine is to get, come on top of what balancing may move.
+        coming = len(state.nodes) - observed.placement.engines
+        # Key groups that must leave an engine or go to a new one come on top of what balancing may move.
         extra = int(draining[homes].sum()) + max(0, coming) * len(homes) // len(state.nodes)
-        ballast = self._estimates.ballast(seen.placement.spread, max(state.nodes) + 1)[list(state.nodes)]
-        # Shares of an engine that goes are dealt out to the others.
+        ballast = self._estimates.ballast(observed.placement.spread, max(state.nodes) + 1)[list(state.nodes)]
+        # The shares of an engine that is drained go to the others.
         ballast = np.where(draining, 0.0, ballast + ballast[draining].sum() / np.count_nonzero(~draining))
-        loads = self._estimates.loads(seen.placement.spread)
+        loads = self._estimates.loads(observed.placement.spread)
         return self._made(loads, homes, capacities, draining, ballast, extra)
 
-    def _problem(self, seen: Observation, engines: int, *, now: bool = False) -> Problem:
-        """As engines are placed; `now`: by the last batch alone."""
-        spread = seen.placement.spread
+    def _problem(self, observed: Observation, engines: int, *, now: bool = False) -> Problem:
+        """The problem for the current placement; `now`: with the loads of the last batch alone."""
+        spread = observed.placement.spread
         loads = self._estimates.loads_now(spread) if now else self._estimates.loads(spread)
         draining = np.array([engine in self._memory.draining for engine in range(engines)])
         ballast = self._estimates.ballast(spread, engines)
-        return self._made(loads, seen.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
+        return self._made(loads, observed.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
 
     def _made(
         self,
@@ -286,7 +286,7 @@ class Coordinator:
         ballast: Float64Array,
         extra: int,
     ) -> Problem:
-        """The problem; what parts of spread keys an engine has is a unit of its own, too dear to move."""
+        """The problem; an engine's parts of spread keys count as one unit that is too costly to move."""
         policy = self._policy
         moves = policy.max_moves
         if moves is None and not POLICIES[policy.planner].moves_many:
@@ -310,7 +310,7 @@ class Coordinator:
 
 
 def least_rstd(problem: Problem) -> float:
-    """The relative standard deviation that is left, in percent, if all but the heaviest unit could be spread at will.
+    """The relative standard deviation, in percent, that is left if all but the heaviest unit could be split freely.
 
     >>> least_rstd(Problem(loads=[90.0, 5.0, 5.0], homes=[0, 0, 1], capacities=[100.0, 100.0]))
     80.0
@@ -326,9 +326,9 @@ def least_rstd(problem: Problem) -> float:
 
 
 def _last_ones(draining: frozenset[int], engines: int) -> frozenset[int]:
-    """Of the engines that were to be emptied, those that can still go: the last ones, with none behind them.
+    """Of the engines that are being emptied, those that can still be dropped: they must be the last ones.
 
-    Others are there when someone else changed the number of engines, and are engines like any other from then on.
+    If someone else has added engines after them in the meantime, they are ordinary engines from then on.
     """
     first = engines
     while first - 1 in draining:
@@ -336,8 +336,8 @@ def _last_ones(draining: frozenset[int], engines: int) -> frozenset[int]:
     return frozenset(range(first, engines))
 
 
-def _moves(seen: Observation, owners: Int64Array | Int32Array) -> tuple[Action, ...]:
-    homes = seen.placement.array()
+def _moves(observed: Observation, owners: Int64Array | Int32Array) -> tuple[Action, ...]:
+    homes = observed.placement.array()
     moved = np.flatnonzero(owners[: len(homes)] != homes)
     return (Move({int(group): int(owners[group]) for group in moved}),) if len(moved) else ()
 
@@ -347,8 +347,8 @@ def _with_actions(decision: Decision, plan: Plan, actions: tuple[Action, ...]) -
 
 
 def _rule(scale: Scale) -> ScalingRule:
-    # Cooling down is counted here, in batches and seconds. How level the engines that stay can be is not a reason
-    # against shrinking as long as none is overloaded: a hot key is as hot on any number of engines.
+    # The coordinator itself counts the cool-down, in batches and seconds. That the remaining engines would be uneven is
+    # no reason not to shrink as long as none is overloaded: a hot key is as hot on any number of engines.
     return ScalingRule(
         target=scale.target,
         low=scale.low,

@@ -1,6 +1,6 @@
 """The coordinator's log: every observation with the decision on it, one small file a batch, so that it can be replayed.
 
-streams/<stream>/decisions/000000000042.arrow    key groups as rows; what is of the whole batch as metadata
+streams/<stream>/decisions/000000000042.arrow    one row per key group; what concerns the whole batch is metadata
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from trimtab.deciding import actions
 from trimtab.deciding.coordinator import Decision
-from trimtab.deciding.observation import HotKeysSeen, Observation
+from trimtab.deciding.observation import Observation, ObservedHotKeys
 from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Scale, balance_from_json, scale_from_json
 from trimtab.errors import StateError
@@ -34,7 +34,7 @@ class Entry:
     `is_first`: the coordinator was new, because the job was started.
     """
 
-    seen: Observation
+    observed: Observation
     decision: Decision
     balance: Balance | None
     scale: Scale | None
@@ -44,10 +44,10 @@ class Entry:
 
 
 def write(folder: Folder, entry: Entry) -> None:
-    """Add an entry, and forget the one that is too old."""
-    folder.write(_name(entry.seen.batch), to_bytes(entry), durable=False)
-    if entry.seen.batch >= KEPT:
-        folder.delete(_name(entry.seen.batch - KEPT))
+    """Add an entry, and delete the one that is too old."""
+    folder.write(_name(entry.observed.batch), to_bytes(entry), durable=False)
+    if entry.observed.batch >= KEPT:
+        folder.delete(_name(entry.observed.batch - KEPT))
 
 
 def read(folder: Folder) -> Iterator[Entry]:
@@ -60,7 +60,7 @@ def read(folder: Folder) -> Iterator[Entry]:
             content = folder.read(name)
             try:
                 entry = from_bytes(content)
-            except Exception as error:  # damaged files fail in every way there is: Arrow's, JSON's, ours
+            except Exception as error:  # a damaged file may raise anything: Arrow's, JSON's or our own errors
                 message = f"{folder.shown_path(name)} can't be read as an entry of the coordinator's log: {error}"
                 raise StateError("state.log", message, "delete it: nothing but a replay needs it") from error
             yield entry
@@ -68,18 +68,18 @@ def read(folder: Folder) -> Iterator[Entry]:
 
 def to_bytes(entry: Entry) -> bytes:
     """An entry as an Arrow file."""
-    seen = entry.seen
+    observed = entry.observed
     about = {
         "format": FORMAT,
-        "batch": seen.batch,
-        "span_s": seen.span_s,
-        "batch_s": seen.batch_s,
-        "engines": seen.placement.engines,
-        "spread": seen.placement.as_json()["spread"],
-        "hot": [seen.hot.slots.tolist(), seen.hot.events.tolist(), seen.hot.busy_ns.tolist()],
-        "engine_ns": seen.engine_ns.tolist(),
-        "hosts": seen.hosts,
-        "is_planner_compiled": seen.is_planner_compiled,
+        "batch": observed.batch,
+        "span_s": observed.span_s,
+        "batch_s": observed.batch_s,
+        "engines": observed.placement.engines,
+        "spread": observed.placement.as_json()["spread"],
+        "hot": [observed.hot.slots.tolist(), observed.hot.events.tolist(), observed.hot.busy_ns.tolist()],
+        "engine_ns": observed.engine_ns.tolist(),
+        "hosts": observed.hosts,
+        "is_planner_compiled": observed.is_planner_compiled,
         "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
         "balance": None if entry.balance is None else entry.balance.as_json(),
         "scale": None if entry.scale is None else entry.scale.as_json(),
@@ -89,10 +89,10 @@ def to_bytes(entry: Entry) -> bytes:
     }
     table = pa.table(
         {
-            "owner": seen.placement.array(),
-            "events": seen.events,
-            "busy_ns": seen.busy_ns,
-            "state_bytes": seen.state_bytes,
+            "owner": observed.placement.array(),
+            "events": observed.events,
+            "busy_ns": observed.busy_ns,
+            "state_bytes": observed.state_bytes,
         }
     ).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
     sink = pa.BufferOutputStream()
@@ -102,7 +102,7 @@ def to_bytes(entry: Entry) -> bytes:
 
 
 def from_bytes(content: bytes) -> Entry:
-    """What `to_bytes` gave."""
+    """The entry that `to_bytes` wrote."""
     table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
     about: dict[str, Any] = json.loads((table.schema.metadata or {})[_ABOUT])
     if about["format"] != FORMAT:
@@ -111,7 +111,7 @@ def from_bytes(content: bytes) -> Entry:
     def column(name: str) -> Any:
         return table.column(name).to_numpy().astype(np.int64)
 
-    seen = Observation(
+    observed = Observation(
         batch=about["batch"],
         span_s=about["span_s"],
         batch_s=about["batch_s"],
@@ -121,12 +121,12 @@ def from_bytes(content: bytes) -> Entry:
         state_bytes=column("state_bytes"),
         engine_ns=np.array(about["engine_ns"], np.int64),
         hosts=tuple(about["hosts"]),
-        hot=HotKeysSeen(*(np.array(each, np.int64) for each in about["hot"])),
+        hot=ObservedHotKeys(*(np.array(each, np.int64) for each in about["hot"])),
         is_planner_compiled=about.get("is_planner_compiled", True),  # older logs were written after compiling
     )
     decided = about["decision"]
     return Entry(
-        seen=seen,
+        observed=observed,
         decision=Decision(**{**decided, "actions": actions.from_json(decided["actions"])}),
         balance=balance_from_json(about["balance"]),
         scale=scale_from_json(about["scale"]),

@@ -1,11 +1,11 @@
-"""From what batches measured to what key groups will cost: rate times cost of an event, and how fast hosts are.
+"""Estimates what key groups will cost from what batches measured: rate times cost per event, and the hosts' speeds.
 
-A rate changes at once when the stream does, so it is averaged over a few batches. What an event costs hardly changes,
-and is measured with more noise, so it is averaged over many. A key group of which little is known is taken to cost as
-much as the others do, event for event (Heinze et al. 2013, section 3: new queries are estimated from known ones).
+A rate changes at once when the stream does, so it is averaged over a few batches. The cost of an event hardly changes,
+and is measured with more noise, so it is averaged over many. A key group of which little is known is assumed to cost
+as much per event as the others (Heinze et al. 2013, section 3: new queries are estimated from known ones).
 
-A host's speed is what its key groups cost elsewhere or earlier, over what they cost there now. Only the relation of
-hosts counts: what slows all of them down alike is no reason to move anything.
+A host's speed is what its key groups cost elsewhere or earlier, divided by what they cost there now. Only the ratio
+between hosts counts: what slows all of them down alike is no reason to move anything.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ BoolArray = npt.NDArray[np.bool_]
 Scalable = TypeVar("Scalable", float, Float64Array)
 
 COST_HALF_LIFE = 8.0
-"""Batches after which what an event cost counts half."""
+"""After this many batches, a measured cost per event counts half."""
 KNOWN_EVENTS = 20.0
-"""A key group's own cost weighs as much as everyone's after so many events."""
+"""After this many events, a key group's own cost weighs as much as the average of all."""
 ALIKE = 0.1
-"""Hosts whose speeds differ by less than this from the middle one are taken to be equal: that is noise."""
+"""Hosts whose speeds differ by less than this from the median are taken to be equal: such differences are noise."""
 SPEED_HALF_LIFE = 1.0
 FEW_GROUPS = 8
-"""Of a host with fewer key groups nothing can be said before they were elsewhere, too."""
+"""With fewer key groups than this, a host's speed is unknown until they have also been elsewhere."""
 STRIKING = 1.4
-"""A host whose usual key group costs so many times what it does elsewhere is slow, and not its key groups dear."""
+"""If a host's median key group costs this many times what it does elsewhere, the host is slow; otherwise the key groups
+are costly."""
 GAPS = 20
-"""The shortest pause between so many batches is Spark's own, and not for lack of rows."""
+"""The shortest pause within this many batches is Spark's overhead; longer ones may be for lack of rows."""
 SMALL_BATCH = 0.25
-"""A batch with less than this share of the usual number of events says little of how even the load is."""
+"""A batch with less than this share of the usual number of events shows little of how even the load is."""
 SHORTEST_S = 1e-3
-"""Spans below this can't be: rates would be of any size."""
+"""Spans are taken to be at least this long, so that rates stay finite."""
 LEAST_FREE = 0.1
-"""Of the time between two batches at least this share is the engines', however long the overhead."""
+"""At least this share of the time between two batches is counted as the engines', however long the overhead."""
 
 
 class LoadEstimates:
@@ -52,7 +53,7 @@ class LoadEstimates:
     >>> from trimtab.deciding.placement import Placement
     >>> estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     >>> estimates.take(Observation.of_events(0, Placement.even(2, 4), [300, 100, 100, 100]))
-    >>> estimates.loads().round(1).tolist()  # percent of an engine's time, which is what 0.6 s of overhead leave
+    >>> estimates.loads().round(1).tolist()  # percent of an engine's time: what 0.6 s of overhead leave of a second
     [75.0, 25.0, 25.0, 25.0]
     """
 
@@ -73,43 +74,43 @@ class LoadEstimates:
         self._overhead_s = 0.0
         self._gaps_s: deque[float] = deque(maxlen=GAPS)
 
-    def take(self, seen: Observation) -> None:
+    def take(self, observed: Observation) -> None:
         """Take a batch in."""
-        # The first batch of a run loads code and connects workers: what it says of costs is forgotten with the next.
-        fresh = self._taken <= 1 or len(self._rates) != len(seen.events)
+        # The first batch of a run loads code and connects workers: its costs are forgotten with the next batch.
+        fresh = self._taken <= 1 or len(self._rates) != len(observed.events)
         self._taken += 1
-        begins = self._begins(seen)
-        self._hosts = seen.hosts
-        self._update_speeds(seen, begins, fresh)
-        speed = self._engine_speeds()[seen.placement.array()]
-        events, busy_ns = self._without_hot_keys(seen)
-        rates, busy = events / max(seen.span_s, seen.batch_s, SHORTEST_S), busy_ns * speed
+        begins = self._begins(observed)
+        self._hosts = observed.hosts
+        self._update_speeds(observed, begins, fresh)
+        speed = self._engine_speeds()[observed.placement.array()]
+        events, busy_ns = self._without_hot_keys(observed)
+        rates, busy = events / max(observed.span_s, observed.batch_s, SHORTEST_S), busy_ns * speed
         self._rates_now = rates
-        # A batch that is done before the interval is over waits for the next one: that is free time, not Spark's.
-        self._gaps_s.append(max(0.0, seen.span_s - max(seen.batch_s, self._interval_s)))
+        # A batch that ends before the interval is over waits for the next one: that is free time, not Spark's overhead.
+        self._gaps_s.append(max(0.0, observed.span_s - max(observed.batch_s, self._interval_s)))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
-            self._state_bytes, self._overhead_s = seen.state_bytes.astype(np.float64), seen.overhead_s
+            self._state_bytes, self._overhead_s = observed.state_bytes.astype(np.float64), observed.overhead_s
             return
-        self._is_small = float(seen.events.sum()) < SMALL_BATCH * float(self._events.sum())
-        busy = np.where(begins[seen.placement.array()], events * self.event_ns(), busy)
+        self._is_small = float(observed.events.sum()) < SMALL_BATCH * float(self._events.sum())
+        busy = np.where(begins[observed.placement.array()], events * self.event_ns(), busy)
         self._rates = _faded(self._rates, rates, self._fade)
         self._events = _faded(self._events, events, self._cost_fade)
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
-        self._overhead_s = self._fade * self._overhead_s + (1 - self._fade) * seen.overhead_s
-        # A batch writes the state of the keys that it touched: the group's is at least that.
-        self._state_bytes = np.maximum(seen.state_bytes, self._state_bytes * 0.99)
+        self._overhead_s = self._fade * self._overhead_s + (1 - self._fade) * observed.overhead_s
+        # A batch writes only the state of the keys that it touched: the group's state is at least as large.
+        self._state_bytes = np.maximum(observed.state_bytes, self._state_bytes * 0.99)
 
     def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
-        """By key group, without keys that are spread: percent of an engine's time at speed 1, or what is measured."""
+        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit."""
         return self._with_hot_keys(self._loads(self._rates), spread)
 
     def loads_now(self, spread: Sequence[Spread] = ()) -> Float64Array:
-        """The same of the last batch alone, or on average where there was little in it."""
+        """The same for the last batch alone, or the average if that batch was small."""
         return self._with_hot_keys(self._loads(self._rates if self._is_small else self._rates_now), spread)
 
     def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without what is said of `hot_keys`."""
+        """By key group, without the loads of `hot_keys`."""
         return self._loads(self._rates)
 
     def _with_hot_keys(self, total: Float64Array, spread: Sequence[Spread]) -> Float64Array:
@@ -134,7 +135,7 @@ class LoadEstimates:
         return slots, np.array([self._scaled(self._hot[slot]) for slot in slots.tolist()], np.float64)
 
     def ballast(self, spread: Sequence[Spread], engines: int) -> Float64Array:
-        """What parts of spread keys each engine has, which no moving of key groups takes away."""
+        """The load of each engine's parts of spread keys, which stays when key groups move."""
         total = np.zeros(engines)
         for each in spread:
             np.add.at(total, list(each.engines), self._scaled(self._hot.get(each.slot, 0.0)) / len(each.engines))
@@ -144,47 +145,47 @@ class LoadEstimates:
         """Nanoseconds in a second as percent of an engine's time; other measures stay as they are."""
         return load / 1e7 / self.free_share if self._measure is Measure.BUSY else load
 
-    def _without_hot_keys(self, seen: Observation) -> tuple[Int64Array, Int64Array]:
+    def _without_hot_keys(self, observed: Observation) -> tuple[Int64Array, Int64Array]:
         """Events and time of key groups, with the hot keys of split queries counted on their own."""
         if self._measure is Measure.STATE:
-            return seen.events, seen.busy_ns
-        hot, span_s = seen.hot, max(seen.span_s, seen.batch_s, SHORTEST_S)
-        loads = self._hot_ns(seen) if self._measure is Measure.BUSY else hot.events
+            return observed.events, observed.busy_ns
+        hot, span_s = observed.hot, max(observed.span_s, observed.batch_s, SHORTEST_S)
+        loads = self._hot_ns(observed) if self._measure is Measure.BUSY else hot.events
         now = dict(zip(hot.slots.tolist(), loads, strict=True))
         for slot in {*self._hot, *now}:
             before = self._hot.get(slot, now.get(slot, 0.0) / span_s)
             self._hot[slot] = self._fade * before + (1 - self._fade) * float(now.get(slot, 0.0)) / span_s
         if not len(hot.slots):
             self._hot.clear()
-            return seen.events, seen.busy_ns
-        whole = ~np.isin(hot.slots, seen.placement.spread_slots())
+            return observed.events, observed.busy_ns
+        whole = ~np.isin(hot.slots, observed.placement.spread_slots())
         groups = hot.slots[whole] >> GROUP_SHIFT
-        events, busy_ns = seen.events.copy(), seen.busy_ns.copy()
+        events, busy_ns = observed.events.copy(), observed.busy_ns.copy()
         np.subtract.at(events, groups, hot.events[whole])
         np.subtract.at(busy_ns, groups, hot.busy_ns[whole])
         least = 1e-3 * max(self._hot.values())
         self._hot = {slot: load for slot, load in self._hot.items() if load > least}
         return np.maximum(events, 0), np.maximum(busy_ns, 0)
 
-    def _hot_ns(self, seen: Observation) -> Float64Array:
-        """The time of hot keys as it would be at speed 1; of a spread one every engine has its shares."""
+    def _hot_ns(self, observed: Observation) -> Float64Array:
+        """The time of hot keys as it would be at speed 1; a spread key counts at the mean speed of its engines."""
         slowness = 1.0 / self._engine_speeds()
-        at_home = slowness[seen.placement.array()[seen.hot.slots >> GROUP_SHIFT]]
-        spread = {each.slot: float(slowness[list(each.engines)].mean()) for each in seen.placement.spread}
-        slots = zip(seen.hot.slots.tolist(), at_home.tolist(), strict=True)
-        return np.asarray(seen.hot.busy_ns / np.array([spread.get(slot, home) for slot, home in slots]), np.float64)
+        at_home = slowness[observed.placement.array()[observed.hot.slots >> GROUP_SHIFT]]
+        spread = {each.slot: float(slowness[list(each.engines)].mean()) for each in observed.placement.spread}
+        slots = zip(observed.hot.slots.tolist(), at_home.tolist(), strict=True)
+        return np.asarray(observed.hot.busy_ns / np.array([spread.get(slot, home) for slot, home in slots]), np.float64)
 
     def event_ns(self) -> Float64Array:
         """What an event of each key group costs, at speed 1."""
         total = float(self._events.sum())
         usual = float(self._busy_ns.sum()) / total if total else 0.0
-        if self._taken < 2:  # code was loaded on the way, at the cost of whoever came first
+        if self._taken < 2:  # in the first batch code is loaded, and the first key groups would be charged for it
             return np.full(len(self._events), usual)
         return (self._busy_ns + KNOWN_EVENTS * usual) / (self._events + KNOWN_EVENTS)
 
     @property
     def state_bytes(self) -> Float64Array:
-        """The size of each key group's state, as far as it was seen."""
+        """The size of each key group's state, as far as batches have shown it."""
         return self._state_bytes
 
     @property
@@ -194,14 +195,14 @@ class LoadEstimates:
         return max(LEAST_FREE, 1.0 - overhead_s / self._interval_s)
 
     def capacities(self, engines: int) -> Float64Array:
-        """What each engine has: 100 at speed 1. Engines that are still to come are as fast as the others on average."""
+        """The capacity of each engine: 100 at speed 1. Engines still to come are taken to be as fast as the average."""
         known = self._engine_speeds()[:engines]
         coming = np.full(max(0, engines - len(known)), known.mean() if len(known) else 1.0)
         return 100.0 * np.concatenate([known, coming])
 
     @property
     def host_speeds(self) -> dict[str, float]:
-        """The speed of each host that was seen in the last batch, 1 being the middle one's."""
+        """The speed of each host of the last batch; 1 is the median."""
         return {host: self._speed(host) for host in dict.fromkeys(self._hosts)}
 
     def _engine_speeds(self) -> Float64Array:
@@ -211,30 +212,30 @@ class LoadEstimates:
         speed = self._speeds.get(host, 1.0)
         return speed if abs(speed - 1.0) > ALIKE else 1.0
 
-    def _begins(self, seen: Observation) -> BoolArray:
-        """Which engines are new, or on a new host: they load code and connect workers, which no event costs again."""
+    def _begins(self, observed: Observation) -> BoolArray:
+        """Which engines are new or on a new host: they load code and connect workers, which happens only once."""
         known = self._known_hosts
-        self._known_hosts = known | set(seen.hosts)
-        return np.array([host not in known or engine >= len(self._hosts) for engine, host in enumerate(seen.hosts)])
+        self._known_hosts = known | set(observed.hosts)
+        return np.array([host not in known or engine >= len(self._hosts) for engine, host in enumerate(observed.hosts)])
 
-    def _update_speeds(self, seen: Observation, begins: BoolArray, fresh: bool) -> None:
-        """Compare what each host's groups took with what they should have taken."""
-        names = tuple(dict.fromkeys(seen.hosts))
+    def _update_speeds(self, observed: Observation, begins: BoolArray, fresh: bool) -> None:
+        """Compare the time that each host's key groups took with the time expected of them."""
+        names = tuple(dict.fromkeys(observed.hosts))
         if len(names) < 2 or self._measure is not Measure.BUSY:
             self._speeds = {}
             return
-        owner = seen.placement.array()
-        number = np.array([names.index(host) for host in seen.hosts])[owner]
+        owner = observed.placement.array()
+        number = np.array([names.index(host) for host in observed.hosts])[owner]
         if fresh:
-            self._speeds = dict(zip(names, _speeds_at_first(seen, number, len(names)), strict=True))
+            self._speeds = dict(zip(names, _speeds_at_first(observed, number, len(names)), strict=True))
             return
         settled = ~begins[owner]
-        expected = np.bincount(number, weights=settled * seen.events * self.event_ns(), minlength=len(names))
-        actual = np.bincount(number, weights=settled * seen.busy_ns, minlength=len(names))
+        expected = np.bincount(number, weights=settled * observed.events * self.event_ns(), minlength=len(names))
+        actual = np.bincount(number, weights=settled * observed.busy_ns, minlength=len(names))
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
-        ratios = np.ones(len(names))  # a host that had nothing to do, or is new, is as fast as any, until it has
+        ratios = np.ones(len(names))  # a host that is new or had nothing to do is taken to be as fast as the median
         ratios[known] = expected[known] / actual[known]
         ratios[known] /= np.median(ratios[known])
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
@@ -244,13 +245,15 @@ class LoadEstimates:
         }
 
 
-def _speeds_at_first(seen: Observation, number: Int64Array, hosts: int) -> list[float]:
-    """The speeds of hosts before it is known what key groups cost; `number` is the host of each.
+def _speeds_at_first(observed: Observation, number: Int64Array, hosts: int) -> list[float]:
+    """The speeds of hosts before the costs of key groups are known; `number` is the host of each key group.
 
-    Key groups differ in cost, but it would be strange if on one host nearly all of them were dear.
+    Key groups differ in cost, but it is unlikely that nearly all of one host's are costly.
     """
-    known = (seen.events > 0) & (seen.busy_ns > 0)
-    costs = [seen.busy_ns[known & (number == host)] / seen.events[known & (number == host)] for host in range(hosts)]
+    known = (observed.events > 0) & (observed.busy_ns > 0)
+    costs = [
+        observed.busy_ns[known & (number == host)] / observed.events[known & (number == host)] for host in range(hosts)
+    ]
     if min(len(each) for each in costs) < FEW_GROUPS:
         return [1.0] * hosts
     usual = np.array([float(np.median(each)) for each in costs])

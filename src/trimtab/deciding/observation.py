@@ -1,4 +1,4 @@
-"""What is known after a batch, for whoever decides: loads by key group and by engine. Plain values."""
+"""What the coordinator learns from a batch: loads by key group and by engine. Plain values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _none() -> Int64Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HotKeysSeen:
+class ObservedHotKeys:
     """Keys of split queries that stood out in a batch, over all engines, in order of their slots."""
 
     slots: Int64Array = field(default_factory=_none)
@@ -28,15 +28,15 @@ class HotKeysSeen:
     busy_ns: Int64Array = field(default_factory=_none)
 
     @classmethod
-    def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> HotKeysSeen:
-        """Put together what engines say of the same keys."""
-        told = [(*report.hot.columns(), receive_ns[report.executor]) for report in reports]
-        if not any(len(each[0]) for each in told):
+    def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> ObservedHotKeys:
+        """Add up what the engines reported of each key."""
+        reported = [(*report.hot.columns(), receive_ns[report.executor]) for report in reports]
+        if not any(len(each[0]) for each in reported):
             return cls()
-        slots, numbers = np.unique(np.concatenate([each[0] for each in told]), return_inverse=True)
+        slots, numbers = np.unique(np.concatenate([each[0] for each in reported]), return_inverse=True)
         events, busy_ns = np.zeros(len(slots), np.int64), np.zeros(len(slots))
-        np.add.at(events, numbers, np.concatenate([arrived for _, arrived, _, _, _ in told]))
-        np.add.at(busy_ns, numbers, np.concatenate([spent + each * arrived for _, arrived, spent, _, each in told]))
+        np.add.at(events, numbers, np.concatenate([arrived for _, arrived, _, _, _ in reported]))
+        np.add.at(busy_ns, numbers, np.concatenate([spent + each * arrived for _, arrived, spent, _, each in reported]))
         return cls(slots, events, np.rint(busy_ns).astype(np.int64))
 
 
@@ -45,7 +45,7 @@ class Observation:
     """One committed batch.
 
     batch         its number
-    span_s        from the end of the batch before to the end of this one: what there was to do it in
+    span_s        from the end of the batch before to the end of this one: the time that was available
     batch_s       the part of that in which the batch ran
     placement     where key groups were while it ran
     events        (groups,) rows that arrived
@@ -53,8 +53,8 @@ class Observation:
     state_bytes   (groups,) state written for them
     engine_ns     (engines,) time in each engine's task
     hosts         (engines,) where each engine's task ran
-    hot           the hottest keys of queries that are split; what is said of a spread one is in no key group's columns
-    is_planner_compiled  whether the policy's planner can be used; a plain one decides until then
+    hot           the hottest keys of split queries; a key that is spread is counted here and in no key group's columns
+    is_planner_compiled  whether the policy's planner is compiled; a plain one decides until then
     """
 
     batch: int
@@ -66,7 +66,7 @@ class Observation:
     state_bytes: Int64Array
     engine_ns: Int64Array
     hosts: tuple[str, ...]
-    hot: HotKeysSeen = field(default_factory=lambda: HotKeysSeen())
+    hot: ObservedHotKeys = field(default_factory=lambda: ObservedHotKeys())
     is_planner_compiled: bool = True
 
     @classmethod
@@ -114,15 +114,15 @@ def observe(
         state_bytes=state_bytes,
         engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
         hosts=tuple(report.executor for report in reports),
-        hot=HotKeysSeen.of(reports, receive_ns),
+        hot=ObservedHotKeys.of(reports, receive_ns),
     )
 
 
 def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
-    """What receiving a row takes on each host.
+    """The time to receive a row on each host.
 
-    Engines of a host are taken together: those whose tasks come first wait for the others' rows to be read, too, and
-    would look busier than they are.
+    It is averaged over the engines of a host: those whose tasks start first also wait until the others' rows are read,
+    and would look busier than they are.
     """
     spent: dict[str, float] = {}
     rows: dict[str, int] = {}

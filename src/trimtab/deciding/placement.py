@@ -1,4 +1,4 @@
-"""Placement: which engine holds each key group. Plain values; every change gives a new one."""
+"""Placement: which engine holds each key group. Plain values; every change returns a new one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 
 SHARES = 64
-"""A key that is spread over engines is dealt out in so many equal shares."""
+"""A key that is spread over engines is divided into this many equal shares."""
 SCHEMES = ("pkg", "random-choices", "consistent")
-"""How shares are chosen: see `spreading`."""
+"""Ways to choose the shares: see `spreading`."""
 MOST_SPREAD = 64
 """How many keys may be spread at once: a row is compared with each of them."""
 
@@ -36,12 +36,12 @@ class Spread:
     engines: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Every share has an engine."""
+        """Check that every share has an engine."""
         assert len(self.engines) == SHARES
 
     @classmethod
     def of_counts(cls, slot: int, counts: Sequence[int]) -> Spread:
-        """So many shares to each engine."""
+        """`counts[engine]` shares for each engine."""
         return cls(slot, tuple(engine for engine, count in enumerate(counts) for _ in range(count)))
 
     @classmethod
@@ -50,7 +50,7 @@ class Spread:
         return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
 
     def within(self, engines: int) -> Spread | None:
-        """The same with fewer engines: those that stay take over; None if none does.
+        """The same key on the first `engines` engines, which take over the others' shares; None: it has none of them.
 
         >>> Spread.over(7, [0, 2]).within(2) == Spread.over(7, [0]), Spread.over(7, [2, 3]).within(2)
         (True, None)
@@ -66,7 +66,7 @@ class Spread:
 class Placement:
     """The splitter's table: `owner[group]` is the engine of a key group, from 0 to `engines - 1`.
 
-    Hot keys of split queries may be `spread` over several engines; for them the owner of their group doesn't count.
+    Hot keys of split queries may be `spread` over several engines, whichever engine owns their key group.
     """
 
     engines: int
@@ -75,7 +75,7 @@ class Placement:
 
     @classmethod
     def even(cls, engines: int, key_groups: int) -> Placement:
-        """Key groups dealt out in turn.
+        """Key groups assigned to engines in turn.
 
         >>> Placement.even(2, 5).owner
         (0, 1, 0, 1, 0)
@@ -84,7 +84,7 @@ class Placement:
         return cls(engines, tuple(group % engines for group in range(key_groups)))
 
     def moved(self, moves: Mapping[int, int]) -> Placement:
-        """The placement after some key groups changed their engine.
+        """The placement with some key groups on other engines; `moves` maps key group to engine.
 
         >>> Placement.even(2, 4).moved({0: 1}).owner
         (1, 1, 0, 1)
@@ -101,7 +101,7 @@ class Placement:
         return replace(self, owner=tuple(owner))
 
     def resized(self, engines: int) -> Placement:
-        """The placement on another number of engines, level, and with as few moves as that takes.
+        """The placement on another number of engines: even, and with as few moves as possible.
 
         >>> Placement.even(2, 6).resized(3).owner
         (0, 1, 0, 1, 2, 2)
@@ -113,7 +113,7 @@ class Placement:
         share = [least] * engines
         held = [self.owner.count(engine) for engine in range(engines)]
         for engine in sorted(range(engines), key=lambda engine: -held[engine])[:extra]:
-            share[engine] += 1  # where most can stay
+            share[engine] += 1  # the larger shares go where most key groups can stay
         owner: list[int] = []
         homeless: list[int] = []
         for group, engine in enumerate(self.owner):
@@ -130,7 +130,7 @@ class Placement:
         return Placement(engines, tuple(owner), tuple(each for each in kept if each is not None))
 
     def with_spread(self, spread: Iterable[Spread]) -> Placement:
-        """The placement with exactly these keys spread, and all others whole; over engines that there are.
+        """The placement with exactly these keys spread, over engines that exist; every other key is on one engine.
 
         >>> Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])]).spread_slots().tolist()
         [7]
@@ -138,7 +138,7 @@ class Placement:
         ordered = sorted(spread, key=lambda each: each.slot)
         assert len(ordered) <= MOST_SPREAD
         assert len({each.slot for each in ordered}) == len(ordered)
-        # Who decided on it may not have known that there are fewer engines by now.
+        # The number of engines may have shrunk since this was decided.
         kept = (each.within(self.engines) for each in ordered)
         return replace(self, spread=tuple(each for each in kept if each is not None))
 
@@ -153,7 +153,7 @@ class Placement:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Placement:
-        """What `as_json` made, also before there were spread keys.
+        """The placement that `as_json` wrote, also by builds that had no spread keys.
 
         >>> placement = Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])])
         >>> Placement.from_json(placement.as_json()) == placement
@@ -171,12 +171,12 @@ class Placement:
         return np.array(self.owner, np.int32)
 
     def moves_from(self, before: Placement) -> int:
-        """How many key groups are elsewhere than before."""
+        """How many key groups are on another engine than before."""
         return sum(a != b for a, b in zip(self.owner, before.owner, strict=True))
 
 
 def check_engines(engines: int, key_groups: int) -> None:
-    """Raise unless there can be so many engines."""
+    """Raise JobError `job.engines` unless this can be the number of engines."""
     if not isinstance(engines, int) or isinstance(engines, bool) or engines < 1:
         raise JobError("job.engines", f"engines must be a positive whole number, not {engines!r}")
     if engines > key_groups:
@@ -185,7 +185,7 @@ def check_engines(engines: int, key_groups: int) -> None:
 
 
 def check_key_groups(key_groups: int) -> None:
-    """Raise unless there can be so many key groups."""
+    """Raise JobError `job.key-groups` unless this can be the number of key groups."""
     if not isinstance(key_groups, int) or isinstance(key_groups, bool) or not 1 <= key_groups <= MAX_KEY_GROUPS:
         message = f"key_groups must be a whole number from 1 to {MAX_KEY_GROUPS}, not {key_groups!r}"
         raise JobError("job.key-groups", message)

@@ -1,6 +1,6 @@
-"""Balance and scale: when key groups move and engines come and go by themselves, on what grounds, and at what cost.
+"""Balance and scale: when key groups move and engines come and go by themselves, and how much may move at once.
 
-Descriptions, no logic: the coordinator acts on them.
+These are descriptions without logic: the coordinator acts on them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Measure(Enum):
     """What counts as load."""
 
     BUSY = "busy"
-    """Time spent on a key group: right wherever events differ in cost, and hosts in speed."""
+    """Time spent on a key group: for events that differ in cost, and hosts that differ in speed."""
 
     EVENTS = "events"
-    """Events of a key group: steadier, and enough where each costs the same."""
+    """Events of a key group: steadier, and enough if each costs the same."""
 
     STATE = "state"
-    """Bytes of state that were written: where memory is what runs out."""
+    """Bytes of state that were written: if memory is the bottleneck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,21 +33,22 @@ class Balance:
     """A policy: a planner, and a rule for when to act on it.
 
     Args:
-        planner: How placements are found: one of `trimtab.planning.registry.POLICIES`.
+        planner: What finds new placements: one of `trimtab.planning.registry.POLICIES`.
         measure: What counts as load: "busy", "events" or "state", or a `Measure`.
-        max_rstd: Act when the relative standard deviation of the engines' loads is above this, in percent; None: never
-            because of that.
+        max_rstd: Act when the relative standard deviation of the engines' loads is above this, in percent; None: it is
+            ignored.
         max_load_distance: Act when an engine's utilisation is further than this from the mean, in percentage points.
-        patience: For so many batches in a row, so that a short spike moves nothing.
-        period_batches: At most once in so many batches.
-        period_s: And at most once in so many seconds.
+        patience: Act only if this was so for `patience` batches in a row, so that a short spike moves nothing.
+        period_batches: Act at most once in this many batches.
+        period_s: And at most once in this many seconds.
         max_moves: Key groups that may move at once; None: an eighth of all, and more while engines come and go. With
-            "dlb-light" as many as it takes, as it moves the lightest ones only.
-        max_state_bytes: State that may move at once; None: any amount, as trimtab moves a number and not the state.
-        half_life_batches: Rates are averaged over batches; after so many, one counts half.
-        min_gain: A plan is carried out if it takes away at least this share of the deviation: nothing moves in vain
-            where one hot key is all there is to it.
-        time_limit_s: What planning may take.
+            "dlb-light" as many as needed, because it moves only the lightest ones.
+        max_state_bytes: State that may move at once; None: any amount, because a move rewrites the table of owners and
+            copies no state.
+        half_life_batches: Rates are averaged over batches; after this many batches, a rate counts half.
+        min_gain: A plan is carried out only if it removes at least this share of the deviation: nothing moves in vain
+            if a single hot key is the cause.
+        time_limit_s: How long planning may take.
 
     >>> Balance(planner="dlb-heavy", max_rstd=10.0).patience
     2
@@ -67,7 +68,7 @@ class Balance:
     time_limit_s: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse what can't be."""
+        """Raise JobError `job.balance` for impossible values."""
         if self.planner not in POLICIES:
             raise JobError("job.balance", *no_policy(self.planner))
         try:
@@ -105,12 +106,12 @@ class Scale:
     Args:
         min_engines: Never fewer.
         max_engines: Never more.
-        target: What the engines' mean utilisation is brought to.
-        low: Engines go when it would be below this.
-        high: Engines come when one is above this and balancing can't mend it.
+        target: The mean utilisation of the engines that scaling aims for.
+        low: Engines are dropped when the mean is below this.
+        high: Engines are added when one is above this and balancing can't help.
         cool_down_batches: How many batches pass after a change before the next one.
         cool_down_s: And how many seconds.
-        interval_s: How long a batch should take: more work than fits asks for more engines. None: the job's trigger
+        interval_s: How long a batch should take; engines are added when the work doesn't fit. None: the job's trigger
             interval, or a second.
 
     >>> Scale(max_engines=8).target
@@ -127,7 +128,7 @@ class Scale:
     interval_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what can't be."""
+        """Raise JobError `job.scale` for impossible values."""
         if not 0 <= self.low < self.target < self.high:
             message = f"low {self.low}, target {self.target}, high {self.high}"
             raise JobError("job.scale", message, "they must rise in this order")
@@ -144,7 +145,7 @@ class Scale:
 
 
 def balance_of(balance: str | Balance | None) -> Balance | None:
-    """The policy that is meant by a name, or by itself.
+    """The policy that a name stands for; a `Balance` stands for itself.
 
     >>> balance_of("flux").planner
     'flux'
@@ -155,36 +156,36 @@ def balance_of(balance: str | Balance | None) -> Balance | None:
 
 
 def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> None:
-    """Raise JobError `job.scale` where it doesn't go together with the rest of a job."""
+    """Raise JobError `job.scale` if it contradicts the rest of the job."""
     if engines is not None and not scale.min_engines <= engines <= scale.max_engines:
         message = f"engines is {engines}, and scale goes from {scale.min_engines} to {scale.max_engines}"
-        raise JobError("job.scale", message, "give one that fits, or none")
+        raise JobError("job.scale", message, "give a number in that range, or none")
     if balance is not None and balance.measured is not Measure.BUSY:
-        message = f"engines can't come and go by utilisation where load is measured as {balance.measured.value}"
+        message = f"scale needs utilisations, but load is measured as {balance.measured.value}"
         raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
 
 
 def balance_from_json(values: Mapping[str, Any] | None) -> Balance | None:
-    """What `as_json` gave, as a policy again."""
+    """The policy that `as_json` wrote."""
     return None if values is None else Balance(**values)
 
 
 def scale_from_json(values: Mapping[str, Any] | None) -> Scale | None:
-    """What `as_json` gave, as a rule again."""
+    """The rule that `as_json` wrote."""
     return None if values is None else Scale(**values)
 
 
 def _at_least(code: str, **limits: tuple[float | None, float]) -> None:
     for name, (value, limit) in limits.items():
         if value is not None and not value >= limit:
-            raise JobError(code, f"{name} is {value}", f"it is {limit} or more")
+            raise JobError(code, f"{name} is {value}", f"it must be {limit} or more")
 
 
 def _above_0(code: str, **lengths: float) -> None:
     for name, length in lengths.items():
         if not length > 0:
-            raise JobError(code, f"{name} is {length}", "it is above 0")
+            raise JobError(code, f"{name} is {length}", "it must be above 0")
 
 
 DEFAULT = Balance()
-"""What a job does unless told otherwise."""
+"""The policy of a job that names none."""

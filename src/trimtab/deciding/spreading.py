@@ -1,30 +1,28 @@
-"""Spreading hot keys: over which engines, in which shares. No I/O: loads in, shares out.
+"""Spreading hot keys: over which engines, in which shares. Pure: loads in, shares out.
 
-The papers' routers decide for each message by the messages before it. Where loads are known from the last batches, the
-same rules give shares at once, as if messages were a fluid:
+The papers' routers decide for each message by the messages before it. Here loads are known from the last batches, so
+the same rules give shares directly, as if messages were a fluid:
 
     pkg             the two engines that the key is hashed to, filled to one level (Nasir et al. 2015)
-    random-choices  the key's own row of engines: each takes what it has room for, up to (1 + epsilon) of its share of
-                    all load, and the rest flows on to the next (PoRC, Nasir et al. 2017, section V-A)
-    consistent      the same over virtual workers, of which an engine has as many as its capacity deserves, each with
-                    room for an equal part (consistent grouping, section V-B)
+    random-choices  the key's own sequence of engines: each takes what it has room for, up to (1 + epsilon) of its share
+                    of all load, and the rest flows on to the next (PoRC, Nasir et al. 2017, section V-A)
+    consistent      the same over virtual workers; an engine has a number of them in proportion to its capacity, each
+                    with room for an equal part (consistent grouping, section V-B)
 
-A key keeps its row of engines whatever the loads are, and when an engine comes or goes the others keep their order.
-What was decided before stays as long as it is nearly as good: each change means a new table for the splitter.
+A key keeps its sequence of engines whatever the loads are; when an engine comes or goes, the others keep their order.
+Shares stay as they are as long as they are nearly as good as new ones: each change means a new table for the splitter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from trimtab.deciding.placement import MOST_SPREAD, SHARES, Spread
-from trimtab.routing.delegation import first_owners
-from trimtab.routing.hashing import mix_plain
+from trimtab.deciding.virtual_workers import first_owners, hashed_order
 
 Float64Array = npt.NDArray[np.float64]
 Int32Array = npt.NDArray[np.int32]
@@ -33,19 +31,19 @@ Int64Array = npt.NDArray[np.int64]
 EPSILON = 0.01
 """How far above its share of all load an engine may be filled."""
 VIRTUAL_WORKERS = 10
-"""How many an engine has, on average."""
+"""How many virtual workers an engine has, on average."""
 LEAVING = 0.6
-"""A spread key is made whole when its load is below this part of what it took to spread it."""
+"""A spread key goes back to one engine when its load is below this part of the load from which keys are spread."""
 TOLERANCE = 0.05
-"""Shares stay as they are while the fullest engine is at most so much of its fair share worse off than it could be."""
+"""Shares stay as they are while new ones would relieve the fullest engine by at most this part of its fair share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HotLoads:
-    """The hot keys of a batch, and what engines have to do besides.
+    """The hot keys of a batch, and the engines' other load.
 
     slots     (n,) the keys, each once
-    loads     (n,) what each takes in all, in any unit
+    loads     (n,) the total load of each key, in any unit
     homes     (n,) the engine that owns its key group
     base      (engines,) the load of each engine without these keys, in the same unit
     """
@@ -64,14 +62,14 @@ def spread_keys(
     share_threshold: float = 0.5,
     before: Sequence[Spread] = (),
 ) -> tuple[Spread, ...]:
-    """Which keys are spread, and how: in order of their slots, as a `Placement` has them.
+    """Which keys to spread, and how: in order of their slots, as in a `Placement`.
 
     Args:
         scheme: One of `placement.SCHEMES`.
         hot: Loads of hot keys and of engines.
-        capacities: How strong each engine is, in any unit; one of 0 takes nothing. None: all the same.
-        share_threshold: Keys are spread whose load is more than this part of an engine's mean load.
-        before: What is in place now.
+        capacities: How strong each engine is, in any unit; an engine of 0 takes nothing. None: all the same.
+        share_threshold: A key is spread if its load is more than this part of an engine's mean load.
+        before: The keys that are spread now.
 
     >>> even = HotLoads(np.array([7]), np.array([60.0]), np.array([0], np.int32), np.full(4, 10.0))
     >>> [spread] = spread_keys("random-choices", even)
@@ -90,7 +88,7 @@ def spread_keys(
     np.add.at(held, hot.homes[~chosen], hot.loads[~chosen])
     room = _Room(scheme, strength, total)
     order = np.flatnonzero(chosen)
-    order = order[np.lexsort((hot.slots[order], -hot.loads[order]))]  # large things first, as in any packing
+    order = order[np.lexsort((hot.slots[order], -hot.loads[order]))]  # the heaviest keys first, as in any packing
     found: dict[int, Spread] = {}
     taken = held.copy()
     for number in order.tolist():
@@ -106,7 +104,7 @@ def spread_keys(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Room:
-    """What engines may take, and in which order a key asks them."""
+    """How much engines may take, and in which order a key tries them."""
 
     scheme: str
     strength: Float64Array
@@ -118,13 +116,13 @@ class _Room:
         return np.asarray(self.strength * (self.total / self.strength.sum()))
 
     def candidates(self, slot: int) -> list[int]:
-        """The engines that may have parts of a key, in the order in which it asks them."""
+        """The engines that may have parts of a key, in the order in which it tries them."""
         usable = np.flatnonzero(self.strength > 0).tolist()
-        order = [engine for engine, _ in _hashed_order(slot, tuple((engine, 0) for engine in usable))]
+        order = [engine for engine, _ in hashed_order(slot, tuple((engine, 0) for engine in usable))]
         return order[:2] if self.scheme == "pkg" else order
 
     def fill(self, slot: int, load: float, held: Float64Array) -> Float64Array:
-        """How much of a key's load each engine takes, beside what it holds."""
+        """How much of a key's load each engine takes in addition to what it holds."""
         if self.scheme == "pkg":
             return _levelled(self.candidates(slot), load, held, self.strength)
         taken = np.zeros(len(held))
@@ -133,24 +131,24 @@ class _Room:
             if part <= 0:
                 break
             taken[engine] += part
-        rest = load - float(taken.sum())  # rounding: all together have room for more than everything
+        rest = load - float(taken.sum())  # more than 0 only by rounding: together, engines have room for all load
         return taken if rest <= 0 else taken + _levelled(self.candidates(slot), rest, held + taken, self.strength)
 
     def _rooms(self, slot: int, held: Float64Array) -> list[tuple[int, float]]:
-        """Who is asked, in order, and how much each may take."""
+        """The engines that a key tries, in order, and how much each may take."""
         if self.scheme == "random-choices":
             free = np.maximum((1 + EPSILON) * self.fair - held, 0.0)
             return [(engine, float(free[engine])) for engine in self.candidates(slot)]
         owners = first_owners(self.strength, VIRTUAL_WORKERS)
         workers = np.bincount(owners, minlength=len(held))
         free = np.maximum((1 + EPSILON) * self.total / len(owners) - held / np.maximum(workers, 1), 0.0)
-        # A virtual worker is known by its engine and its number there, so it stays itself when others come or go.
+        # A virtual worker is identified by its engine and its number there, so others can come and go without effect.
         virtual = [(int(engine), number) for engine in range(len(held)) for number in range(int(workers[engine]))]
-        return [(engine, float(free[engine])) for engine, _ in _hashed_order(slot, tuple(virtual))]
+        return [(engine, float(free[engine])) for engine, _ in hashed_order(slot, tuple(virtual))]
 
 
 def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.bool_]:
-    """The keys that are hot enough; those that are spread already stay so a little longer."""
+    """The keys that are hot enough; for those that are spread already the limit is lower."""
     wanted = np.where(np.isin(hot.slots, list(spread)), LEAVING * least, least)
     chosen: npt.NDArray[np.bool_] = hot.loads > wanted
     if np.count_nonzero(chosen) > MOST_SPREAD:
@@ -159,22 +157,14 @@ def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.boo
     return chosen
 
 
-@lru_cache(maxsize=4 * MOST_SPREAD)
-def _hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """Workers, each an engine and a number there, in the order of a key's own: by a hash of both (rendezvous)."""
-    word = mix_plain(slot)
-    engines = {engine: mix_plain(word + engine + 1) for engine, _ in workers}
-    return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
-
-
 def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength: Float64Array) -> Float64Array:
-    """Pour a load over engines so that the fullest of them, for its strength, is as low as possible."""
+    """Divide a load over engines so that the fullest of them, relative to its strength, is as low as possible."""
     order = sorted(engines, key=lambda engine: held[engine] / strength[engine])
     level = 0.0
-    for behind in range(1, len(order) + 1):
-        own = order[:behind]
+    for count in range(1, len(order) + 1):
+        own = order[:count]
         level = float((load + held[own].sum()) / strength[own].sum())
-        if behind == len(order) or level <= held[order[behind]] / strength[order[behind]]:
+        if count == len(order) or level <= held[order[count]] / strength[order[count]]:
             break
     taken = np.zeros(len(held))
     taken[order] = np.maximum(level * strength[order] - held[order], 0.0)
@@ -198,7 +188,7 @@ def _is_good_enough(
     taken: Float64Array,
     room: _Room,
 ) -> bool:
-    """Whether what is in place spreads the same keys as the scheme may, and nearly as well as the new shares do."""
+    """Whether the current shares are of the same keys, allowed by the scheme, and nearly as even as the new ones."""
     if not before or {each.slot for each in before} != set(found):
         return False
     loads = {int(slot): float(load) for slot, load in zip(hot.slots, hot.loads, strict=True)}

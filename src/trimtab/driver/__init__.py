@@ -1,1 +1,1 @@
-"""A stream's batches from orders to commit, without Spark."""
+"""A batch, from its plan to its commit, without Spark: a pure machine, and the shell that does what it answers."""

@@ -1,8 +1,8 @@
-"""What a batch is going to do, decided and written down before anyone outside can see anything of it.
+"""A batch's plan: what it is going to do, decided and written to disk before the batch has any effect outside.
 
-Whatever a batch's rows turn into depends on its plan, on the state before it and on the rows themselves. So a batch
-that is repeated after a crash follows the plan of its first try, under the same number, and gives the same rows: also
-if queries, the delay, the engines or the placement were changed in between. The changes wait for the next batch.
+The output of a batch depends only on its plan, on the state before it and on its rows. So a batch that is repeated
+after a crash follows the plan of its first try, under the same number, and gives the same rows, even if queries, the
+delay, the engines or the placement were changed in between. Such changes wait for the next batch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Setup:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Setup:
-        """What `as_json` made."""
+        """The setup that `as_json` wrote."""
         return cls(
             kept["event_time"], kept["delay_us"], {name: QuerySetup(*each) for name, each in kept["queries"].items()}
         )
@@ -53,12 +53,12 @@ class Setup:
 class BatchPlan:
     """One batch: which rows it takes, and everything that decides what becomes of them.
 
-    number          trimtab's own, which sinks know the batch by
-    spark_batch     the batch of Spark's whose rows it takes; None: it has no rows
+    number          trimtab's own number, by which sinks recognise the batch
+    spark_batch     the Spark batch whose rows it takes; None: it has no rows
     closing         whether the input ends with it
-    clock_s         the time of day that the batch goes by
+    clock_s         the time of day that the batch uses
     watermark_us    rows older than this are late; None: no row is
-    previous_watermark_us   the watermark of the batch before, up to which time-outs have been told
+    previous_watermark_us   the watermark of the batch before, up to which time-outs have been reported
     """
 
     incarnation: str
@@ -88,7 +88,7 @@ class BatchPlan:
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "the plan") -> BatchPlan:
-        """Read what `to_bytes` made; `path` is for messages.
+        """Read what `to_bytes` wrote; `path` is for messages.
 
         Raises StateError `state.corrupt` or `state.newer`.
         """
@@ -97,11 +97,11 @@ class BatchPlan:
             placement, setup = Placement.from_json(body["placement"]), Setup.from_json(body["setup"])
             return cls(**body | {"placement": placement, "setup": setup})
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise corrupt(path, f"a part of it is wrong: {error!r}") from error
+            raise corrupt(path, f"a part of it is missing or of the wrong kind: {error!r}") from error
 
 
 def plan_name(number: int) -> str:
-    """The name of a batch's plan."""
+    """The file name of a batch's plan."""
     return manifest_name(number)
 
 

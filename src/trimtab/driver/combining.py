@@ -1,4 +1,4 @@
-"""The combiner: the rows that all engines gave in a batch, as one table in the order of event time."""
+"""The combiner: the output rows of all engines in a batch, as one table in the order of event time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.worker.orders import Output
 
 
 def combine(outputs: Sequence[Output]) -> tuple[pa.Table | None, tuple[str, ...]]:
-    """The rows of all engines in event-time order, and the names of the files for what was too much to carry."""
+    """The rows of all engines in event-time order, and the names of the files with outputs too large for a report."""
     tables = [pa.ipc.open_stream(output.inline).read_all() for output in outputs if output.inline]
     files = tuple(output.file for output in outputs if output.file)
     if not tables:
@@ -20,7 +20,7 @@ def combine(outputs: Sequence[Output]) -> tuple[pa.Table | None, tuple[str, ...]
     table = pa.concat_tables(tables)
     if TIME_US in table.column_names:
         times = table.column(TIME_US).fill_null(0).to_numpy()
-        if np.any(times[1:] < times[:-1]):  # also of a single engine: its rows are in order by key
+        if np.any(times[1:] < times[:-1]):  # may also be so with a single engine: its rows are ordered by key
             table = table.take(pa.array(np.argsort(times, kind="stable")))
         table = table.drop_columns([TIME_US])
     return table.combine_chunks(), files

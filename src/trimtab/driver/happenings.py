@@ -1,4 +1,4 @@
-"""What a driver is told, and what it answers with: everything that passes between `machine.Driver` and its shell."""
+"""What is reported to a driver, and what it answers: everything that passes between `machine.Driver` and its shell."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trimtab.worker.orders import EngineReport, Output
 
 
 @dataclass(frozen=True, slots=True)
-class BatchCame:
-    """Rows are there to be taken, or (`closing`) there are no more.
+class BatchArrived:
+    """There are rows to take, or (`closing`) the input has ended.
 
-    `setup` and `placement` are those of a batch that wasn't begun before; a repeated one has its own.
+    `setup` and `placement` are for a batch that wasn't begun before; a repeated batch has those of its plan.
     """
 
     spark_batch: int | None
@@ -34,8 +34,8 @@ class PlanWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a batch brought, in all rows of the stream, also those that no query wants."""
+class Arrivals:
+    """The rows that arrived in a batch, including those that no query wants: how many, and the newest event time."""
 
     events: int
     newest_us: int | None
@@ -46,12 +46,12 @@ class EnginesReported:
     """All engines have done their part."""
 
     reports: Sequence[EngineReport]
-    seen: Seen
+    arrivals: Arrivals
 
 
 @dataclass(frozen=True, slots=True)
 class PartsMerged:
-    """The parts of spread keys are together: what came of them, reported as one more engine would."""
+    """The parts of spread keys are merged; the result is reported like that of one more engine."""
 
     reports: Sequence[EngineReport]
 
@@ -65,31 +65,31 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class MergesCollected:
-    """Merges of state that were done beside the stream."""
+    """These merges of state, done beside the stream, are complete."""
 
     merged: Sequence[Merged]
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The manifest is on disk: the batch counts."""
+    """The manifest is on disk: the batch is final."""
 
 
-Happening = BatchCame | PlanWritten | EnginesReported | PartsMerged | HandedOver | MergesCollected | Committed
+Happening = BatchArrived | PlanWritten | EnginesReported | PartsMerged | HandedOver | MergesCollected | Committed
 
 # What to do ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """Put the plan on disk, for good. Engines may run meanwhile; nothing is handed over before."""
+    """Write the plan to disk, durably. Engines may run meanwhile; nothing is handed over before."""
 
     plan: BatchPlan
 
 
 @dataclass(frozen=True, slots=True)
 class RunEngines:
-    """Have the engines take their rows, from this state on."""
+    """Let the engines take their rows, starting from this state."""
 
     plan: BatchPlan
     runs: Mapping[str, tuple[Run, ...]]
@@ -98,7 +98,7 @@ class RunEngines:
 
 @dataclass(frozen=True, slots=True)
 class MergeParts:
-    """Put the parts of spread keys together; `run` is what the engines were told."""
+    """Merge the parts of spread keys; `run` is the instruction by which the engines ran."""
 
     run: RunEngines
     reports: Sequence[EngineReport]
@@ -107,7 +107,7 @@ class MergeParts:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Give the rows of an output to its sinks. `may_repeat`: they may have been given before, in part or whole."""
+    """Give the rows of an output to its sinks. `may_repeat`: sinks may have got some or all of them before."""
 
     name: str
     plan: BatchPlan
@@ -117,21 +117,21 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class CollectMerges:
-    """Say which merges of the state are done; `known` is the last version of it."""
+    """Report which merges of the state are complete; `known` is the last version of the state."""
 
     known: Manifest | None
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Put the manifest on disk, which makes the batch count."""
+    """Write the manifest to disk, which makes the batch final."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """These files are of no use any more. Manifests go before the segments that only they name."""
+    """Delete these files. Manifests are deleted before the segments that only they name."""
 
     manifests: tuple[int, ...] = ()
     plans: tuple[int, ...] = ()
@@ -141,7 +141,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class PlanMerges:
-    """Merge what is due of this version's state, beside the stream."""
+    """Begin the merges that are due in this version's state, beside the stream."""
 
     manifest: Manifest
 

@@ -1,25 +1,27 @@
-"""One stream's batches as a machine: it is told what happened and answers what to do. No Spark, no files, no clock.
+"""One stream's batches as a state machine: what happened goes in, what to do comes out. No Spark, no files, no clock.
 
-    BatchCame        -> WritePlan, RunEngines     a batch that was begun before has its plan already
+    BatchArrived     -> WritePlan, RunEngines     a batch that was begun before has its plan already
     EnginesReported  -> MergeParts                if keys are spread over engines
-    PlanWritten and all reports -> HandOver ...   one for each output; the first effect that anyone outside can see
+    PlanWritten and all reports -> HandOver ...   one for each output; the first effect that is visible outside
     HandedOver (all) -> CollectMerges
-    MergesCollected  -> Commit                    the manifest, which makes all of it count
+    MergesCollected  -> Commit                    the manifest, which makes the batch final
     Committed        -> Delete, PlanMerges
 
-A shell (on Spark: `spark/pipeline.py`; in tests: a bottle) does what it answers. It may die between any two of these
-steps; the driver that the next start makes of the files goes on so that nobody outside can tell.
+A shell (on Spark: `spark/pipeline.py`; in tests: a bottle) carries the instructions out. It may die between any two of
+these steps; the next start builds a driver from the files, which goes on without a visible difference outside.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.happenings import (
-    BatchCame,
+    Arrivals,
+    BatchArrived,
     CollectMerges,
     Commit,
     Committed,
@@ -35,7 +37,6 @@ from trimtab.driver.happenings import (
     PlanMerges,
     PlanWritten,
     RunEngines,
-    Seen,
     WritePlan,
 )
 from trimtab.driver.next_version import Identity, kept_queries, next_version
@@ -43,6 +44,9 @@ from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import Manifest
 from trimtab.state.sweep import KEEP
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport
+
+VALIDATES = "TRIMTAB_VALIDATE" in os.environ
+"""Whether a driver checks itself after every step, as in all tests, processes that they start included."""
 
 
 @dataclass
@@ -53,9 +57,9 @@ class _UnderWay:
     is_repeated: bool
     is_plan_written: bool
     reports: tuple[EngineReport, ...] = ()
-    seen: Seen | None = None  # None: engines are at it
-    is_merged: bool = False  # whether the parts of spread keys are together
-    not_taken: set[str] | None = None  # outputs that sinks have still to take; None: none was handed over yet
+    arrivals: Arrivals | None = None  # None: engines are still running
+    is_merged: bool = False  # whether the parts of spread keys are merged
+    not_taken: set[str] | None = None  # outputs that sinks have still to take; None: nothing was handed over yet
     manifest: Manifest | None = None  # being written
 
     @property
@@ -67,10 +71,10 @@ class Driver:
     """Decides what happens to one stream's batches.
 
     Args:
-        identity: Whose batches they are.
+        identity: The job and stream that the batches belong to.
         known: The last committed version.
         unfinished: The plan of the batch after it, if that was begun before the job last ended.
-        kept: The versions whose files are kept, oldest first, `known` the last of them.
+        kept: The versions whose files are kept, oldest first; `known` is the last of them.
     """
 
     def __init__(
@@ -86,16 +90,16 @@ class Driver:
             self._kept[known.batch] = known
         self._under_way: _UnderWay | None = None
 
-    # Looking -----------------------------------------------------------------------------------
+    # Where it stands ---------------------------------------------------------------------------
 
     @property
     def next_number(self) -> int:
-        """The number of the batch that is under way, or comes next."""
+        """The number of the batch that is under way, or else of the next one."""
         return 0 if self.known is None else self.known.batch + 1
 
     @property
     def next_of_spark(self) -> int:
-        """The batch of Spark's whose rows come next."""
+        """The number of the Spark batch whose rows come next."""
         last = None if self.known is None else self.known.spark_batch
         return 0 if last is None else last + 1
 
@@ -107,48 +111,56 @@ class Driver:
         spread = tuple(Spread(slot, engines) for slot, engines in self.known.spread)
         return Placement(self.known.engines, self.known.placement, spread)
 
-    # Going on ----------------------------------------------------------------------------------
+    # Steps -------------------------------------------------------------------------------------
 
     def handle(self, happened: Happening) -> tuple[Instruction, ...]:
-        """What to do about it, in this order.
+        """What to do next, in this order.
 
-        Raises StateError `state.missing-version` where Spark's batches and the state don't follow each other.
+        Raises StateError `state.missing-version` if Spark's next batch doesn't follow the last one in the state.
         """
-        if isinstance(happened, BatchCame):
+        to_do = self._handle(happened)
+        if VALIDATES:
+            self.validate()
+        return to_do
+
+    def _handle(self, happened: Happening) -> tuple[Instruction, ...]:
+        if isinstance(happened, BatchArrived):
             return self._begin(happened)
         batch = self._under_way
-        assert batch is not None, "nothing happens between two batches"
+        assert batch is not None, "only a new batch may come while none is under way"
         match happened:
             case PlanWritten():
                 batch.is_plan_written = True
-                return self._handed_over(batch)
-            case EnginesReported(reports, seen):
+                return self._hand_over(batch)
+            case EnginesReported(reports, arrivals):
                 self._check_complete(batch, reports)
-                batch.reports, batch.seen = tuple(reports), seen
+                batch.reports, batch.arrivals = tuple(reports), arrivals
                 if batch.plan.placement.spread:
-                    return (MergeParts(batch.run, batch.reports, seen.newest_us),)
+                    return (MergeParts(batch.run, batch.reports, arrivals.newest_us),)
                 batch.is_merged = True
-                return self._handed_over(batch)
+                return self._hand_over(batch)
             case PartsMerged(reports):
                 batch.reports += tuple(reports)
                 batch.is_merged = True
-                return self._handed_over(batch)
+                return self._hand_over(batch)
             case HandedOver(name):
                 assert batch.not_taken is not None
                 batch.not_taken.remove(name)
                 return () if batch.not_taken else (CollectMerges(self.known),)
             case MergesCollected(merged):
-                assert batch.seen is not None
-                batch.manifest = next_version(self.identity, self.known, batch.plan, batch.reports, batch.seen, merged)
+                assert batch.arrivals is not None
+                batch.manifest = next_version(
+                    self.identity, self.known, batch.plan, batch.reports, batch.arrivals, merged
+                )
                 return (Commit(batch.manifest),)
             case Committed():
                 return self._committed(batch)
 
-    def _begin(self, came: BatchCame) -> tuple[Instruction, ...]:
+    def _begin(self, arrived: BatchArrived) -> tuple[Instruction, ...]:
         assert self._under_way is None, "one batch at a time"
-        if came.spark_batch is not None and came.spark_batch < self.next_of_spark:
-            return ()  # committed already; Spark had not got to writing that down
-        plan = self._plan(came)
+        if arrived.spark_batch is not None and arrived.spark_batch < self.next_of_spark:
+            return ()  # committed already; the job ended before Spark recorded that
+        plan = self._plan(arrived)
         known, kept = self.known, kept_queries(self.known, plan)
         runs = {name: known.queries[name].runs for name in kept} if known is not None else {}
         run = RunEngines(plan, runs, {} if known is None else known.segments)
@@ -156,15 +168,15 @@ class Driver:
         self._under_way = _UnderWay(run, is_repeated, is_plan_written=is_repeated)
         return (run,) if is_repeated else (WritePlan(plan), run)
 
-    def _plan(self, came: BatchCame) -> BatchPlan:
-        if came.spark_batch is not None and came.spark_batch != self.next_of_spark:
+    def _plan(self, arrived: BatchArrived) -> BatchPlan:
+        if arrived.spark_batch is not None and arrived.spark_batch != self.next_of_spark:
             raise out_of_step(
-                f"Spark goes on with batch {came.spark_batch} of stream {self.identity.stream}, "
+                f"Spark goes on with batch {arrived.spark_batch} of stream {self.identity.stream}, "
                 f"but the state ends before {self.next_of_spark}"
             )
         if self.unfinished is not None:
             plan = self.unfinished
-            if (plan.spark_batch, plan.closing) != (came.spark_batch, came.closing):
+            if (plan.spark_batch, plan.closing) != (arrived.spark_batch, arrived.closing):
                 raise out_of_step(
                     f"batch {plan.number} of stream {self.identity.stream} was begun with {_rows_of(plan)}, "
                     "and other rows come"
@@ -175,13 +187,13 @@ class Driver:
         return BatchPlan(
             incarnation=self.identity.incarnation,
             number=self.next_number,
-            spark_batch=came.spark_batch,
-            closing=came.closing,
-            clock_s=came.clock_s,
+            spark_batch=arrived.spark_batch,
+            closing=arrived.closing,
+            clock_s=arrived.clock_s,
             watermark_us=watermark_us,
             previous_watermark_us=previous_us,
-            placement=came.placement,
-            setup=came.setup,
+            placement=arrived.placement,
+            setup=arrived.setup,
         )
 
     def _check_complete(self, batch: _UnderWay, reports: Sequence[EngineReport]) -> None:
@@ -190,16 +202,15 @@ class Driver:
             message = f"{len(reports)} of {engines} engines reported in batch {batch.plan.number}"
             raise JobError("job.engines", message, "this is a mistake in trimtab: please report it")
 
-    def _handed_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
-        """The first effects outside, once the plan is on disk and all reports are there."""
+    def _hand_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
+        """The first effects outside; nothing until the plan is on disk and all reports are there."""
         if not (batch.is_plan_written and batch.is_merged):
             return ()
         found = []
         for name in (*batch.plan.setup.queries, LATE, QUARANTINE):
             outputs = tuple(report.outputs[name] for report in batch.reports if name in report.outputs)
-            if (
-                outputs or batch.is_repeated
-            ):  # the first try may have given rows where this one has none to replace them
+            # Repeated, also without rows: the first try may have handed over rows that the sinks must now drop.
+            if outputs or batch.is_repeated:
                 found.append(HandOver(name, batch.plan, outputs, batch.is_repeated))
         batch.not_taken = {each.name for each in found}
         return tuple(found) if found else (CollectMerges(self.known),)
@@ -208,7 +219,7 @@ class Driver:
         now = batch.manifest
         assert now is not None
         outbox = tuple(output.file for report in batch.reports for output in report.outputs.values() if output.file)
-        # The plan stays until the next commit: a copy of the checkpoint may be one version behind.
+        # The plan stays until the next commit, because a copy of the checkpoint may be one version older.
         gone = self._forget(now)
         self._kept[now.batch] = now
         named = {name for each in self._kept.values() for name in each.segments}
@@ -223,14 +234,14 @@ class Driver:
         return (delete, PlanMerges(now))
 
     def _forget(self, now: Manifest) -> list[Manifest]:
-        """Versions that are old enough once `now` is there."""
+        """Drop the versions that are too old once `now` is committed, and return them."""
         old = sorted(number for number in self._kept if number <= now.batch - KEEP)
         return [self._kept.pop(number) for number in old]
 
-    # Checking ----------------------------------------------------------------------------------
+    # Invariants --------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Raise AssertionError if something is not as it always has to be; for tests, after every step."""
+        """Raise AssertionError if an invariant is broken; for tests, after every step."""
         for manifest in self._kept.values():
             named = {run.segment for query in manifest.queries.values() for run in query.runs}
             assert named == set(manifest.segments), "a version names exactly the files that it needs"
@@ -239,7 +250,7 @@ class Driver:
             assert self._kept[self.known.batch] is self.known
             assert len(self.known.placement) == self.identity.key_groups
             before, now = self.known.previous_watermark_us, self.known.watermark_us
-            assert before is None or (now is not None and before <= now), "time doesn't go back"
+            assert before is None or (now is not None and before <= now), "the watermark never falls"
         assert len(self._kept) <= KEEP
         if self.unfinished is not None:
             assert self.unfinished.number == self.next_number
@@ -255,15 +266,15 @@ class Driver:
         assert all(max(each.engines) < plan.placement.engines for each in plan.placement.spread)
         assert batch.is_repeated == (plan is self.unfinished)
         if batch.not_taken is not None:
-            assert batch.is_plan_written, "nobody sees anything of a batch before its plan is on disk"
-            assert batch.seen is not None
+            assert batch.is_plan_written, "a batch has no effect outside before its plan is on disk"
+            assert batch.arrivals is not None
             assert batch.is_merged
         if batch.manifest is not None:
-            assert not batch.not_taken, "nothing counts before all sinks have taken it"
+            assert not batch.not_taken, "a batch is not committed before all sinks have taken its rows"
 
 
 def out_of_step(message: str) -> StateError:
-    """The error where Spark's own log and the state don't belong together."""
+    """The error for a Spark log and a state that don't belong together."""
     hint = "the checkpoint's `spark` and `streams` folders don't belong together: restore both from the same time"
     return StateError("state.missing-version", message, hint)
 

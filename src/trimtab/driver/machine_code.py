@@ -1,7 +1,7 @@
-"""A stream's machine code: asked for when the job starts and when an engine misses some, offered when it is there.
+"""A stream's machine code: requested when the job starts and when an engine lacks some, offered when it is compiled.
 
-The driver's compile process makes it; engines get it with their orders, at the border of two batches. Until then they
-run plain Python, which gives the same answers.
+The driver's compile process makes it; engines get it with their orders, between two batches. Until then they run plain
+Python, which gives the same answers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trimtab.worker.warming import warm_engines
 class StreamMachineCode:
     """The machine code of one stream's engines.
 
-    `plan`: a pickled `EnginePlan`. `send`: brings a value to the workers. `warm`: whether everything that the queries
-    may need is made from the start on; otherwise only what engines have missed.
+    `plan`: a pickled `EnginePlan`. `send`: sends a value to the workers. `warm`: whether everything that the queries
+    may need is compiled from the start; otherwise only what engines have lacked.
     """
 
     def __init__(self, compiler: Compiler, plan: bytes, send: Callable[[Any], Sent], *, warm: bool) -> None:
@@ -37,7 +37,7 @@ class StreamMachineCode:
             compiler.ask(warm_engines, plan, self._take)
 
     def offer(self) -> Offer:
-        """What the engines of the next batch may run."""
+        """The machine code that engines of the next batch may run."""
         with self._lock:
             made = dict(self._made)
         if made != self._offer.digests:
@@ -46,7 +46,7 @@ class StreamMachineCode:
         return self._offer
 
     def take_reports(self, reports: Sequence[EngineReport]) -> None:
-        """Have machine code made for what ran as plain Python, in engines or here."""
+        """Request machine code for what ran as plain Python, in engines or in this process."""
         for report in reports:
             self._take(report.made, True)
         missed = [note for report in reports for note in report.missed]

@@ -1,4 +1,4 @@
-"""The manifest that a batch leaves, from the one before it and from what the engines reported. Pure."""
+"""Makes the manifest of a batch from the one before it and from the engines' reports. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.driver.batch_plan import BatchPlan
-from trimtab.driver.happenings import Seen
+from trimtab.driver.happenings import Arrivals
 from trimtab.engine.columns.watermark import raised
 from trimtab.state.manifest import Manifest, QueryState, Run
 from trimtab.state.merging import Merged, take_up
@@ -15,7 +15,7 @@ from trimtab.worker.orders import EngineReport
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose batches these are: the checkpoint's job, the stream, and its incarnation."""
+    """Which batches these are: those of a checkpoint's job, a stream, and its incarnation."""
 
     job: str
     stream: str
@@ -24,7 +24,7 @@ class Identity:
 
 
 def kept_queries(known: Manifest | None, plan: BatchPlan) -> list[str]:
-    """Queries whose state goes on: those that the last version has, unchanged."""
+    """Queries that keep their state: those that the last version has, unchanged."""
     if known is None:
         return []
     queries = plan.setup.queries
@@ -40,10 +40,10 @@ def next_version(
     known: Manifest | None,
     plan: BatchPlan,
     reports: Sequence[EngineReport],
-    seen: Seen,
+    arrivals: Arrivals,
     merged: Sequence[Merged] = (),
 ) -> Manifest:
-    """The version after a batch; `known` is the one before it, `merged` the merges that it takes up."""
+    """The version after a batch; `known` is the one before it, `merged` the merges that it includes."""
     kept = kept_queries(known, plan)
     queries = {}
     for name, query in plan.setup.queries.items():
@@ -69,11 +69,11 @@ def next_version(
         key_groups=identity.key_groups,
         engines=plan.placement.engines,
         placement=plan.placement.owner,
-        watermark_us=raised(plan.watermark_us, seen.newest_us, plan.setup.delay_us),
+        watermark_us=raised(plan.watermark_us, arrivals.newest_us, plan.setup.delay_us),
         previous_watermark_us=plan.watermark_us,
         queries=queries,
         segments={name: file for name, file in segments.items() if name in named},
-        events=(known.events if known else 0) + seen.events,
+        events=(known.events if known else 0) + arrivals.events,
         late=(known.late if known else 0) + sum(report.late for report in reports),
         quarantined=(known.quarantined if known else 0) + sum(report.quarantined for report in reports),
         matches=matches,
@@ -84,7 +84,7 @@ def next_version(
 
 
 def rows_of(name: str, reports: Sequence[EngineReport]) -> int:
-    """How many rows a query gave in a batch."""
+    """How many rows a query put out in a batch."""
     return sum(report.outputs[name].rows for report in reports if name in report.outputs)
 
 

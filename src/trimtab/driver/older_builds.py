@@ -1,4 +1,4 @@
-"""Checkpoints of builds from before batches had plans."""
+"""Reads checkpoints of builds in which batches had no plans yet."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trimtab.state.files import Folder
 
 
 def begun_by_older_build(driver: Driver, home: Folder, offsets: Folder, setup: Setup) -> BatchPlan | None:
-    """The plan of a batch that such a build had begun, as far as it is known.
+    """The plan of a batch that such a build had begun, as far as its files show.
 
-    `offsets` is where Spark writes down which rows a batch has. The placement was written down if it was another one
-    than before; queries and delay were not, so they are those of this start.
+    `offsets` is the folder where Spark records which rows a batch has. The placement was recorded if it had changed;
+    queries and delay were not, so those of this start are used.
     """
     placements = home.child("placements")
     if not placements.exists() or not offsets.exists(str(driver.next_of_spark)):

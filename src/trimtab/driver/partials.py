@@ -1,9 +1,9 @@
-"""Keys that are spread over engines, put together again: in the driver, between the engines and the sinks.
+"""Merges the parts of keys that are spread over engines: in the driver, between the engines and the sinks.
 
-Each engine took its part of a spread key's rows into a state of its own, from nothing. Here these are merged into the
-state that was stored, which then advances without rows, by the watermark that the whole batch gives: so results are
-those of an engine that saw all rows, and come no later. What is left is stored as a segment of its own, where the
-engine that owns the key's group finds it as soon as the key isn't spread any more.
+Each engine took its part of a spread key's rows into a new, empty state. Here these states are merged into the stored
+one, which then advances without rows, by the watermark of the whole batch: so results are those of an engine that took
+all rows, and come no later. The resulting state is stored as a segment of its own, where the engine that owns the key's
+group finds it as soon as the key isn't spread any more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trimtab.worker.turns import open_reader, packed
 Int64Array = npt.NDArray[np.int64]
 
 DRIVER = -1
-"""What stands for an engine's number in the report of what was merged."""
+"""The engine number in the report of the merged parts."""
 
 
 class Merger:
@@ -43,13 +43,13 @@ class Merger:
             )
             for reading in plan.intake.split_readings
         ]
-        # What the last batch left of each query's spread keys. A driver that read it from the files again would have to
-        # fetch those of all engines, batch after batch.
+        # The state of each query's spread keys after the last batch. To read it from files again, the driver would have
+        # to fetch those of all engines, batch after batch.
         self._left: dict[str, Bundle] = {}
         self._left_by: int | None = None
 
     def merge(self, orders: Orders, reports: Sequence[EngineReport], newest_us: int | None) -> list[EngineReport]:
-        """What becomes of the spread keys in this batch, told as one more engine would; nothing if there are none.
+        """The results for spread keys in this batch, reported like those of one more engine; empty if none are spread.
 
         `newest_us` is the newest time of all rows of the batch.
         """
@@ -78,7 +78,7 @@ class Merger:
         return [self._report(orders, outputs, parts)]
 
     def _stored(self, orders: Orders, query: str, slots: Int64Array) -> list[State]:
-        """The state of spread keys before the batch: from memory, or from files for those that weren't spread."""
+        """The state of spread keys before the batch: from memory, or from files for those that weren't spread then."""
         found: list[State] = []
         if self._left_by == orders.batch - 1:
             known = self._left[query]

@@ -1,4 +1,4 @@
-"""The placement of the next batch: the last one, with what users asked for and what was decided since."""
+"""The placement of the next batch: the last one, changed by what users and the coordinator asked for since."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Placing:
     """Gathers changes of a stream's placement from any thread, and gives each batch its own.
 
     Args:
-        placement: That of the last batch, or of the first one.
-        decide: What the coordinator makes of a placement.
-        may_spread: Whether keys may be on several engines: a query that was split before may not be any more.
+        placement: The placement of the last batch, or for the first one.
+        decide: Applies the coordinator's decisions to a placement.
+        may_spread: Whether keys may be on several engines; False if no query is split any more.
     """
 
     def __init__(self, placement: Placement, decide: Change = lambda placement: placement, *, may_spread: bool) -> None:
@@ -27,7 +27,7 @@ class Placing:
         self._lock = threading.Lock()
 
     def change(self, change: Change) -> None:
-        """Have the placement changed at the next batch."""
+        """Apply a change to the placement at the next batch."""
         with self._lock:
             self._changes.append(change)
 
@@ -37,7 +37,7 @@ class Placing:
             return self._changed()
 
     def next_placement(self) -> Placement:
-        """The placement of the next batch, which begins."""
+        """The placement of the next batch, which begins now."""
         with self._lock:
             self._placement = self._decide(self._changed())
             self._changes = []

@@ -1,4 +1,4 @@
-"""What a job says of its last batch: for people, for tests, and for whoever balances the engines."""
+"""What a job reports of its last batch, for people and for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from trimtab.state.manifest import Manifest
 from trimtab.worker.orders import EngineReport
 
-if TYPE_CHECKING:  # a command that shows progress need not load the planners
+if TYPE_CHECKING:  # a command that shows progress doesn't have to load the planners
     from trimtab.deciding.coordinator import Decision
 
 
@@ -27,7 +27,7 @@ class EngineProgress:
     groups: int  # key groups it holds
     state_bytes: int  # what it wrote
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # where the time in the task went
-    worked_ms: float = 0.0  # time spent on its key groups, as far as it can be told
+    worked_ms: float = 0.0  # time spent on its key groups, as far as it can be measured
     executor: str = ""  # where it ran
 
 
@@ -79,7 +79,7 @@ class Progress:
 
 
 def relative_deviation(loads: Sequence[float]) -> float:
-    """The standard deviation, in percent of the mean; 0 where nothing was to do.
+    """The standard deviation in percent of the mean; 0 if there is no load.
 
     >>> relative_deviation([50.0, 150.0])
     50.0
@@ -96,7 +96,7 @@ def progress_of(
     stages_s: Mapping[str, float],
     moved: int,
 ) -> BatchProgress:
-    """What to say of a batch that is committed; `version` is what it left."""
+    """The progress report of a committed batch; `version` is the state after it."""
     return BatchProgress(
         stream=version.stream,
         batch=version.batch,

@@ -1,4 +1,4 @@
-"""Whether a job can go on from what its checkpoint has. Nothing here needs Spark, so it can be told before."""
+"""Whether a job can go on from its checkpoint. Nothing here needs Spark, so it can be checked before Spark starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.manifest import Manifest, QueryState, newest
 
 SIGNED = "signed-1:"
-"""What fingerprints begin with; a later way of making them gets another number, and knows those of before, too."""
+"""The prefix of fingerprints; a new way of making them gets another number, and must still understand older ones."""
 
 
 def last_versions(checkpoint: Checkpoint) -> dict[str, Manifest]:
@@ -31,7 +31,7 @@ def last_versions(checkpoint: Checkpoint) -> dict[str, Manifest]:
 
 
 def begun_batches(checkpoint: Checkpoint, versions: Mapping[str, Manifest]) -> dict[str, BatchPlan]:
-    """The plan of each stream whose next batch was begun before the job last ended: it is finished first.
+    """The plan of each stream whose next batch was begun before the job last ended; such batches are finished first.
 
     Raises StateError as `read_plan` does.
     """
@@ -48,7 +48,7 @@ def begun_batches(checkpoint: Checkpoint, versions: Mapping[str, Manifest]) -> d
 def states(
     versions: Mapping[str, Manifest], begun: Mapping[str, BatchPlan], queries: Collection[str]
 ) -> Iterator[tuple[str, str, QueryState]]:
-    """Stream, name and state of each of these queries that the checkpoint has, once begun batches are finished."""
+    """Stream, name and state of each of these queries in the checkpoint, once begun batches are finished."""
     known = {stream: manifest.queries for stream, manifest in versions.items()}
     for stream, plan in begun.items():
         known[stream] = {
@@ -61,22 +61,22 @@ def states(
 
 
 def fingerprint(query: Query) -> str:
-    """The signature of a query in short: if it is another one, its state is of no use to the query."""
+    """A hash of a query's signature; state with another fingerprint doesn't fit the query."""
     text = json.dumps(query.signature, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return SIGNED + hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_signed(state: QueryState) -> bool:
-    """Whether the state says which query it belongs to, in a way that later builds understand."""
+    """Whether the state's fingerprint is one that later builds understand."""
     return state.fingerprint.startswith(SIGNED)
 
 
 def changed_query(name: str, state: QueryState) -> JobError:
-    """The error for a query that isn't the one whose state the checkpoint has, or can't be told to be."""
+    """The error for a query that differs from the one in the checkpoint, or can't be compared with it."""
     if not is_signed(state):
         return JobError(
             "job.unsigned-query",
-            f"the state of query {name} was written before queries were signed: nobody can say whether it fits",
+            f"the state of query {name} was written before queries were signed, so trimtab can't check that it fits",
             f"start with a fresh checkpoint, or forget the state: query({name!r}, sql, reset=True)",
         )
     before = "\n".join(f"    {line}" for line in state.sql.strip().splitlines())
@@ -88,13 +88,13 @@ def changed_query(name: str, state: QueryState) -> JobError:
 
 
 def open_streams(streams: Collection[str], versions: Mapping[str, Manifest], *, close: bool) -> list[str]:
-    """The streams that go on. Some may be closed and others not yet if the job ended while it closed them.
+    """The streams that aren't closed. Some may be closed and others not, if the job ended while it closed them.
 
-    Raises JobError `job.closed` if nothing is left to do, or if the job doesn't close the others.
+    Raises JobError `job.closed` if all are closed, or if some are and this start doesn't close the others.
     """
     closed = [name for name in streams if name in versions and versions[name].closed]
     if closed and (not close or len(closed) == len(streams)):
-        message = f"the input of stream {', '.join(closed)} was closed, and closed it stays"
+        message = f"the input of stream {', '.join(closed)} was closed and can't be reopened"
         hint = "start with a fresh checkpoint, or without close=True the next time"
         if len(closed) < len(streams):
             hint = "the job ended while it closed its streams: start it with close=True to close the others"

@@ -1,7 +1,7 @@
-"""Does what a driver says, as far as files go; engines and sinks are for the shell around it to provide.
+"""Carries out a driver's instructions that concern files; a subclass provides the engines and sinks.
 
-A batch's effects are the instructions of `happenings`, one after another. Only the plan is written beside the engines'
-work: they don't wait for the disk, and the driver hands nothing over before it has the plan there.
+The instructions of `happenings` are carried out one after another. Only the plan is written while engines work: they
+don't wait for the disk, and the driver hands nothing over before the plan is there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from trimtab.driver.batch_plan import BatchPlan, Setup, plan_name, read_plan
 from trimtab.driver.happenings import (
-    BatchCame,
+    Arrivals,
+    BatchArrived,
     CollectMerges,
     Commit,
     Committed,
@@ -30,7 +31,6 @@ from trimtab.driver.happenings import (
     PlanMerges,
     PlanWritten,
     RunEngines,
-    Seen,
     WritePlan,
 )
 from trimtab.driver.machine import Driver
@@ -48,7 +48,7 @@ from trimtab.worker.orders import EnginePlan, EngineReport, Orders
 
 @dataclass(frozen=True, slots=True)
 class StreamFiles:
-    """Where a stream's batches leave their files."""
+    """The folders with the files of a stream's batches."""
 
     folders: StreamFolders
     plans: Folder
@@ -56,7 +56,7 @@ class StreamFiles:
 
     @classmethod
     def of(cls, folders: StreamFolders) -> StreamFiles:
-        """Those of a stream; made where they are missing."""
+        """The folders of a stream, created if missing."""
         files = cls(folders, folders.home.child("plans"), folders.home.child("outbox"))
         folders.make()
         files.plans.make()
@@ -64,7 +64,7 @@ class StreamFiles:
         return files
 
     def driver(self, identity: Identity, known: Manifest | None) -> Driver:
-        """The driver that goes on from what is there; nothing is changed."""
+        """The driver that goes on from these files; changes none of them."""
         number = 0 if known is None else known.batch + 1
         unfinished = read_plan(self.plans, number, identity.incarnation)
         numbers = manifests.batches(self.folders.manifests)[-KEEP:]
@@ -72,7 +72,7 @@ class StreamFiles:
         return Driver(identity, known, unfinished, kept)
 
     def sweep_leftovers(self) -> None:
-        """Delete what a crash left: outputs that nobody takes, segments that no version names."""
+        """Delete what a crash left: outputs that no sink will take, and segments that no version names."""
         for name in self.outbox.names():
             self.outbox.delete(name)
         sweep(self.folders, at_start=True)
@@ -80,7 +80,7 @@ class StreamFiles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """The queries of a setup, ready to run: the plan of its engines, and who merges the parts of spread keys."""
+    """The queries of a setup, ready to run: the plan for the engines, and the merger of spread keys' parts."""
 
     setup: Setup
     plan: EnginePlan
@@ -90,9 +90,9 @@ class Ready:
 
 
 class Shell(ABC):
-    """Runs the batches of one stream; see `machine` for the order in which things happen.
+    """Runs the batches of one stream; see `machine` for the order of the steps.
 
-    `writer` puts plans on disk while engines run.
+    `writer` writes plans to disk while engines run.
     """
 
     def __init__(self, files: StreamFiles, driver: Driver, writer: Executor) -> None:
@@ -100,24 +100,24 @@ class Shell(ABC):
         self._being_written: Future[None] | None = None
         self._ready: Ready | None = None
 
-    def run_batch(self, came: BatchCame) -> None:
-        """Everything that happens to a batch. If it fails, nothing of it counts, and it has to be repeated."""
-        to_do = deque(self.driver.handle(came))
+    def run_batch(self, arrived: BatchArrived) -> None:
+        """Run a whole batch. If it raises, the batch is not committed and has to be repeated."""
+        to_do = deque(self.driver.handle(arrived))
         while to_do or self._being_written is not None:
             happened = self.perform(to_do.popleft()) if to_do else self._await_plan()
             if happened is not None:
                 to_do.extend(self.driver.handle(happened))
 
     def perform(self, instruction: Instruction) -> Happening | None:
-        """Do one thing, and say what happened."""
+        """Carry out one instruction, and return what happened."""
         match instruction:
             case WritePlan(plan):
                 write, name = self.files.plans.write, plan_name(plan.number)
                 self._being_written = self._writer.submit(write, name, plan.to_bytes())
                 return None
             case RunEngines(plan):
-                reports, seen = self.run_engines(self.ready(plan.setup), self.orders(instruction), plan)
-                return EnginesReported(reports, seen)
+                reports, arrivals = self.run_engines(self.ready(plan.setup), self.orders(instruction), plan)
+                return EnginesReported(reports, arrivals)
             case MergeParts(run, reports, newest_us):
                 merger = self.ready(run.plan.setup).merger
                 return PartsMerged(merger.merge(self.orders(run), reports, newest_us))
@@ -138,13 +138,13 @@ class Shell(ABC):
                 return None
 
     def ready(self, setup: Setup) -> Ready:
-        """The queries of a setup, ready to run: made once, and anew for a batch that was begun with another one."""
+        """The queries of a setup, ready to run; cached until a batch has another setup."""
         if self._ready is None or self._ready.setup != setup:
             self._ready = self.make_ready(setup)
         return self._ready
 
     def orders(self, run: RunEngines) -> Orders:
-        """What the engines of a batch are told."""
+        """The orders to the engines of a batch."""
         plan, ready, placement = run.plan, self.ready(run.plan.setup), run.plan.placement
         return Orders(
             plan=ready.packed,
@@ -182,32 +182,32 @@ class Shell(ABC):
         for name in gone.outbox:
             self.files.outbox.delete(name)
 
-    # For the shell around it -------------------------------------------------------------------
+    # For subclasses ----------------------------------------------------------------------------
 
     @abstractmethod
     def make_ready(self, setup: Setup) -> Ready:
         """Compile the queries of a setup."""
 
     @abstractmethod
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Seen]:
-        """Have every engine take its rows of the batch; reports in order of the engines."""
+    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
+        """Let every engine take its rows of the batch; the reports are in order of the engines."""
 
     @abstractmethod
     def hand_over(self, output: HandOver) -> None:
         """Give rows to their sinks."""
 
     def machine_code(self) -> Offer:
-        """What engines may run besides plain Python."""
+        """The machine code that engines may run; without it they run plain Python."""
         return Offer()
 
     @abstractmethod
     def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
-        """Merges that are done; `known` is the last version."""
+        """The merges that are complete; `known` is the last version."""
 
     @abstractmethod
     def plan_merges(self, manifest: Manifest) -> None:
-        """Begin merges that are due."""
+        """Begin the merges that are due."""
 
     @abstractmethod
     def before_commit(self) -> None:
-        """Raise if the checkpoint is no longer ours to write to."""
+        """Raise if this job no longer holds the checkpoint's lock."""

@@ -1,4 +1,4 @@
-"""Which queries may have their hot keys split over engines: those whose parts add up to exactly the same answer."""
+"""Which queries may have their hot keys split over engines: those whose merged parts give exactly the same answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.language.compiled import Query
 
 
 def check_split(name: str, query: Query, split: str | None, others: Mapping[str, str | None]) -> None:
-    """Raise JobError `job.split` where a query can't be split; `others`: how other queries of its stream are."""
+    """Raise JobError `job.split` if a query can't be split; `others`: how other queries of its stream are split."""
     if split is None:
         return
     if split not in SCHEMES:

@@ -1,1 +1,1 @@
-"""The engine: what a query means over columns, without SQL and without Spark."""
+"""What queries mean over columns, without SQL and without Spark: one contract (`operator`), four kinds of operators."""

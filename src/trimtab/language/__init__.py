@@ -1,1 +1,1 @@
-"""SQL text to checked queries: sqlglot reads the SQL, row patterns and meaning are ours."""
+"""SQL text to a compiled query, by the passes of `compile.PASSES`: sqlglot reads the SQL, what it means is ours."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 
@@ -79,11 +78,6 @@ def _no_parts(selection: Selection, intake: IntakeStep) -> list[str]:
     return []
 
 
-def configurations(generated: Generated) -> int:
-    """How many configurations the automaton of a deterministic kernel has."""
-    return 1 + max(map(int, re.findall(r"^ +state(?:, [\w, ]+)? = (\d+)", generated.source, re.MULTILINE)), default=0)
-
-
 @_operator_parts.register
 def _match_parts(match: MatchQuery, intake: IntakeStep) -> list[str]:
     program, texts = _program(match), dict(intake.columns)
@@ -122,7 +116,7 @@ def _runs(match: MatchQuery, program: Program, generated: Generated) -> list[tup
     if match.within_us is not None:
         lines.append(("within", f"{length_text(match.within_us)}, by {match.time_column}"))
     if generated.deterministic:
-        count = configurations(generated)
+        count = generated.configurations
         threads = f"deterministic automaton with {count} configuration{'' if count == 1 else 's'}"
     else:
         threads = f"a list of threads: {_why_threads(match, program)}"

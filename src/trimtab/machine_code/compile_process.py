@@ -53,7 +53,7 @@ def compile_noted(notes: tuple[Note, ...]) -> None:
 def _kernel_of(note: Note) -> Any:
     if isinstance(note.function, str):
         # The engine generates functions and knows how; asked for by name, as it stands above this package.
-        return importlib.import_module("trimtab.engine.match.kernels.generated").compiled(note.function)
+        return importlib.import_module("trimtab.engine.match.kernels.generated").kernel_of(note.function)
     module, name = note.function
     importlib.import_module(module)
     return importlib.import_module("trimtab.machine_code.kernel").by_name(module, name)

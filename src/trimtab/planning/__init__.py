@@ -1,6 +1,6 @@
 """Placement: which node owns which unit.
 
-Every planner is a function from a `Problem` to a `Plan`; `PLANNERS` has them all, with what they need. The adaptation
+Every planner is a function from a `Problem` to a `Plan`; `PLANNERS` has those that a job can use. The adaptation
 step around them (plan, decide to scale, plan again, drain gradually) is `adapt`.
 
 >>> problem = Problem(loads=[30.0, 20.0, 10.0], homes=[0, 0, 0], capacities=[100.0, 100.0], max_moves=1)
@@ -9,17 +9,14 @@ step around them (plan, decide to scale, plan again, drain gradually) is `adapt`
 """
 
 from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
-from trimtab.planning.albic import albic
 from trimtab.planning.dlb import dlb
-from trimtab.planning.first_fit import first_fit
 from trimtab.planning.flux import flux
-from trimtab.planning.fugu import fugu
 from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.lptf import lptf
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import NEW, Problem
-from trimtab.planning.registry import PLANNERS, Needs, Registered
+from trimtab.planning.registry import PLANNERS, Registered
 from trimtab.planning.scaling_rule import Scaling, ScalingRule
 
 __all__ = [
@@ -27,7 +24,6 @@ __all__ = [
     "PLANNERS",
     "Adaptation",
     "ClusterState",
-    "Needs",
     "Plan",
     "Planner",
     "Problem",
@@ -35,11 +31,8 @@ __all__ = [
     "Scaling",
     "ScalingRule",
     "adapt",
-    "albic",
     "dlb",
-    "first_fit",
     "flux",
-    "fugu",
     "heaviest_first",
     "lptf",
     "milp",

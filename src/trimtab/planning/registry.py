@@ -1,22 +1,17 @@
-"""The registry: every planner by name, what it goes by, what has to be installed for it, and how a job can use it.
+"""The registry: every planner by name, what has to be installed for it, and how a job can use it.
 
-What `Balance` takes, what `trimtab warm` compiles, the tables of docs/planning.md and docs/balancing.md and the errors
-about planners all come from here.
+What `Balance` takes, what `trimtab warm` compiles and the errors about planners all come from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 
-from trimtab.planning.albic import albic
 from trimtab.planning.dlb import Policy as DlbPolicy
 from trimtab.planning.dlb import dlb
-from trimtab.planning.first_fit import first_fit
 from trimtab.planning.flux import flux
-from trimtab.planning.fugu import fugu
 from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.hot_units import plan_around_hot_units
 from trimtab.planning.lptf import lptf
@@ -31,14 +26,6 @@ EFFORT = 60_000
 """Steps of a job's search, about 30 ms: a bound that doesn't depend on the machine, so that a log replays."""
 
 
-class Needs(Enum):
-    """What of a problem decides. All planners keep to budgets, and to the limits of further resources."""
-
-    LOADS = "loads"
-    STATE = "loads, bytes of state"
-    TRAFFIC = "loads, traffic"
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a job allows its planner.
@@ -51,38 +38,28 @@ class Limits:
     time_limit_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class JobPolicy:
-    """A way in which a job uses a planner.
+    """A way in which a job uses a planner; docs/balancing.md says what each is for.
 
-    does, when  what docs/balancing.md says of it
     moves_many  it moves the lightest units, and they help if there are many: no limit unless the user sets one
     """
 
     plan: Callable[[Problem, Limits], Plan]
-    does: str
-    when: str
     moves_many: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Registered:
-    """A planner, and what has to be known of it before it is called.
+    """A planner, and what has to be known of it before it is called; docs/planning.md says what each is for.
 
-    does, when, origin  what docs/planning.md says of it
-    solvers             the packages that it can't do without
-    policies            how jobs use it, by the name that `Balance` takes
-    instead             what a job should use, if it can't use this
+    policies  how jobs use it, by the name that `Balance` takes
+    solvers   the packages that it can't do without
     """
 
     planner: Planner
-    does: str
-    when: str
-    origin: str = ""
-    needs: Needs = Needs.LOADS
-    solvers: tuple[str, ...] = ()
     policies: Mapping[str, JobPolicy] = field(default_factory=dict)
-    instead: str = ""
+    solvers: tuple[str, ...] = ()
 
 
 def _milp_in_a_job(problem: Problem, limits: Limits) -> Plan:
@@ -99,99 +76,27 @@ def _dlb_in_a_job(problem: Problem, limits: Limits, *, policy: DlbPolicy) -> Pla
 
 
 PLANNERS: dict[str, Registered] = {
-    "milp": Registered(
-        planner=milp,
-        does="least load distance within the budget, with a proven bound; empties draining nodes on the way",
-        when="the default",
-        origin="Madsen 2017",
-        solvers=("highspy", "scipy"),
-        policies={
-            "milp": JobPolicy(
-                plan=_milp_in_a_job,
-                does="the least load distance that the moves allow, by a solver",
-                when="by default",
-            )
-        },
-    ),
-    "flux": Registered(
-        planner=flux,
-        does="levels the fullest node with the emptiest, the second with the second last, and so on",
-        when="a plan in milliseconds",
-        origin="Shah 2003",
-        policies={
-            "flux": JobPolicy(
-                plan=lambda problem, _: flux(problem),
-                does="levels the fullest engine with the emptiest, the second with the second last, and so on",
-                when="for plans in a millisecond, with thousands of engines",
-            )
-        },
-    ),
+    "milp": Registered(milp, {"milp": JobPolicy(_milp_in_a_job)}, solvers=("highspy", "scipy")),
+    "flux": Registered(flux, {"flux": JobPolicy(lambda problem, _: flux(problem))}),
     "dlb": Registered(
-        planner=dlb,
-        does="moves one unit at a time to the emptiest node until the deviation is below `theta`; few heavy ones, or"
-        ' with `policy="light"` many light ones',
-        when="act only when it is bad enough",
-        origin="Zacheilas 2016",
-        policies={
-            "dlb-heavy": JobPolicy(
-                plan=partial(_dlb_in_a_job, policy="heavy"),
-                does="moves one key group at a time to the emptiest engine until the RSTD is below `max_rstd`, the"
-                " heaviest first",
-                when="for few moves",
-            ),
-            "dlb-light": JobPolicy(
-                plan=partial(_dlb_in_a_job, policy="light"),
-                does="the same, the lightest first",
-                when="where hot key groups should stay, because their state is large",
-                moves_many=True,
-            ),
+        dlb,
+        {
+            "dlb-heavy": JobPolicy(partial(_dlb_in_a_job, policy="heavy")),
+            "dlb-light": JobPolicy(partial(_dlb_in_a_job, policy="light"), moves_many=True),
         },
     ),
-    "lptf": Registered(
-        planner=lptf,
-        does="all anew, heaviest first",
-        when="a first placement; moving costs nothing",
-        origin="Graham 1969",
-        policies={
-            "lptf": JobPolicy(
-                plan=lambda problem, _: lptf(problem),
-                does="places all anew, the heaviest first",
-                when="where moves cost nothing: little state, few key groups",
-            )
-        },
-    ),
-    "heaviest_first": Registered(
-        planner=heaviest_first,
-        does="moves the heaviest units that help from the fullest node to the emptiest; nothing is compiled",
-        when="a plan at once: 1,000 units in about a millisecond",
-        instead="any policy: each uses it by itself until its own planner is compiled",
-    ),
-    "first_fit": Registered(
-        planner=first_fit,
-        does="new units on the first node with room; the others stay",
-        when="moving is out of the question",
-        origin="Heinze 2013",
-        instead="None, which moves nothing",
-    ),
-    "fugu": Registered(
-        planner=fugu,
-        does="fills few nodes up to a threshold, and frees the others",
-        when="paying for nodes by the hour",
-        origin="Heinze 2013",
-        needs=Needs.STATE,
-        instead='"milp" with scale=Scale(...), which lets engines go',
-    ),
-    "albic": Registered(
-        planner=albic,
-        does="`milp` that also brings units that talk to each other together, a few moves a period",
-        when="traffic between nodes costs",
-        origin="Madsen 2017",
-        needs=Needs.TRAFFIC,
-        solvers=("highspy", "pymetis", "scipy"),
-        instead='"milp", which is what it does where key groups send each other nothing, as those of a stream',
-    ),
+    "lptf": Registered(lptf, {"lptf": JobPolicy(lambda problem, _: lptf(problem))}),
+    "heaviest_first": Registered(heaviest_first),
 }
-"""Every planner by its name, those for jobs first."""
+"""Every planner by its name, those for jobs first. `trimtab_lab.planners` adds those that no job can use."""
+
+INSTEAD = {
+    "heaviest_first": "any policy: each uses it by itself until its own planner is compiled",
+    "first_fit": "None, which moves nothing",
+    "fugu": '"milp" with scale=Scale(...), which lets engines go',
+    "albic": '"milp", which is what it does where key groups send each other nothing, as those of a stream',
+}
+"""What a job should use in place of planners that it can't use."""
 
 POLICIES: dict[str, JobPolicy] = {
     name: policy for registered in PLANNERS.values() for name, policy in registered.policies.items()
@@ -205,8 +110,8 @@ def no_policy(name: str) -> tuple[str, str]:
     >>> no_policy("first_fit")
     ('no job balances by "first_fit"', 'use None, which moves nothing')
     """
-    if name in PLANNERS and PLANNERS[name].instead:
-        return f'no job balances by "{name}"', f"use {PLANNERS[name].instead}"
+    if name in INSTEAD:
+        return f'no job balances by "{name}"', f"use {INSTEAD[name]}"
     return f'there is no way of balancing called "{name}"', f"there are {', '.join(POLICIES)}; None moves nothing"
 
 

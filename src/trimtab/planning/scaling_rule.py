@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.errors import BalanceError
 from trimtab.planning.lptf import lptf
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
+from trimtab.planning.problem import NEW, Float64Array, Int64Array, Problem
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,6 @@ class ScalingRule:
     max_load_distance    how well the load has to balance on the nodes that stay
     drain_last           nodes go in the order of their numbers, the last ones first, and not the cheapest to empty: for
                          clusters whose nodes are numbered without gaps
-    serialisation_load   the load that a unit of traffic costs, both ends together, when it leaves its node: a plan that
-                         gathers units that talk to each other lowers the load, and may spare a node
 
     >>> rule = ScalingRule(target=60, low=40, high=80)
     >>> full = Problem(loads=[45.0, 45.0, 45.0, 45.0], homes=[0, 0, 1, 1], capacities=[100.0, 100.0])
@@ -64,7 +62,6 @@ class ScalingRule:
     max_nodes: int | None = None
     node_capacity: float | None = None
     max_load_distance: float = 10.0
-    serialisation_load: float = 0.0
     drain_last: bool = False
 
     def __post_init__(self) -> None:
@@ -83,8 +80,7 @@ class ScalingRule:
         """What to change now that this is the plan; None is a cluster that never changed."""
         if periods_since_scaling is not None and periods_since_scaling < self.cool_down_periods:
             return Scaling()
-        load = planned_load(problem, plan.owner, self.serialisation_load)
-        now = float(problem.work.sum())
+        now, load = float(problem.work.sum()), self.planned_load(problem, plan)
         levels = problem.utilisation(plan.owner)[problem.open_nodes] * (load / now if now > 0 else 1.0)
         mean = 100.0 * load / float(problem.strength[problem.open_nodes].sum())
         # What is still on draining nodes will be on the open ones: the mean may be above the fullest of them.
@@ -93,6 +89,11 @@ class ScalingRule:
         if mean < self.low and not problem.draining.any():
             return self._shrink(problem, load)
         return Scaling()
+
+    def planned_load(self, problem: Problem, plan: Plan) -> float:
+        """The load of all units once the plan is in force: the same, unless a rule knows more."""
+        del plan
+        return float(problem.work.sum())
 
     def _grow(self, problem: Problem, load: float) -> Scaling:
         """Draining nodes are kept first, the fullest ones; they cost nothing to start."""
@@ -134,24 +135,6 @@ class ScalingRule:
         emptied = bool(smaller.open_nodes[plan.owner].all())
         peak = smaller.utilisation(plan.owner)[smaller.open_nodes].max()
         return emptied and bool(peak <= self.high) and plan.load_distance <= self.max_load_distance
-
-
-def planned_load(problem: Problem, owner: Int32Array, serialisation_load: float) -> float:
-    """The load of all units once a placement is in force, if traffic that leaves its node costs so much a unit.
-
-    >>> from scipy.sparse import csr_array
-    >>> traffic = csr_array(([8.0], ([0], [1])), shape=(2, 2))
-    >>> problem = Problem([10.0, 10.0], [0, 1], [100.0, 100.0], traffic=traffic)
-    >>> planned_load(problem, np.array([0, 0]), 0.5)
-    16.0
-    """
-    load = float(problem.work.sum())
-    if problem.traffic is None or not serialisation_load:
-        return load
-    # Units that are new have no traffic yet, so they are counted where they will be.
-    homes = np.where(problem.homes == NEW, owner, problem.homes)
-    gathered = problem.collocation(owner) - problem.collocation(homes)
-    return load - serialisation_load * float(problem.traffic.sum()) * gathered / 100.0
 
 
 def _cheapest_to_empty(problem: Problem) -> Int64Array:

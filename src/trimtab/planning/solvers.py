@@ -1,4 +1,4 @@
-"""Solvers: HiGHS, METIS and SciPy's sparse tables, which some planners need, and only when they are called."""
+"""Solvers: HiGHS and SciPy's sparse tables, which some planners need, and only when they are called."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def need_solvers(*packages: str) -> None:
     >>> need_solvers("json", "no_such_solver")
     Traceback (most recent call last):
     trimtab.errors.BalanceError: error[plan.solver]: this needs no_such_solver, which isn't installed
-      hint: pip install 'trimtab[planning]'
+      hint: pip install no_such_solver
     """
     if found := missing(packages):
         message = f"this needs {' and '.join(found)}, which {'is' if len(found) == 1 else 'are'}n't installed"
-        raise BalanceError("plan.solver", message, "pip install 'trimtab[planning]'")
+        raise BalanceError("plan.solver", message, f"pip install {' '.join(found)}")

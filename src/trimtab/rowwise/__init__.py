@@ -1,1 +1,1 @@
-"""What looks at one row at a time: the same expressions as Spark SQL and as DuckDB's."""
+"""Expressions that look at one row: the steps before and after an operator, by Spark or by DuckDB, with one answer."""

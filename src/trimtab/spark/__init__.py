@@ -1,1 +1,1 @@
-"""Everything that runs on Spark: tier 1, the splitter, sinks, sessions, and a stream's batches."""
+"""Everything that runs on Spark: the pipeline of a stream, tier 1, the splitter, sinks, sessions, merges of state."""

@@ -1,6 +1,6 @@
-"""Merging of state runs beside the stream: planned after a commit, done by Spark tasks, taken up by a later commit.
+"""Merges state runs beside the stream: planned after a commit, done by Spark tasks, included in a later commit.
 
-A batch never waits for it, unless merging falls so far behind that reading state would suffer.
+A batch never waits for that, unless so many runs wait to be merged that reading state would become slow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged, Work, run_merge
 
 MOST_SEQUENCES = 40
-"""When so many batches' runs wait to be merged, the stream waits for the merge under way."""
+"""When the runs of more batches than this wait to be merged, the stream waits for the merge under way."""
 
 
 class Compactor:
@@ -47,9 +47,9 @@ class Compactor:
         return Work(merge, self._folder, files, self._incarnation)
 
     def finished(self, manifest: Manifest | None) -> list[Merged]:
-        """Merges that are done, to be taken up by the next commit; waits if too much waits to be merged.
+        """The merges that are complete, for the next commit; waits for them if too many runs wait to be merged.
 
-        Raises what went wrong in a merge.
+        Raises the error of a merge that failed.
         """
         if self._under_way is None:
             return []
@@ -60,11 +60,11 @@ class Compactor:
         return merged
 
     def stop(self) -> None:
-        """Wait for what is under way; nobody takes it up, so its files are swept when the job starts again."""
+        """Wait for merges under way. No commit includes them, so the next start deletes their files."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, work: list[Work]) -> list[Merged]:
-        """One task a merge, in the workers that the engines run in: they have all that it takes loaded."""
+        """Run one task per merge, in the engines' workers, which have the code loaded."""
 
         def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:

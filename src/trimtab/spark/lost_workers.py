@@ -1,7 +1,7 @@
-"""Which failures of a batch's job are the machine's: a worker or an executor was lost, and trying again is right.
+"""Retries a batch's Spark job when a worker or an executor was lost.
 
-A cluster tries tasks again by itself; `local[n]` doesn't, and even a cluster gives up on a bad day. An engine's work
-has no effect until it is committed, so the whole job can be repeated.
+A cluster retries tasks by itself, but gives up after some failures, and `local[n]` doesn't retry. An engine's work has
+no effect until it is committed, so the whole job can be repeated.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ log = logging.getLogger("trimtab")
 
 
 def is_lost_worker(error: BaseException) -> bool:
-    """Whether the error tells of a process that went away."""
+    """Whether the error means that a process was lost."""
     text = str(error)
     return any(sign in text for sign in _SIGNS)
 
 
 def retried(work: Callable[[], Answer], *, retries: int = RETRIES, pause_s: float = PAUSE_S) -> Answer:
-    """The answer of the work, tried again while the machine is at fault; anything else is raised at once."""
+    """The result of the work, which is retried when a worker was lost; any other error is raised at once."""
     for attempt in range(retries):
         try:
             return work()

@@ -1,6 +1,6 @@
-"""One stream's batches on Spark: the shell around `driver.machine` that has engines, sinks and executors.
+"""One stream's batches on Spark: the shell around `driver.machine` with real engines, sinks and executors.
 
-Spark calls `take_batch` for every micro-batch. It ends in a committed manifest, or raises: then nothing of it counts,
+Spark calls `take_batch` for every micro-batch. It ends with a committed manifest, or raises: then nothing is committed,
 and Spark brings the same rows again at the next start.
 """
 
@@ -25,13 +25,13 @@ from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.batch_plan import BatchPlan, Setup
 from trimtab.driver.combining import combine
 from trimtab.driver.happenings import (
-    BatchCame,
+    Arrivals,
+    BatchArrived,
     HandOver,
     Happening,
     Instruction,
     MergeParts,
     RunEngines,
-    Seen,
     WritePlan,
 )
 from trimtab.driver.machine import out_of_step
@@ -46,10 +46,10 @@ from trimtab.machine_code.offer import Offer
 from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
-from trimtab.spark.intake import Intake, Ran
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
+from trimtab.spark.tier_one import Ran, TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -69,27 +69,27 @@ class StoppingError(Exception):
 class StreamSpec:
     """How a stream is run, apart from its queries."""
 
-    engines: int | None  # None: as many as the checkpoint has
-    split: str | None = None  # how hot keys of its split queries are spread; None: it has no such queries
+    engines: int | None  # None: the number in the checkpoint
+    split: str | None = None  # how hot keys of its split queries are spread; None: no query is split
     balance: Balance | None = None
     scale: Scale | None = None
     interval_s: float = 1.0  # how long a batch should take
-    warm: bool = True  # whether machine code is made before engines miss it
+    warm: bool = True  # whether machine code is compiled before engines lack it
 
 
 @dataclass
 class _Batch:
-    """What is to be reported of the batch under way."""
+    """What will be reported of the batch under way."""
 
     frame: DataFrame
     began_s: float
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
-    seen: Seen = field(default_factory=lambda: Seen(0, None))
+    arrivals: Arrivals = field(default_factory=lambda: Arrivals(0, None))
     matches: dict[str, int] = field(default_factory=dict)
 
     def spent(self, stage: str, seconds: float) -> None:
-        """Count time to a stage."""
+        """Add time to a stage."""
         self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
 
 
@@ -137,7 +137,7 @@ class Pipeline(Shell):
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
         self._batch: _Batch | None = None
-        self._ended_s = 0.0  # when the last batch did; 0: there was none
+        self._ended_s = 0.0  # when the last batch ended; 0: there was none
 
     @property
     def placement(self) -> Placement:
@@ -146,12 +146,12 @@ class Pipeline(Shell):
 
     @property
     def key_groups(self) -> int:
-        """How many there are."""
+        """How many key groups there are."""
         return self.driver.identity.key_groups
 
     @property
     def is_closing(self) -> bool:
-        """Whether the end of the input was begun and is to be finished, before anything else."""
+        """Whether the batch that ends the input was begun and must be finished first."""
         return self.driver.unfinished is not None and self.driver.unfinished.closing
 
     @property
@@ -162,9 +162,9 @@ class Pipeline(Shell):
     # Starting ----------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """What takes Spark or a disk longer than a start may: needed before the first batch, and called once.
+        """The slow part of a start: called once, after `Job.start` has returned and before the first batch.
 
-        Raises StateError for damaged files of the state, before anything is changed, and QueryError `query.spark`.
+        Raises StateError for damaged state files, before anything is changed, and QueryError `query.spark`.
         """
         self._verify()
         self.files.sweep_leftovers()
@@ -178,7 +178,7 @@ class Pipeline(Shell):
         return self.driver.placement or Placement.even(self.spec.engines or 2, self.key_groups)
 
     def _check_logs(self, checkpoint: Checkpoint) -> None:
-        """Raise if Spark would begin anew: its first batches would be taken for those that are committed already."""
+        """Raise if Spark has lost its log and would start over: its batches would be taken for committed ones."""
         last, known = self.driver.next_of_spark - 1, self.driver.known
         logs = _offsets(checkpoint, self._queries.stream)
         if known is not None and known.spark_batch is not None and not known.closed and not logs.exists(str(last)):
@@ -186,7 +186,7 @@ class Pipeline(Shell):
             raise out_of_step(f"the state of stream {stream} ends with Spark's batch {last}, which {logs.shown} lacks")
 
     def _verify(self) -> None:
-        """Check every live file against its checksum, before anything is built on it."""
+        """Check every live file against its checksum, before any is used."""
         from trimtab.state.local_copies import check_content
 
         known, segments = self.driver.known, self.files.folders.segments
@@ -200,7 +200,7 @@ class Pipeline(Shell):
                 check_content(segments.path_of(file.name), file, shown)
 
     def make_ready(self, setup: Setup) -> Ready:
-        """Compile the queries of a setup, and have their machine code made."""
+        """Compile the queries of a setup, and request their machine code."""
         ready = self._queries.ready(setup)
         compiler = shared_compiler("engines")
         self._machine_code = StreamMachineCode(compiler, ready.packed, self._send, warm=self.spec.warm)
@@ -209,13 +209,13 @@ class Pipeline(Shell):
     # A batch -----------------------------------------------------------------------------------
 
     def take_batch(self, frame: DataFrame, spark_batch: int) -> None:
-        """Everything that happens to a micro-batch; raises if it can't be done, and then nothing of it counts."""
+        """Run a micro-batch to its commit; if it raises, nothing of it is committed."""
         with self._turn:
             if self.stopping:
                 raise StoppingError
             self._batch_thread = threading.get_ident()
             try:
-                if self._is_first:  # the session is Spark's own copy for this stream, and stays the same
+                if self._is_first:  # Spark's copy of the session for this stream is the same in all batches
                     set_for_jobs(frame.sparkSession._jsparkSession)
                     self._is_first = False
                 if spark_batch >= self.driver.next_of_spark:
@@ -227,13 +227,13 @@ class Pipeline(Shell):
                 self._batch_thread = None
 
     def close(self, spark: SparkSession, schema: Any) -> None:
-        """The input ends: one more batch, without rows, in which everything open is decided."""
+        """End the input: one more batch, without rows, in which everything that is open is decided."""
         with self._turn:
             self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), None)
 
     @property
     def is_in_my_batch(self) -> bool:
-        """Whether who asks is called by the batch under way, and must not wait for its end."""
+        """Whether the caller runs inside the batch under way, and must not wait for its end."""
         return self._batch_thread == threading.get_ident()
 
     def wait_until_idle(self) -> None:
@@ -242,14 +242,14 @@ class Pipeline(Shell):
             pass
 
     def stop(self) -> None:
-        """Give back what the pipeline holds."""
+        """End the pipeline's threads."""
         self._compactor.stop()
         self._writer.shutdown()
         if self._balancer is not None:
             self._balancer.stop()
 
     def _run(self, frame: DataFrame, spark_batch: int | None) -> None:
-        """Run a batch of Spark's, or (None) the one with which the input ends."""
+        """Run a Spark batch, or (None) the batch that ends the input."""
         batch = self._batch = _Batch(frame, time.perf_counter())
         before = self.placement
         closing, unfinished = spark_batch is None, self.driver.unfinished
@@ -257,26 +257,26 @@ class Pipeline(Shell):
         decision = None if self._balancer is None else self._balancer.latest
         batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
-            self.run_batch(BatchCame(spark_batch, closing, time.time(), self._setup, placement))
+            self.run_batch(BatchArrived(spark_batch, closing, time.time(), self._setup, placement))
         known = self.driver.known
         assert known is not None
         self._settler.ran_on(placement.engines)
         self._machine_code.take_reports(batch.reports)
         ended_s = time.perf_counter()
         moved = placement.moves_from(before)
-        progress = progress_of(known, batch.reports, batch.seen.events, batch.matches, batch.stages_s, moved)
+        progress = progress_of(known, batch.reports, batch.arrivals.events, batch.matches, batch.stages_s, moved)
         self._on_progress(replace(progress, decision=decision))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
-            self._balancer.saw(observed)
+            self._balancer.consider(observed)
         self._ended_s = ended_s
 
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
 
     def perform(self, instruction: Instruction) -> Happening | None:
-        """Do one thing, and note how long it took."""
+        """Carry out one instruction, and add its time to a stage."""
         batch = self._batch
         assert batch is not None
         counted_s, began_s = sum(batch.stages_s.values()), time.perf_counter()
@@ -285,23 +285,23 @@ class Pipeline(Shell):
         batch.spent(_STAGES.get(type(instruction), "commit"), spent_s)
         return happened
 
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Seen]:
-        """The one Spark job of the batch."""
+    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
+        """Run the batch's Spark job."""
         batch = self._batch
         assert batch is not None
-        intake = cast(ReadyOnSpark, ready).intake
-        reports, observed = self._spark_job(intake, batch.frame, plan.placement, orders)
+        tier_one = cast(ReadyOnSpark, ready).tier_one
+        reports, observed = self._spark_job(tier_one, batch.frame, plan.placement, orders)
         if not reports:
-            # Spark saw that the batch is empty and ran nothing; the engines have their turn all the same.
+            # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
             frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-            reports, observed = self._spark_job(intake, frame, plan.placement, orders)
-        batch.reports, batch.seen = reports, _seen(reports, observed)
-        return reports, batch.seen
+            reports, observed = self._spark_job(tier_one, frame, plan.placement, orders)
+        batch.reports, batch.arrivals = reports, _arrivals(reports, observed)
+        return reports, batch.arrivals
 
     def _spark_job(
-        self, intake: Intake, frame: DataFrame, placement: Placement, orders: Orders
+        self, tier_one: TierOne, frame: DataFrame, placement: Placement, orders: Orders
     ) -> tuple[list[EngineReport], Mapping[str, Any] | None]:
-        """Rows to their engines, and a report from each; a lost worker or executor costs a retry."""
+        """Send rows to their engines and collect a report from each; retried if a worker or executor is lost."""
         batch = self._batch
         assert batch is not None
 
@@ -314,11 +314,11 @@ class Pipeline(Shell):
             return self.homes.pinned(job, placement.engines)
 
         def work() -> Ran:
-            # What was observed adds up over the jobs of a plan, and one may have failed half way: a retry has its own.
+            # Spark adds up observed metrics over all jobs of a plan, also of failed ones, so each try has its own plan.
             began_s = time.perf_counter()
-            routed = intake.apply(frame, placement)
+            routed = tier_one.apply(frame, placement)
             batch.spent("plan", time.perf_counter() - began_s)
-            return intake.run(routed, engine, pinned)
+            return tier_one.run(routed, engine, pinned)
 
         ran = lost_workers.retried(work)
         reports: list[EngineReport] = sorted(
@@ -347,40 +347,40 @@ class Pipeline(Shell):
             sink.take(replace(delivery, is_last=sink is sinks[-1]), may_repeat=output.may_repeat)
 
     def machine_code(self) -> Offer:
-        """What engines may run besides plain Python."""
+        """The machine code that engines may run; without it they run plain Python."""
         return self._machine_code.offer()
 
     def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
-        """Merges that Spark tasks have done since the last batch."""
+        """The merges that Spark tasks have completed since the last batch."""
         return self._compactor.finished(known)
 
     def plan_merges(self, manifest: Manifest) -> None:
-        """Have Spark tasks begin merges that are due."""
+        """Start Spark tasks for the merges that are due."""
         self._compactor.consider(manifest)
 
     def before_commit(self) -> None:
-        """Raise if another job has the checkpoint."""
+        """Raise if another job has taken the checkpoint's lock."""
         self._lock.check()
 
 
 _STAGES: Mapping[type, str] = {WritePlan: "plan", RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
-"""What a batch's time is reported under; all else is the commit."""
+"""The stage that an instruction's time is reported as; all others are the commit."""
 
 
 def _offsets(checkpoint: Checkpoint, stream: str) -> Folder:
-    """Where Spark writes down which rows a batch has, before it calls for them to be taken."""
+    """Where Spark records which rows a batch has, before it calls `take_batch`."""
     return checkpoint.folder.child("spark").child(safe_name(stream)).child("offsets")
 
 
 def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:
-    """An empty batch that Spark doesn't know to be empty."""
+    """A batch that is empty, which Spark's planner doesn't know: otherwise it would run no tasks."""
     return spark.createDataFrame(spark.sparkContext.parallelize([], 1), schema)
 
 
-def _seen(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Seen:
+def _arrivals(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Arrivals:
     events = sum(report.events for report in reports)
     known = [report.newest_us for report in reports if report.newest_us is not None]
     if observed is not None:
         events = int(observed["events"])
         known += [] if observed["newest"] is None else [int(observed["newest"])]
-    return Seen(events, max(known, default=None))
+    return Arrivals(events, max(known, default=None))

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 DEFAULT_CONF = {
     "spark.sql.ansi.enabled": "false",  # as in queries: what can't be computed is null
-    "spark.log.level": "ERROR",  # warnings would run through the live view
-    "spark.sql.session.timeZone": "UTC",  # what is shown is UTC too
+    "spark.log.level": "ERROR",  # warnings would be printed into the live view
+    "spark.sql.session.timeZone": "UTC",  # times are also shown in UTC
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -20,11 +20,11 @@ DEFAULT_CONF = {
 def start_session(
     name: str, master: str, conf: Mapping[str, str] | None = None, python_folders: Sequence[str] = ()
 ) -> SparkSession:
-    """A session on this master. `python_folders`: where workers look for modules besides."""
-    # It repeats every exception as a line of JSON with Java's stack; trimtab tells them itself.
+    """A session on this master. `python_folders`: more folders in which workers look for modules."""
+    # It repeats every exception as a line of JSON with Java's stack; trimtab reports exceptions itself.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     if master.startswith("local"):
-        # Workers on this machine run the Python that this is, and not the first one on the path.
+        # Workers on this machine run the same Python as this process, not the first one on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if python_folders:  # workers inherit the path from the driver's environment
         paths = [*python_folders, os.environ.get("PYTHONPATH", "")]

@@ -1,6 +1,6 @@
-"""Settings of Spark that a job needs, whatever the user's session has, and sessions that have them.
+"""Spark settings that a job needs, whatever the user's session has, and sessions with these settings.
 
-A job starts and ends beside the user's own code, so it leaves the user's session alone and works on copies of it.
+A job runs beside the user's own code, so it leaves the user's session alone and works on copies of it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 JavaSession = Any
-"""A session of Spark's as Java has it."""
+"""A Spark session's Java object."""
 
 FOR_JOBS: Mapping[str, str] = {
-    # The engines' number and partitions are trimtab's to decide.
+    # trimtab decides how many engines there are, and Spark must keep their partitions.
     "spark.sql.adaptive.enabled": "false",
-    # An engine wants its rows in few, large pieces.
+    # An engine is fastest if its rows come in few, large pieces.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000000",
     # A division by zero or a bad cast gives null, in tier 1 as in `evaluate`; what still fails goes to quarantine.
     "spark.sql.ansi.enabled": "false",
 }
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_TURN = threading.Lock()  # two jobs that start at the same time would put back each other's settings
+_TURN = threading.Lock()  # two jobs that start at the same time would restore each other's settings
 
 
 def set_for_jobs(session: JavaSession) -> None:
@@ -39,7 +39,7 @@ def set_for_jobs(session: JavaSession) -> None:
 def copy_for_jobs(spark: SparkSession) -> JavaSession:
     """A copy of a session as it is now, with its functions and views, and with `FOR_JOBS`.
 
-    It has no Python object of its own: making one would have `rdd.toDF()` of all programs go there.
+    It has no Python object of its own: making one would redirect every program's `rdd.toDF()` to it.
     """
     own: JavaSession = spark._jsparkSession.cloneSession()
     set_for_jobs(own)
@@ -56,10 +56,10 @@ def on_session(frame: DataFrame, session: JavaSession) -> DataFrame:
 
 @contextmanager
 def logs_by_renaming(spark: SparkSession, *, is_local: bool) -> Iterator[None]:
-    """Have streaming queries started inside the block write their logs by renaming files, if those are on a local disk.
+    """Let streaming queries started inside the block write their logs by renaming files, if these are on a local disk.
 
     Without a file context for each of them, offset and commit logs take 60 instead of 160 ms a batch. A query takes
-    this setting from the session that it is started in, which is the user's; it is put back.
+    this setting from the session that it is started in, which is the user's; it is restored afterwards.
     """
     if not is_local:
         yield

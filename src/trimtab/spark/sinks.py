@@ -1,8 +1,8 @@
 """Sinks: where the rows of a query go, batch after batch.
 
 A sink takes each batch before it is committed, so after a crash the same batch may come again, with the same rows and
-the same number. Parquet files are named by that number, which makes them exactly once; Delta Lake is told the number
-and does the same. A user's function gets the number. Any other Spark format is at least once.
+the same number. Parquet files are named by that number, which makes them exactly once; Delta Lake records the number
+and ignores a repeated one. A user's function gets the number. Any other Spark format is at least once.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ BatchFunction = Callable[[DataFrame, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a query has to hand over of one batch: rows at hand, and files that engines left in the outbox."""
+    """A query's output of one batch: rows in memory, and files that engines left in the outbox."""
 
     name: str
-    incarnation: str  # of the stream: batches of another one have other numbers, and are other batches
+    incarnation: str  # of the stream: another incarnation has other batches under the same numbers
     batch: int
     table: pa.Table | None
     files: tuple[str, ...]
     outbox: Folder
     spark: SparkSession
-    is_last: bool = True  # nobody else wants the files after this sink
+    is_last: bool = True  # no other sink needs the files after this one
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing came out."""
+        """Whether there are no rows."""
         return self.table is None and not self.files
 
     def frame(self) -> DataFrame:
-        """The rows as a DataFrame; small ones are part of the plan and need no job to be read."""
+        """The rows as a DataFrame; a small one is part of Spark's plan and needs no job to be read."""
         assert self.table is not None
         return self.spark.createDataFrame(self.table)
 
@@ -53,20 +53,20 @@ class Sink(Protocol):
     takes_files: bool  # whether it can take files that engines wrote
 
     def prepare(self, name: str) -> None:
-        """Called once when the job starts, before anything runs: refuse what can't work."""
+        """Called once when the job starts, before anything runs; raises JobError for what can't work."""
         ...
 
     def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
-        """Take a batch. `may_repeat`: this batch may have been taken before, in part or whole."""
+        """Take a batch. `may_repeat`: the sink may have taken some or all of this batch before."""
         ...
 
 
 @dataclass(slots=True)
 class ParquetSink:
-    """A folder of parquet files, each batch's rows exactly once, readable by anything at any time.
+    """A folder of parquet files with each batch's rows exactly once, which can be read at any time.
 
-    Files appear by renaming, complete. Their names hold the query, the stream's incarnation and the batch: one that is
-    repeated after a crash takes the place of its first try.
+    Files appear by renaming, so they are always complete. Their names hold the query, the stream's incarnation and the
+    batch: the files of a batch that is repeated after a crash replace those of its first try.
     """
 
     path: str
@@ -94,7 +94,7 @@ class ParquetSink:
                 folder.publish(delivery.outbox.path_of(file), written[-1])
             else:
                 folder.write(written[-1], delivery.outbox.read(file))
-        if may_repeat:  # a try before a crash may have had more files: its engines may have spilled others
+        if may_repeat:  # the try before a crash may have left more files than this one
             for name in folder.names():
                 if name.startswith(stem) and name not in written:
                     folder.delete(name)
@@ -104,8 +104,8 @@ class ParquetSink:
 class FunctionSink:
     """A user's function, called with (DataFrame, batch id) for every batch that has rows, in event-time order.
 
-    After a crash the last batch may come again with the same id and the same rows: a function that remembers the ids
-    it has done, or writes by id, is exactly once.
+    After a crash the last batch may come again with the same id and the same rows: a function that remembers which ids
+    it has handled, or writes by id, is exactly once.
     """
 
     function: BatchFunction
@@ -147,10 +147,12 @@ class ConsoleSink:
 class MemorySink:
     """Rows kept in the driver and shown as a temporary view of the query's name; gone when the driver ends."""
 
-    spark: SparkSession  # the user's own: a batch has another one, whose views nobody sees
+    spark: SparkSession  # the user's own: a batch has another session, whose views the user can't see
     view: str | None = None
     takes_files: bool = False
-    tables: dict[int, pa.Table] = field(default_factory=dict)  # by batch, so that a repeated one replaces itself
+    tables: dict[int, pa.Table] = field(
+        default_factory=dict
+    )  # by batch, so that a repeated batch replaces its first try
 
     def prepare(self, name: str) -> None:
         """Take the query's name if none was given."""
@@ -168,14 +170,14 @@ class MemorySink:
 
 @dataclass(slots=True)
 class DeltaSink:
-    """A Delta Lake table, exactly once: Delta drops a batch whose number it has seen from this stream already."""
+    """A Delta Lake table, exactly once: Delta ignores a batch whose number it already has from this stream."""
 
     spark: SparkSession
     options: dict[str, Any]
     takes_files: bool = False
 
     def prepare(self, name: str) -> None:
-        """Refuse if Delta Lake isn't there."""
+        """Raise JobError `job.sink` if the session has no Delta Lake."""
         loader: Any = self.spark._jvm
         try:
             loader.java.lang.Class.forName(
@@ -198,7 +200,7 @@ class DeltaSink:
 
 
 def delta_options(delivery: Delivery) -> dict[str, str]:
-    """How Delta Lake is told which batch this is."""
+    """The write options that identify the batch to Delta Lake."""
     return {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
 
 
@@ -211,7 +213,7 @@ class FormatSink:
     takes_files: bool = False
 
     def prepare(self, name: str) -> None:
-        """Nothing to do; Spark complains with the first batch."""
+        """Nothing to do: if something is wrong, Spark raises it in the first batch."""
 
     def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
         """Append."""

@@ -1,7 +1,7 @@
-"""Compiling a query with Spark at hand: tier 1 may then use any function that the session knows, users' own included.
+"""Compiles a query with a Spark session: tier 1 may then use any function of the session, including users' own.
 
-What is computed behind the operator (measures of several rows) runs in the engines by DuckDB, so there the function
-has to be one that DuckDB has, too.
+What is computed after the operator (measures of several rows) runs in the engines, in DuckDB, so functions there must
+be ones that DuckDB has, too.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def compile_for(spark: SparkSession, sql: str, tables: Mapping[str, pa.Schema], 
 
     with also_asking(ask):
         query = compile_query(sql, tables, event_time=event_time)
-    behind = " ".join([*(text for _, text in query.finish.columns), query.finish.where or ""])
-    if query.operator.is_keyed and any(text in behind for text, _ in answered):
+    after_operator = " ".join([*(text for _, text in query.finish.columns), query.finish.where or ""])
+    if query.operator.is_keyed and any(text in after_operator for text, _ in answered):
         raise answered[0][1]
     return query
 
 
 def spark_type(spark: SparkSession, text: str, schema: pa.Schema) -> pa.DataType | None:
-    """The type that Spark gives an expression over these columns; None if it refuses it."""
+    """The type that Spark gives an expression over these columns; None: Spark refuses it."""
     try:
         rows = spark.createDataFrame([], from_arrow_schema(schema, prefer_timestamp_ntz=True))
         return to_arrow_schema(rows.selectExpr(f"{text} AS v").schema, timezone="UTC").field("v").type

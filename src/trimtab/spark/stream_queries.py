@@ -1,4 +1,4 @@
-"""The queries over one stream, from the job's description to engines that can run them: their plan, and tier 1."""
+"""The queries over one stream, compiled from the job's description to the engines' plan and tier 1."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from trimtab.driver.resuming import fingerprint
 from trimtab.driver.shell import Ready
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
-from trimtab.spark.intake import Intake
 from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
+from trimtab.spark.tier_one import TierOne
 from trimtab.worker.intake_plan import plan_intake
 from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyOnSpark(Ready):
-    """Queries ready to run, with the tier 1 that brings them their rows."""
+    """Queries ready to run, with the tier 1 that computes their rows."""
 
-    intake: Intake
+    tier_one: TierOne
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,27 +55,27 @@ class StreamQueries:
 
     @property
     def setup(self) -> Setup:
-        """What the batches of this start are to do."""
+        """The setup for new batches of this start."""
         queries = {
             name: QuerySetup(query.sql, fingerprint(query), name in self.split) for name, query in self.queries.items()
         }
         return Setup(self.event_time, self.delay_us, queries)
 
     def ready(self, setup: Setup) -> ReadyOnSpark:
-        """The queries of a setup: those of this start, or others that a batch was begun with.
+        """The queries of a setup: those of this start, or those that an unfinished batch was begun with.
 
-        Raises QueryError `query.spark`, and JobError `job.unfinished-batch` for a query that isn't understood any more.
+        Raises QueryError `query.spark`, and JobError `job.unfinished-batch` if one can't be compiled any more.
         """
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
         layout = plan_intake(queries, self.schema, setup.event_time, split)
         keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
         with explained(queries):
-            intake = Intake(layout, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
+            tier_one = TierOne(layout, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
         plan = EnginePlan(
             intake=layout,
             queries=queries,
-            schema=intake.schema,
+            schema=tier_one.schema,
             delay_us=setup.delay_us,
             key_groups=self.key_groups,
             max_threads=self.max_threads,
@@ -84,7 +84,7 @@ class StreamQueries:
             spills=frozenset(name for name in queries if all(each.takes_files for each in self.sinks.get(name, ()))),
         )
         packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-        return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), intake)
+        return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), tier_one)
 
     def _compiled(self, name: str, wanted: QuerySetup, event_time: str) -> Query:
         own = self.queries.get(name)
@@ -101,14 +101,14 @@ class StreamQueries:
     def _not_understood(self, name: str) -> JobError:
         return JobError(
             "job.unfinished-batch",
-            f"a batch of stream {self.stream} was begun with a query {name} that isn't understood any more",
-            "start the job once as it was, so that the batch is finished; then change it",
+            f"a batch of stream {self.stream} was begun with a query {name} that can't be compiled any more",
+            "start the job once as it was, so that the batch is finished, and change it then",
         )
 
 
 @contextmanager
 def explained(queries: Mapping[str, Query]) -> Iterator[None]:
-    """What Spark doesn't understand of tier 1 is a mistake in a query."""
+    """Raise QueryError `query.spark` if Spark can't compute the columns of these queries."""
     try:
         yield
     except PySparkException as error:

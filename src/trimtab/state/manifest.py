@@ -105,7 +105,7 @@ class Manifest:
         try:
             return _manifest(body)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise corrupt(path, f"a part of it is wrong: {error!r}") from error
+            raise corrupt(path, f"a part of it is missing or of the wrong kind: {error!r}") from error
 
     def _body(self) -> dict[str, Any]:
         # Runs name their files by number: names are long and most files are named several times.

@@ -21,11 +21,11 @@ BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 
 COMMON = ("sort_out", "write")
-"""Stages that all rows share alike; receiving rows is for the driver to share out."""
+"""Stages whose time is divided evenly over all rows; the driver divides the time of receiving rows."""
 
 
 class Accounts:
-    """One engine's accounts of one batch. `spread`: the keys that are on several engines, sorted."""
+    """One engine's accounts of one batch. `spread`: the keys that are spread over several engines, sorted."""
 
     def __init__(self, key_groups: int, spread: Int64Array) -> None:
         self._key_groups = key_groups
@@ -44,7 +44,7 @@ class Accounts:
             self.stages_ms[stage] = self.stages_ms.get(stage, 0.0) + (time.perf_counter() - began) * 1e3
 
     def count(self, slots: Int64Array, *, is_split: bool) -> None:
-        """Count rows in; `is_split`: their keys may be spread, and those that are have accounts of their own."""
+        """Count rows; `is_split`: their keys may be spread, and spread keys have accounts of their own."""
         parts = self.hot.count(slots) if is_split else None
         whole = slots if parts is None else slots[~parts]
         self._rows += np.bincount(whole >> GROUP_SHIFT, minlength=self._key_groups).astype(np.int32)
@@ -59,7 +59,7 @@ class Accounts:
     def loads(
         self, owned: BoolArray, parts: Mapping[str, Bundle], sizes: Mapping[str, PartSize]
     ) -> tuple[GroupLoads, HotKeys]:
-        """What each key group and the hottest keys did and cost; `parts` and `sizes` are the state that was written."""
+        """The rows and costs of each key group and of the hottest keys; `parts` and `sizes` are the state written."""
         common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in COMMON)
         row_ns = common_ms * 1e6 / max(1, int(self._rows.sum()) + int(self.hot.spread_events.sum()))
         busy_ns = np.rint(self._busy_ns + row_ns * self._rows).astype(np.int64)
@@ -67,7 +67,7 @@ class Accounts:
         return loads, self.hot.report(self._rows, busy_ns, row_ns)
 
     def _state_bytes(self, parts: Mapping[str, Bundle], sizes: Mapping[str, PartSize]) -> Int64Array:
-        """State written by key group: each part's bytes by the keys that it holds of a group."""
+        """State written, by key group: each part's bytes divided by how many keys it holds of each group."""
         total = np.zeros(self._key_groups)
         for name, size in sizes.items():
             bundle = parts[name]
@@ -79,6 +79,6 @@ class Accounts:
 
 
 def _shares(amounts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Each one's part of the whole; nothing where there is nothing."""
+    """Each amount's share of the total; zeros if the total is 0."""
     total = float(amounts.sum())
     return amounts / total if total else np.zeros(len(amounts))

@@ -1,8 +1,8 @@
-"""One CEP engine in one batch: it takes the rows of its key groups and answers with a report.
+"""One CEP engine in one batch: it takes the rows of its key groups and returns a report.
 
-It loads the state of the keys that the rows touch or whose time has come, lets the operators advance, writes the new
-state of exactly those keys as one segment, and hands back matches. It changes nothing else: until the driver commits,
-all of it can happen again, here or elsewhere.
+It loads the state of the keys that have rows or are due, lets the operators advance, writes the new state of exactly
+those keys as one segment, and returns the matches. It changes nothing else: until the driver commits, the work can be
+repeated, here or elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trimtab.worker.whereabouts import this_executor
 
 
 def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What every engine does in a batch: rows in, one report out."""
+    """Run one engine for one batch: rows in, one report out."""
     began = time.perf_counter()
     orders.machine_code.take_up()
     plan = unpacked(orders)
@@ -41,7 +41,7 @@ def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -
     try:
         with if_missing(Missing.PLAIN):  # compiling takes seconds, and a batch must not wait for it
             report = engine.run(rows)
-    except TrimtabError as error:  # a mistake in the data or the query: running the task again won't help
+    except TrimtabError as error:  # a fault in the data or the query: running the task again won't help
         report = engine.failed(error)
     except (OverflowError, pa.ArrowInvalid) as error:
         message = f"batch {orders.batch}: a value doesn't fit its type: {error}"
@@ -52,7 +52,7 @@ def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -
 
 
 def _with_machine_code(report: EngineReport, orders: Orders) -> EngineReport:
-    """The report with what was missing; a host of another kind than the driver's has it made by itself."""
+    """The report with the machine code that was missing; a host of another kind than the driver's compiles its own."""
     missed = wanted.take()
     if not orders.machine_code.is_foreign:
         return replace(report, missed=missed)

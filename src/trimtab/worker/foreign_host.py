@@ -1,8 +1,8 @@
-"""A worker on a machine of another kind than the driver's, whose machine code it can't run: it has its own made there.
+"""Compiles machine code on a machine of another kind than the driver's, which can't run the driver's machine code.
 
-One process of the machine does that, beside the stream, as the driver does for machines of its own kind. What was made
-is told to the driver by digest, and so comes back with the next orders to all workers of the machine, which share a
-cache.
+One process of the machine does that, beside the stream, as the driver does for machines of its own kind. It reports
+what it made to the driver by digest; with the next orders these digests reach all workers of the machine, which load
+the code from their shared cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOCK = "compiling.lock"
 
 
 class ForeignHost:
-    """What this process has asked its compiler for, and what came of it."""
+    """What this process has requested from its compiler, and what was compiled."""
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler, self._lock = compiler, threading.Lock()
@@ -32,7 +32,7 @@ class ForeignHost:
         self._made: dict[Entry, bytes] = {}
 
     def ask(self, plan_id: str, plan: bytes, notes: tuple[Note, ...]) -> None:
-        """Have machine code made for all that a plan may need, and for what ran as plain Python."""
+        """Request machine code for everything a plan may need, and for what ran as plain Python."""
         if plan_id not in self._plans:
             self._plans.add(plan_id)
             self._compiler.ask(warm_engines, plan, self._take)
@@ -42,7 +42,7 @@ class ForeignHost:
             self._compiler.ask(compile_noted, fresh, self._take)
 
     def made(self) -> dict[Entry, bytes]:
-        """All that was made so far, with digests."""
+        """Everything compiled so far, with digests."""
         with self._lock:
             return dict(self._made)
 
@@ -70,11 +70,11 @@ _held: list[IO[str]] = []
 
 
 def foreign_host() -> ForeignHost | None:
-    """The one of this process; None: another process of this machine is at it."""
+    """The one of this process; None: another process of this machine compiles."""
     if not _here:
         lock = _locked(shelf.cache().path)
         if lock is None:
             return None
-        _held.append(lock)  # open, and so locked, until the process ends
+        _held.append(lock)  # stays open, and therefore locked, until the process ends
         _here.append(ForeignHost(shared_compiler("engines")))
     return _here[0]

@@ -1,4 +1,4 @@
-"""The hot keys of an engine's batch: whose rows are parts of spread keys, which are the hottest, what they cost."""
+"""The hot keys of an engine's batch: which rows belong to spread keys, which keys are hottest, and what they cost."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 HOT_SHARE = 0.01
-"""Keys with more than this part of an engine's rows are reported."""
+"""Keys with more than this share of an engine's rows are reported."""
 MOST_HOT = 32
-"""But not more of them than this."""
+"""At most this many hot keys are reported."""
 SAMPLE = 1 << 15
-"""Of so many rows it shows which keys are that hot, to a few hundredths; to count a million would take tens of
-milliseconds."""
+"""Hot keys are found in a sample of this many rows, accurate to a few percent; counting a million rows would take tens
+of milliseconds."""
 
 
 class HotRows:
-    """Counts the rows of split queries by key. `spread`: the keys that are on several engines, sorted."""
+    """Counts the rows of split queries by key. `spread`: the keys that are spread over several engines, sorted."""
 
     def __init__(self, spread: Int64Array) -> None:
         self.spread = spread
@@ -39,7 +39,7 @@ class HotRows:
         return np.asarray(pc.is_in(pa.array(slots), value_set=self._values), np.bool_)
 
     def count(self, slots: Int64Array) -> BoolArray | None:
-        """Count rows in; which of them belong to spread keys, None if none does."""
+        """Count rows, and return which of them belong to spread keys; None: none does."""
         parts: BoolArray | None = None
         if len(self.spread) and (found := self.is_spread(slots)).any():
             parts = found
@@ -50,7 +50,7 @@ class HotRows:
 
     def _count_hot(self, slots: Int64Array, rows: int) -> None:
         scale = 1.0
-        if len(slots) > 2 * SAMPLE:  # drawn, because every n-th row of a regular stream may be of the same key
+        if len(slots) > 2 * SAMPLE:  # drawn at random, because every n-th row of a regular stream may have the same key
             scale = len(slots) / SAMPLE
             slots = slots[np.random.default_rng(len(slots)).integers(0, len(slots), SAMPLE)]
         counted = pc.value_counts(pa.array(slots))
@@ -61,7 +61,7 @@ class HotRows:
         self._events = np.rint(np.bincount(numbers, weights=weights, minlength=len(self._slots))).astype(np.int64)
 
     def charge(self, slots: Int64Array, spent_ns: float) -> None:
-        """Share out the time that was spent on rows of spread keys."""
+        """Divide the time spent on rows of spread keys among these keys."""
         rows = np.bincount(np.searchsorted(self.spread, slots), minlength=len(self.spread))
         self._spread_ns += spent_ns * rows / max(1, len(slots))
 
@@ -70,7 +70,7 @@ class HotRows:
 
         by_group   (groups,) rows that arrived, without those of spread keys
         busy_ns    (groups,) time spent on them
-        common_ns  a row's part of what all rows took together
+        common_ns  the time per row of the stages that all rows share
         """
         hottest = np.sort(np.argsort(-self._events, kind="stable")[:MOST_HOT])
         slots, events = self._slots[hottest], self._events[hottest]

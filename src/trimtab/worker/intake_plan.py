@@ -1,7 +1,7 @@
-"""Tier 1 on paper: which columns are computed of every row of a stream, for all queries that read it together.
+"""The plan of tier 1: which columns are computed from every row of a stream, for all queries that read it.
 
 Queries share what they can: an expression that two of them need is computed and shuffled once, and queries with the
-same PARTITION BY share a route, that is one copy of each row. No Spark here; `intake.py` turns it into columns.
+same PARTITION BY share a route, that is one copy of each row. No Spark here; `spark/tier_one.py` makes columns of it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ ORIGINAL = "__original"
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column of tier 1: its name on the way to the engines, and the Spark SQL text that it comes from.
+    """A column of tier 1: its name on the way to the engines, and the Spark SQL text that computes it.
 
-    `type`: what the query counts on, None if the text says it all. `source`: the stream's column that is only passed
-    on, if it is one.
+    `type`: the type that the query needs; None: whatever the text gives. `source`: the stream's column, if it is
+    only passed on.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way of splitting the stream: by these columns; without any, rows are dealt out by their content.
+    """A way of dividing the stream over engines: by these columns; without any, by the rows' content.
 
     `split`: the rows of a hot key may go to several engines.
     """
@@ -50,9 +50,9 @@ class Route:
 class Reading:
     """How a query reads what arrives at an engine.
 
-    `columns` pairs the names that its operator knows with those on the way. `wanted`: the column that says whether its
-    WHERE holds. `computed`: the columns that may fail for a row, which then goes to quarantine. `arrival`: the column
-    with a hash of all that the query sees of a row, which breaks ties in time.
+    `columns` pairs the names that its operator uses with those of the arriving columns. `wanted`: the column with the
+    result of its WHERE. `computed`: the columns whose computation may fail for a row, which then goes to quarantine.
+    `arrival`: the column with a hash of all columns that the query reads, which breaks ties in time.
     """
 
     query: str
@@ -80,7 +80,7 @@ class IntakePlan:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether rows that no query wants can be left out before the shuffle."""
+        """Whether every query has a WHERE, so that rows that no query wants can be dropped before the shuffle."""
         return all(reading.wanted is not None for reading in self.readings)
 
     @property
@@ -92,7 +92,7 @@ class IntakePlan:
 def plan_intake(
     queries: Mapping[str, Query], schema: pa.Schema, event_time: str, split: Collection[str] = ()
 ) -> IntakePlan:
-    """What tier 1 has to compute for these queries over a stream with this schema; `split`: those with hot keys."""
+    """What tier 1 computes for these queries over a stream of this schema; `split`: those whose hot keys may spread."""
     columns: dict[tuple[str, pa.DataType | None], Computed] = {}
 
     def column(text: str, kind: pa.DataType | None) -> Computed:

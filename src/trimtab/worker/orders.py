@@ -1,4 +1,4 @@
-"""What the driver tells the engines of a batch, and what they answer. Plain values that pickle."""
+"""What the driver sends to the engines of a batch, and what they report. Plain values that pickle."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Int64Array = npt.NDArray[np.int64]
 PackedState = Mapping[str, bytes]
 """A state on its way to the driver: its tables by name, as Arrow IPC."""
 LATE, QUARANTINE = "__late", "__quarantine"
-"""Names of the outputs with rows that were too late, and with rows that no query can take."""
+"""Names of the outputs for rows that were too late, and for rows that no query can take."""
 REASON = "reason"
-"""The column that quarantined rows have besides their own: why they are there."""
+"""The column that is added to quarantined rows: why they are there."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """What stays the same for the job's life: the queries, and how rows arrive. Sent as bytes, unpacked once."""
+    """What stays the same while a job runs: the queries, and how rows arrive. Sent as bytes, unpacked once."""
 
     intake: IntakePlan
     queries: Mapping[str, Query]
@@ -48,7 +48,7 @@ class EnginePlan:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """One batch's work, the same for every engine; the number of its partition tells an engine which it is."""
+    """One batch's work, the same for every engine; an engine's number is that of its Spark partition."""
 
     plan: bytes  # an EnginePlan, pickled
     plan_id: str
@@ -82,14 +82,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class GroupLoads:
-    """What each key group of an engine did and cost in a batch, in order of the groups that it owns.
+    """The rows and costs of each key group that an engine owns in a batch, in order of the groups.
 
-    As bytes and of the engine's own groups only: 64 engines of 16,384 groups say it in a third of a megabyte.
+    As bytes and only for the engine's own groups: for 16,384 groups on 64 engines, a third of a megabyte in all.
     """
 
     groups: bytes  # int32: the key groups
     events: bytes  # int32: rows that arrived
-    busy_ns: bytes  # int64: time spent; what can't be told apart by key is shared out by rows
+    busy_ns: bytes  # int64: time spent; what can't be measured by key is divided by rows
     state_bytes: bytes  # int64: state written, of the keys that were touched
 
     @classmethod
@@ -121,7 +121,7 @@ class GroupLoads:
 class HotKeys:
     """The hottest keys of an engine's split queries, and its part of those that are spread over engines.
 
-    What is said of a spread key is in no `GroupLoads`; what is said of another one is in that of its group, too.
+    Spread keys are counted only here; the others are also counted in the `GroupLoads` of their group.
     """
 
     slots: bytes = b""  # int64
@@ -151,14 +151,14 @@ class HotKeys:
 
     @property
     def spread_ns(self) -> int:
-        """Time spent on them."""
+        """Time spent on rows of spread keys."""
         _, _, busy_ns, is_spread = self.columns()
         return int(busy_ns[is_spread].sum())
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What an engine says after a batch."""
+    """What an engine reports after a batch."""
 
     engine: int
     events: int
@@ -173,7 +173,9 @@ class EngineReport:
     segment: SegmentFile | None = None
     parts: Mapping[str, PartSize] = field(default_factory=dict)
     hot: HotKeys = field(default_factory=HotKeys)
-    partials: Mapping[str, PackedState] = field(default_factory=dict)  # by query: what came of rows of spread keys
+    partials: Mapping[str, PackedState] = field(
+        default_factory=dict
+    )  # by query: the state of this engine's parts of spread keys
     missed: tuple[Note, ...] = ()  # what ran as plain Python for lack of machine code
-    made: Mapping[Entry, bytes] = field(default_factory=dict)  # machine code that a foreign host has made, with digests
+    made: Mapping[Entry, bytes] = field(default_factory=dict)  # machine code compiled by a foreign host, with digests
     error: TrimtabError | None = None

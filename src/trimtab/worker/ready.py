@@ -1,4 +1,4 @@
-"""A plan's queries with their operators built: unpacked once in each worker, and kept from batch to batch."""
+"""A plan's queries with their operators built: unpacked once in each worker, and cached from batch to batch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trimtab.worker.intake_plan import SLOT, Reading
 from trimtab.worker.orders import EnginePlan, Orders
 
 READY_PLANS = 16
-"""How many plans a worker keeps: one a stream of a job, and workers outlive jobs."""
+"""How many plans a worker caches: one for each stream of a job, and workers outlive jobs."""
 
 
 @dataclass(frozen=True)
 class ReadyQuery:
-    """A query with its operator built: kernels that were loaded for it stay loaded."""
+    """A query with its operator built, whose kernels stay loaded."""
 
     query: Query
     operator: Operator
@@ -39,7 +39,7 @@ _READY: dict[str, ReadyPlan] = {}  # by plan_id; Spark reuses its workers, so th
 
 
 def unpacked(orders: Orders) -> ReadyPlan:
-    """The plan that the orders are about."""
+    """The plan of these orders, ready to run."""
     if orders.plan_id not in _READY:
         plan: EnginePlan = pickle.loads(orders.plan)
         if len(_READY) >= READY_PLANS:
@@ -63,7 +63,7 @@ def ready_query(query: Query, max_threads: int) -> ReadyQuery:
 
 
 def operands(reading: Reading, table: pa.Table) -> pa.Table:
-    """The rows as the query's operator knows them."""
+    """The rows, with the column names of the query's operator."""
     names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
     sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
     return pa.table([table.column(name) for name in sources], names=names)

@@ -1,4 +1,4 @@
-"""Which of the rows that arrive at an engine can be taken: the others are late or go to quarantine, and are counted."""
+"""Sorts out an engine's rows: those that can be taken, those that are late, and those that go to quarantine."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Rows:
 
 
 class SortingOut:
-    """The rows of one engine's batch. Rows older than `watermark_us` are late to queries whose rows meet.
+    """The rows of one engine's batch. Rows older than `watermark_us` are late for keyed queries.
 
     events      how many rows there were
-    newest_us   the newest time of those that have a key and a time; None: there is none
-    asides      the rows that were set aside, by where they go, if anyone wants them
+    newest_us   the newest time of those that have a key and a time; None: no row has both
+    asides      the rows that were set aside, by output; empty if no sink takes them
     """
 
     def __init__(self, plan: EnginePlan, watermark_us: int | None, accounts: Accounts) -> None:
@@ -78,11 +78,11 @@ class SortingOut:
         if not batches:
             return schema.empty_table()
         table = pa.Table.from_batches(batches).combine_chunks()
-        # Spark sends times in the session's zone: the same numbers under another name.
+        # Spark sends times in the session's time zone: the numbers are the same, only the type differs.
         return table if table.schema == schema else table.cast(schema)
 
     def _taken(self, table: pa.Table, number: int) -> Rows:
-        """The rows of a route that can be taken. A row comes once for each route, and is set aside for one of them."""
+        """The rows of a route that can be taken. A row comes once for each route, but is set aside only once."""
         route = self._plan.intake.routes[number]
         times, no_time = times_us(table.column(self._plan.intake.time))
         slots = table.column(SLOT).to_numpy()
@@ -104,7 +104,7 @@ class SortingOut:
         if len(in_time):
             newest = int(in_time.max())
             self.newest_us = newest if self.newest_us is None else max(self.newest_us, newest)
-        # To a query that takes rows one by one, no row is late.
+        # No row is late for a row-wise query.
         watermark_us = self._watermark_us if route.is_keyed else None
         if watermark_us is not None and len(in_time) and int(in_time.min()) < watermark_us:
             late = is_late(times, watermark_us) if good is None else is_late(times, watermark_us) & good

@@ -35,11 +35,11 @@ CLOSING_SLOTS = 200_000
 
 
 class Turns:
-    """One engine's queries in one batch; `owned` says which key groups it has.
+    """One engine's queries in one batch; `owned` is the mask of its key groups.
 
-    outputs    rows that came out, by query
-    parts      the state after the batch of keys that were touched, by query
-    partials   what came of rows of spread keys, by query: the driver merges it
+    outputs    output rows, by query
+    parts      the state, after the batch, of the keys that were touched, by query
+    partials   the state of this engine's parts of spread keys, by query: the driver merges it
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Turns:
         self.partials: dict[str, PackedState] = {}
 
     def take(self, reading: Reading, rows: Rows) -> None:
-        """Advance a query, and charge the time to the key groups that it was spent on."""
+        """Advance a query over its rows, and charge the time to their key groups."""
         if self._has_spread(reading):
             rows = self._take_parts(reading, rows)
         began_ns, meter = time.perf_counter_ns(), Meter()
@@ -60,7 +60,7 @@ class Turns:
         self._accounts.charge(rows.slots, meter, time.perf_counter_ns() - began_ns)
 
     def put_out(self, name: str, table: pa.Table) -> None:
-        """Have rows handed to the sinks of a query."""
+        """Put rows out to the sinks of a query: in the report, or in a file if there are many."""
         if not table.num_rows:
             return
         is_large = name in self._plan.spills and table.nbytes > INLINE_BYTES
@@ -70,7 +70,7 @@ class Turns:
         return len(self._accounts.hot.spread) > 0 and self._plan.intake.routes[reading.route].split
 
     def _take_parts(self, reading: Reading, rows: Rows) -> Rows:
-        """What comes of the rows of spread keys, for the driver to merge; the other rows."""
+        """Take the rows of spread keys into `partials`, for the driver to merge; returns the other rows."""
         hot = self._accounts.hot
         began_ns, chosen = time.perf_counter_ns(), hot.is_spread(rows.slots)
         if not chosen.any():
@@ -121,7 +121,7 @@ class Turns:
             self.parts[reading.query] = to_bundle(after, touched)
 
     def _close(self, reading: Reading, rows: Rows, reader: Reader) -> None:
-        """The end of the input: every key there is, some at a time."""
+        """Decide everything that is open at the end of the input: all keys of the state, `CLOSING_SLOTS` at a time."""
         ready = self._ready.queries[reading.query]
         slots = np.union1d(self._without_spread(reading, reader.slots(self._owned)), distinct(rows.slots))
         outputs = []
@@ -136,14 +136,14 @@ class Turns:
             self.put_out(reading.query, pa.concat_tables(outputs))
 
     def _without_spread(self, reading: Reading, slots: Int64Array) -> Int64Array:
-        """Slots without those that are spread: they are the driver's."""
+        """Slots without those of spread keys, which the driver advances."""
         if not self._has_spread(reading):
             return slots
         return np.setdiff1d(slots, self._accounts.hot.spread, assume_unique=True)
 
     @cached_property
     def _watermark_us(self) -> int | None:
-        """No row older than this comes any more: by all committed batches, or by what this engine has seen itself."""
+        """The time before which no more rows are taken, by all committed batches and by this engine's own rows."""
         return raised(self._orders.watermark_us, self._rows.newest_us, self._plan.delay_us)
 
     def _spilled(self, table: pa.Table) -> Output:
@@ -176,5 +176,5 @@ def packed(table: pa.Table) -> bytes:
 
 
 def distinct(slots: Int64Array) -> Int64Array:
-    """Sorted, each once: by hashing first, which is far cheaper than sorting where rows share few keys."""
+    """Sorted, each once: hashed first, which is far cheaper than sorting if many rows share few keys."""
     return np.sort(pc.unique(pa.array(slots)).to_numpy())

@@ -1,6 +1,6 @@
-"""What the compile process does for a job: everything that its engines will do, on made-up values.
+"""What the compile process does for a job: it runs everything that the job's engines will run, on made-up values.
 
-Whatever is called here is compiled, or found to be there already.
+Whatever is called here is compiled, unless it already is.
 """
 
 from __future__ import annotations

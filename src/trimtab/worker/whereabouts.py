@@ -1,4 +1,4 @@
-"""On which executor a Python worker runs. Spark doesn't tell its Python tasks; the executor's command line does."""
+"""On which executor a Python worker runs. Spark doesn't pass that to Python; the executor's command line has it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from pathlib import Path
 DRIVER = "driver"
 """Where tasks run on `local[n]`."""
 _GENERATIONS = 4
-"""A worker's parent is the daemon that forked it, whose parent is the executor; some start it through a shell."""
+"""How many ancestors to look at: a worker's parent is the daemon that forked it, whose parent is the executor; some
+executors start the daemon through a shell."""
 
 
 @cache
 def this_executor() -> str:
-    """Spark's id of the executor that this process works for, or the name of the machine and of a process there.
+    """Spark's id of the executor that this process works for, or the names of the machine and of the workers' daemon.
 
-    On standalone clusters, YARN and Kubernetes an executor is started with `--executor-id`. Where processes can't be
-    looked at, the daemon that all of an executor's workers come from stands for it: also one for each executor.
+    On standalone clusters, YARN and Kubernetes an executor is started with `--executor-id`. If other processes can't be
+    inspected, the daemon that forks an executor's workers stands for it: each executor has exactly one.
     """
     try:
-        return _told_by_ancestors(os.getppid(), Path("/proc"))
+        return _executor_of_ancestors(os.getppid(), Path("/proc"))
     except OSError:
         return os.environ.get("SPARK_EXECUTOR_ID") or f"{socket.gethostname()}:{os.getppid()}"
 
 
-def _told_by_ancestors(pid: int, processes: Path) -> str:
+def _executor_of_ancestors(pid: int, processes: Path) -> str:
     for _ in range(_GENERATIONS):
         words = (processes / str(pid) / "cmdline").read_text(errors="replace").split("\0")
         if "--executor-id" in words[:-1]:
             return words[words.index("--executor-id") + 1]
-        # The name before it is in brackets, and may have blanks.
+        # The parent's id comes after the process name, which is in brackets and may contain blanks.
         parent = (processes / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
         if parent == "0":
             break

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.planning.albic import albic
-from trimtab.planning.fugu import fugu
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab_lab.experiment import Check, Experiment, Results, Settings, Table, Verdict, rows_of
 from trimtab_lab.heinze_2013.days import EVENTS_PER_S, WORKLOAD, day_of, day_seeds, mean, rounded
+from trimtab_lab.planners.albic import albic
+from trimtab_lab.planners.fugu import fugu
 from trimtab_lab.simulation.hosts_and_queries import run_day
 
 if TYPE_CHECKING:

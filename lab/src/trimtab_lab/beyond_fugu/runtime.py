@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.planning.first_fit import first_fit
-from trimtab.planning.fugu import fewest_nodes, fugu, relieve
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab_lab.experiment import Check, Experiment, Results, Settings, Table, Verdict
 from trimtab_lab.heinze_2013.days import WORKLOAD, Rates, day_of, day_seeds, mean, rounded
+from trimtab_lab.planners.first_fit import first_fit
+from trimtab_lab.planners.fugu import fewest_nodes, fugu, relieve
 from trimtab_lab.simulation.hosts_and_queries import Course, run_day
 
 if TYPE_CHECKING:

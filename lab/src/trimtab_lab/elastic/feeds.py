@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trimtab.routing.router import Int64Array
 from trimtab_lab.elastic.orders import KEYS, DayOrder, FeedOrder
+from trimtab_lab.routers.router import Int64Array
 from trimtab_lab.workloads.key_streams import zipf_keys
 
 SCHEMA = "ts TIMESTAMP, key INT, value BIGINT, wait_us INT, slow_wait_us INT"

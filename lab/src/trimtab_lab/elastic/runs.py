@@ -21,7 +21,6 @@ from trimtab.api.run import Run
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.progress import BatchProgress
-from trimtab.routing.router import Int64Array
 from trimtab.spark.where.executors import Executors
 from trimtab.spark.where.hosts import assign
 from trimtab_lab.elastic.feeds import SCHEMA, counts_of, feed_of, rate_at, rows_of, write_feed
@@ -36,6 +35,7 @@ from trimtab_lab.elastic.orders import (
     Outcome,
     Phase,
 )
+from trimtab_lab.routers.router import Int64Array
 from trimtab_lab.workloads.key_streams import zipf_keys
 
 STREAM, QUERY = "feed", "counts"

@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from trimtab.planning.first_fit import first_fit
-from trimtab.planning.fugu import fugu
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab_lab.experiment import Scale, Settings
+from trimtab_lab.planners.first_fit import first_fit
+from trimtab_lab.planners.fugu import fugu
 from trimtab_lab.simulation.hosts_and_queries import Course, run_day
 from trimtab_lab.simulation.query_day import QueryDay, query_day, varying_rate
 

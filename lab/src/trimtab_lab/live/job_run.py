@@ -123,9 +123,9 @@ def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None
             run.stop()
     batches = tuple(batch for batch in run.history if batch.events)  # not the one that closes it
     numbers = [batch.batch for batch in batches]
-    log = {entry.seen.batch: entry for entry in _log(checkpoint) if entry.seen.batch in numbers}
+    log = {entry.observed.batch: entry for entry in _log(checkpoint) if entry.observed.batch in numbers}
     # A job doesn't wait for long until its last decisions are logged; what is missing is the last placement's.
-    placements = [log[number].seen.placement if number in log else run.placement[_STREAM] for number in numbers]
+    placements = [log[number].observed.placement if number in log else run.placement[_STREAM] for number in numbers]
     owners = np.array([placement.owner for placement in placements], np.int64)
     entries = tuple(log[number] for number in sorted(log))
     return JobRun(batches, owners, entries, _rows(answers), checkpoint)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.planning.albic import albic
 from trimtab_lab.experiment import Cell, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.madsen_2017.gathering_runs import (
     PATIENCE_S,
@@ -23,6 +22,7 @@ from trimtab_lab.madsen_2017.gathering_runs import (
     start,
 )
 from trimtab_lab.madsen_2017.planner_colours import BOUND, OTHERS, OURS
+from trimtab_lab.planners.albic import albic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from trimtab.planning.albic import albic
 from trimtab.planning.plan import Planner
 from trimtab.planning.problem import Problem
 from trimtab_lab.experiment import Check, Table
+from trimtab_lab.planners.albic import albic
 from trimtab_lab.planners.cola import cola
 from trimtab_lab.workloads.clusters import drift, synthetic_cluster
 

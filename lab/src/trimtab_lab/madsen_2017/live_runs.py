@@ -76,7 +76,7 @@ class PlannedRun:
                 assert entry.balance is not None
                 measure, half_life = entry.balance.measured, entry.balance.half_life_batches
                 estimates = LoadEstimates(measure, half_life=half_life, interval_s=entry.interval_s)
-            estimates.take(entry.seen)
+            estimates.take(entry.observed)
             if entry.decision.actions:
                 found[place] = estimates.loads()
         return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimtab.routing.router import Int64Array, Router
 from trimtab_lab.experiment import Table
 from trimtab_lab.palette import SCHEME_COLOURS, SCHEME_MARKERS
 from trimtab_lab.routers import ROUTERS
+from trimtab_lab.routers.router import Int64Array, Router
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

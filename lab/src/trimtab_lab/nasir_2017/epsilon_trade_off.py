@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.routing import ConsistentGrouping
-from trimtab.routing.replicas import ReplicaSet
-from trimtab.routing.router import Int64Array
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.nasir_2017.balance_and_memory import IMBALANCE_AXIS, LEAST_SHOWN, span_text
 from trimtab_lab.palette import SCHEME_COLOURS, SCHEME_MARKERS
-from trimtab_lab.routers import ROUTERS
+from trimtab_lab.routers import ROUTERS, ConsistentGrouping
+from trimtab_lab.routers.replicas import ReplicaSet
+from trimtab_lab.routers.router import Int64Array
 from trimtab_lab.workloads.key_streams import wikipedia_like
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.routing import ConsistentGrouping
-from trimtab.routing.router import Float64Array, Int64Array
 from trimtab_lab.experiment import Cell, Scale, Settings, Table
-from trimtab_lab.routers import KeyGrouping, ShuffleGrouping
+from trimtab_lab.routers import ConsistentGrouping, KeyGrouping, ShuffleGrouping
+from trimtab_lab.routers.router import Float64Array, Int64Array
 from trimtab_lab.simulation.arrivals import WIKIPEDIA_DAY, Arrivals
 from trimtab_lab.simulation.message_cluster import MessageRun, simulate_messages, spread
 from trimtab_lab.simulation.worker_signals import ByUtilisation

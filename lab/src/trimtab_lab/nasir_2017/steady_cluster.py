@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.routing import ConsistentGrouping
-from trimtab.routing.router import Int64Array
+from trimtab_lab.routers import ConsistentGrouping
+from trimtab_lab.routers.router import Int64Array
 from trimtab_lab.simulation.arrivals import Arrivals
 from trimtab_lab.simulation.message_cluster import simulate_messages
 from trimtab_lab.simulation.worker_signals import ByUtilisation

@@ -8,11 +8,11 @@ import time
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.collocation_sets import traffic_both_ways
 from trimtab.planning.draft import affordable, draft_of, fits, heaviest_first, least_filled, put
-from trimtab.planning.graph_partition import bisect_graph
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem, no_room
+from trimtab_lab.planners.collocation_sets import traffic_both_ways
+from trimtab_lab.planners.graph_partition import bisect_graph
 
 
 def cola(problem: Problem, *, max_load_distance: float = 10.0, seed: int = 0) -> Plan:

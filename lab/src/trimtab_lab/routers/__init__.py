@@ -1,19 +1,26 @@
-"""The routers of the papers, beside those that trimtab has itself: which worker takes a message."""
+"""The routers of the papers: which worker takes a message.
 
-from trimtab.routing import ConsistentGrouping, CountingRouter, RandomChoices
+Every router has `route(keys) -> workers` over whole columns, keeps its own counts, and is seeded and picklable.
+"""
+
 from trimtab_lab.routers.bounded_consistent_hash import BoundedConsistentHash
+from trimtab_lab.routers.consistent_grouping import ConsistentGrouping
+from trimtab_lab.routers.counting import CountingRouter
 from trimtab_lab.routers.hot_choices import DChoices, WChoices
 from trimtab_lab.routers.key_grouping import KeyGrouping
 from trimtab_lab.routers.partial_key_grouping import PartialKeyGrouping
+from trimtab_lab.routers.random_choices import RandomChoices
 from trimtab_lab.routers.shuffle_grouping import ShuffleGrouping
 from trimtab_lab.routers.two_choices import TwoChoices
 
 __all__ = [
     "ROUTERS",
     "BoundedConsistentHash",
+    "ConsistentGrouping",
     "DChoices",
     "KeyGrouping",
     "PartialKeyGrouping",
+    "RandomChoices",
     "ShuffleGrouping",
     "TwoChoices",
     "WChoices",

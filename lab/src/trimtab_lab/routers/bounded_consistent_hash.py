@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trimtab.deciding.virtual_workers import mix_plain
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import CountingRouter, checked_option
-from trimtab.routing.decay import HUGE, SHRINK, shrink
-from trimtab.routing.hashing import UInt64Array, mix_plain, mixed, seed_word
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
-from trimtab.routing.spare import pace
+from trimtab_lab.routers.counting import CountingRouter, checked_option
+from trimtab_lab.routers.decay import HUGE, SHRINK, shrink
+from trimtab_lab.routers.hashing import UInt64Array, mixed, seed_word
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.spare import pace
 
 
 class BoundedConsistentHash(CountingRouter):

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.hashing import mix
-from trimtab.routing.router import Int32Array, Int64Array
+from trimtab_lab.routers.hashing import mix
+from trimtab_lab.routers.router import Int32Array, Int64Array
 
 KEY, COUNT, ERROR = 0, 1, 2
 USED, CURSOR, LEAST, TOTAL, NEXT_HALVING = 0, 1, 2, 3, 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.router import Float64Array, Int32Array
+from trimtab_lab.routers.router import Float64Array, Int32Array
 
 
 def relative_emptiness(capacities: Float64Array) -> Float64Array:

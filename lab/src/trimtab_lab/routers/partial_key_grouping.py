@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import CountingRouter, checked_option
-from trimtab.routing.decay import HUGE, SHRINK, growth_per_message, shrink
-from trimtab.routing.hashing import HALF, LOW, UInt64Array, alias_table, mixed, pick
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
-from trimtab.routing.sources import first_of
+from trimtab_lab.routers.counting import CountingRouter, checked_option
+from trimtab_lab.routers.decay import HUGE, SHRINK, growth_per_message, shrink
+from trimtab_lab.routers.hashing import HALF, LOW, UInt64Array, alias_table, mixed, pick
 from trimtab_lab.routers.least_loaded import relative_emptiness
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.sources import first_of
 
 
 class PartialKeyGrouping(CountingRouter):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import CountingRouter
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.counting import CountingRouter
 from trimtab_lab.routers.least_loaded import raised, relative_emptiness, tournament
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 
 
 class ShuffleGrouping(CountingRouter):

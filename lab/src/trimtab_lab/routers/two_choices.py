@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trimtab.routing.counting import CountingRouter, checked_option
-from trimtab.routing.decay import growth_per_message
-from trimtab.routing.hashing import alias_table, seed_word
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.counting import CountingRouter, checked_option
+from trimtab_lab.routers.decay import growth_per_message
+from trimtab_lab.routers.hashing import alias_table, seed_word
 from trimtab_lab.routers.least_loaded import relative_emptiness
 from trimtab_lab.routers.partial_key_grouping import less_loaded_of_two
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 
 
 class TwoChoices(CountingRouter):

@@ -96,7 +96,7 @@ def run_day(
     traffic_seen  whether planners see what operators send each other
 
     >>> from functools import partial
-    >>> from trimtab.planning.first_fit import first_fit
+    >>> from trimtab_lab.planners.first_fit import first_fit
     >>> from trimtab_lab.simulation.query_day import query_day
     >>> course = run_day(query_day(750.0, seed=1, periods=60), partial(first_fit, threshold=0.85))
     >>> int(course.queries.max()), bool(course.highest_utilisation.max() < 1.0)

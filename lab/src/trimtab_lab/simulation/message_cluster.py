@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.router import Router
+from trimtab_lab.routers.router import Router
 from trimtab_lab.simulation.arrivals import Arrivals
 from trimtab_lab.simulation.worker_signals import ListensToWorkers, SignalRule
 from trimtab_lab.simulation.worker_speeds import WorkerSpeeds

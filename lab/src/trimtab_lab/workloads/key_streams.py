@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.routing.counting import checked_option
-from trimtab.routing.hashing import GOLDEN, mix, seed_word
-from trimtab.routing.router import Float64Array, Int32Array, Int64Array
+from trimtab_lab.routers.counting import checked_option
+from trimtab_lab.routers.hashing import GOLDEN, mix, seed_word
+from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 
 _TABLE = 1 << 15
 _CHUNK = 1 << 18

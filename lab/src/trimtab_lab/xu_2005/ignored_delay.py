@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.control import (
+from trimtab_lab.control import (
     FirstOrderModel,
     PIController,
     PIGains,

@@ -69,6 +69,18 @@ class Accumulator(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class OfOneColumn:
+    """What accumulators of one argument share."""
+
+    kind: pa.DataType
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """One value."""
+        return (self.kind,)
+
+
 def no_parts(accumulator: Accumulator) -> list[pa.Array]:
     """The columns of no partial results at all."""
     return [pa.array([], field.type) for field in accumulator.fields]

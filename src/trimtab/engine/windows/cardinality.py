@@ -20,7 +20,7 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.order import order_codes
-from trimtab.engine.windows.accumulator import Inputs
+from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
 from trimtab.engine.windows.lists import items_of, lists_by_slot
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
@@ -37,18 +37,12 @@ def p_for(error: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cardinality:
+class Cardinality(OfOneColumn):
     """`approx_count_distinct(x)`: standard error 1.04 / sqrt(2**p), which is 1.6% for p = 12."""
 
-    kind: pa.DataType
     p: int = DEFAULT_P
     result: pa.DataType = pa.int64()
     fields: tuple[pa.Field, ...] = (pa.field("registers", pa.list_(pa.int64())),)
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One value."""
-        return (self.kind,)
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """The larger run of every register; nulls are no values."""

@@ -12,26 +12,20 @@ from trimtab.engine.columns.arrays import canonical, int64s, valid_mask
 from trimtab.engine.columns.groups import first_rows
 from trimtab.engine.columns.keys import joint_codes, value_codes
 from trimtab.engine.columns.order import order_codes
-from trimtab.engine.windows.accumulator import Inputs
+from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
 from trimtab.engine.windows.lists import items_of, lists_by_slot, rank_in_slot, sorted_within
 from trimtab.engine.windows.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(OfOneColumn):
     """How often each value occurs; the answer is how many there are, or the `top` most frequent.
 
     Exact, so its state grows with the number of different values in the window, not with the
     number of rows. Of equally frequent values the smaller comes first.
     """
 
-    kind: pa.DataType
     top: int | None = None
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One value."""
-        return (self.kind,)
 
     @property
     def result(self) -> pa.DataType:
@@ -78,16 +72,10 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(OfOneColumn):
     """`array_agg` (keeps nulls) and `collect_list` (skips them), by time and then arrival."""
 
-    kind: pa.DataType
     nulls: bool
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One value."""
-        return (self.kind,)
 
     @property
     def result(self) -> pa.DataType:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.windows.accumulator import Accumulator
 from trimtab.engine.windows.layout import Layout
+
+Inner = TypeVar("Inner", bound=Accumulator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,23 @@ class Running(Protocol):
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """A value per new row, in the order in which they leave, and what to keep."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfAccumulator(Generic[Inner]):
+    """What functions share that keep, over all rows so far, what an accumulator of GROUP BY keeps."""
+
+    inner: Inner
+
+    @property
+    def result(self) -> pa.DataType:
+        """As the accumulator has it."""
+        return self.inner.result
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """As the accumulator has them."""
+        return self.inner.fields
 
 
 def prefix_sums(values: Int64Array) -> Int64Array:

@@ -11,20 +11,13 @@ import pyarrow.compute as pc
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, valid_mask
 from trimtab.engine.columns.order import choice_codes, order_codes
 from trimtab.engine.windows.choices import BY_VALUE, Choice, Rule
-from trimtab.engine.windows.running import Frames, Parts, prefix_sums
+from trimtab.engine.windows.running import Frames, OfAccumulator, Parts, prefix_sums
 from trimtab.engine.windows.sliding import slide_best
 
 
 @dataclass(frozen=True, slots=True)
-class RunningChoice:
+class RunningChoice(OfAccumulator[Choice]):
     """Functions that choose a row of the frame, and give its value."""
-
-    inner: Choice
-
-    @property
-    def result(self) -> pa.DataType:
-        """The type of the value."""
-        return self.inner.result
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:

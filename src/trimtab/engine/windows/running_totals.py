@@ -17,7 +17,7 @@ from trimtab.engine.columns.arrays import (
 )
 from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
 from trimtab.engine.windows.moments import exact_product
-from trimtab.engine.windows.running import Frames, Parts, prefix_sums
+from trimtab.engine.windows.running import Frames, OfAccumulator, Parts, prefix_sums
 from trimtab.engine.windows.sliding import slide_sums
 from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
 from trimtab.engine.windows.wide_sum import (
@@ -40,20 +40,8 @@ def _counts(frames: Frames, valid: BoolArray, before: pa.Array | None) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class RunningCount:
+class RunningCount(OfAccumulator[Count]):
     """`count`."""
-
-    inner: Count
-
-    @property
-    def result(self) -> pa.DataType:
-        """A whole number."""
-        return self.inner.result
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        """The count."""
-        return self.inner.fields
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Differences of running counts."""
@@ -65,20 +53,8 @@ class RunningCount:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningWideSum:
+class RunningWideSum(OfAccumulator[WideSum]):
     """`sum` and `avg` of whole numbers: differences of running sums, which are exact."""
-
-    inner: WideSum
-
-    @property
-    def result(self) -> pa.DataType:
-        """As the accumulator has it."""
-        return self.inner.result
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        """Count and sum."""
-        return self.inner.fields
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Add up all digits; 2**31 rows are far away."""
@@ -101,20 +77,8 @@ class RunningWideSum:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningFloatSum:
+class RunningFloatSum(OfAccumulator[FloatSum]):
     """`sum` and `avg` of doubles, each frame's exact sum rounded once."""
-
-    inner: FloatSum
-
-    @property
-    def result(self) -> pa.DataType:
-        """A double."""
-        return self.inner.result
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        """Count and sum."""
-        return self.inner.fields
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Slide over the rows."""
@@ -128,20 +92,8 @@ class RunningFloatSum:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningVariance:
+class RunningVariance(OfAccumulator[Variance]):
     """Variances and standard deviations, from the exact sums of each frame."""
-
-    inner: Variance
-
-    @property
-    def result(self) -> pa.DataType:
-        """A double."""
-        return self.inner.result
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        """Count, sum and sum of squares."""
-        return self.inner.fields
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Slide over the rows, twice."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, float64s, int64s, valid_mask
-from trimtab.engine.windows.accumulator import Inputs
+from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
 from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
 from trimtab.engine.windows.moments import exact_product, spread
 from trimtab.engine.windows.slots import Slots
@@ -55,16 +55,10 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class WideSum:
+class WideSum(OfOneColumn):
     """`sum` and `avg` of whole numbers, decimals and durations, exactly."""
 
-    kind: pa.DataType
     average: bool = False
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One number."""
-        return (self.kind,)
 
     @property
     def result(self) -> pa.DataType:
@@ -97,18 +91,12 @@ class WideSum:
 
 
 @dataclass(frozen=True, slots=True)
-class FloatSum:
+class FloatSum(OfOneColumn):
     """`sum` and `avg` of doubles: exact until it is read, so the order of rows can't show."""
 
-    kind: pa.DataType
     average: bool = False
     result: pa.DataType = pa.float64()
     fields: tuple[pa.Field, ...] = (COUNT, *FLOAT_FIELDS)
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One number."""
-        return (self.kind,)
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add the sums up."""
@@ -129,18 +117,12 @@ class FloatSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Variance:
+class Variance(OfOneColumn):
     """`var_pop`, `var_samp` and their roots, from exact sums of values and of squares."""
 
-    kind: pa.DataType
     sample: bool
     root: bool
     result: pa.DataType = pa.float64()
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One number."""
-        return (self.kind,)
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:

@@ -113,11 +113,7 @@ class WideSums:
         if pa.types.is_decimal128(kind):
             return _decimals(low, high, self.digits[:, 3], kind, filled)
         if not bool(small[filled].all()):
-            raise MatchError(
-                "window.overflow",
-                f"a sum does not fit into {kind}",
-                "add up doubles instead: sum(cast(x AS DOUBLE))",
-            )
+            raise _overflow(kind)
         return pa.array(low, pa.int64(), mask=~filled).cast(kind)
 
     def as_floats(self, scale: int = 0) -> FloatArray:
@@ -169,9 +165,10 @@ def _decimals(
     except pa.ArrowInvalid:
         fits = False
     if not fits:
-        raise MatchError(
-            "window.overflow",
-            f"a sum does not fit into {kind}",
-            "add up doubles instead: sum(cast(x AS DOUBLE))",
-        )
+        raise _overflow(kind)
     return array
+
+
+def _overflow(kind: pa.DataType) -> MatchError:
+    hint = "add up doubles instead: sum(cast(x AS DOUBLE))"
+    return MatchError("window.overflow", f"a sum does not fit into {kind}", hint)

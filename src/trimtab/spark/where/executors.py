@@ -1,7 +1,7 @@
-"""The executors of a Spark application: which there are, more of them, fewer of them.
+"""The executors of a Spark application: lists them, requests more, and releases some.
 
 Only a cluster has any: on `local[n]` tasks run in the driver. With `spark.dynamicAllocation.enabled` Spark itself
-decides how many there are, and trimtab keeps its hands off.
+decides how many there are, and trimtab doesn't change that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLIENT = "org.apache.spark.ExecutorAllocationClient"
 
 
 class Executors:
-    """The executors of the session's application. Everything may be called from any thread."""
+    """The executors of the session's application. Methods may be called from any thread."""
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
@@ -33,9 +33,9 @@ class Executors:
         self._leaving: set[str] = set()
 
     def live(self) -> tuple[Executor, ...]:
-        """The executors that are there, oldest first, without those that were told to go.
+        """The executors that are running, oldest first, without those that were released.
 
-        Asks Spark for their names, which takes well under a millisecond, and for more only if these have changed.
+        Asks Spark for their ids, which takes well under a millisecond, and for details only if these have changed.
         """
         if not self.is_cluster:
             return ()
@@ -44,28 +44,28 @@ class Executors:
             if ids != self._known[0]:
                 wanted = set(ids.split(",")) if ids else set()
                 found = self._described(wanted)
-                # Spark's books are kept by another thread: one that has just come may not be in them yet.
+                # Another thread of Spark keeps the details: those of a new executor may not be there yet.
                 self._known = (ids if len(found) == len(wanted) else "", found)
                 self._leaving &= wanted
             return tuple(each for each in self._known[1] if each.id not in self._leaving)
 
     @property
     def slots(self) -> int:
-        """How many tasks run at a time, on all of them together."""
+        """How many tasks can run at a time on all executors together."""
         return sum(each.slots for each in self.live())
 
     def request(self, total: int) -> None:
-        """Have so many executors in all; those that are missing come in some seconds, if the cluster has room."""
+        """Request `total` executors in all; new ones start within seconds, if the cluster has room."""
         assert self.is_elastic
         self._context.requestTotalExecutors(total, 0, self._jvm.PythonUtils.toScalaMap({}))
 
     def release(self, ids: Iterable[str]) -> None:
-        """Let executors go. A task that runs on one is run again elsewhere."""
+        """Release executors. A task that runs on one is run again elsewhere."""
         assert self.is_elastic
         going = list(ids)
         with self._lock:
             self._leaving |= set(going)
-        # The total first, as Spark would start others in their place; then without lowering it once more.
+        # Lower the total first, or Spark would start others in their place; `killExecutors` must not lower it again.
         self.request(len(self.live()))
         self._backend.killExecutors(self._jvm.PythonUtils.toSeq(going), False, False, True)
 

@@ -1,7 +1,7 @@
-"""Which executor each engine runs on, and how many executors that takes. Pure decisions; `executors` carries them out.
+"""Which executor each engine runs on, and how many executors are needed. Pure decisions; `executors` carries them out.
 
-An engine stays on its executor from batch to batch, so that the speed that was measured there is the speed that it
-will have, and what is cached there is found again.
+An engine stays on its executor from batch to batch, so that the speed measured there stays valid and the caches there
+stay useful.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A process of Spark's that runs tasks: `slots` of them at a time."""
+    """A Spark process that runs up to `slots` tasks at a time."""
 
     id: str
     host: str
@@ -23,10 +23,10 @@ class Executor:
 def assign(
     engines: int, executors: Sequence[Executor], before: Sequence[str] = (), *, first: int = 0
 ) -> tuple[str, ...]:
-    """The executor of each engine: where it was, if that is there and has its share of slots for it.
+    """The executor of each engine: the one it had before, if that is still running and not beyond its share of engines.
 
-    Others go where the smallest part of the slots is taken; `first` says with which executor that begins if several
-    are equal. When there are more engines than slots, every executor gets its share of them.
+    Other engines go to the executor with the smallest part of its slots taken; if several are equal, the search begins
+    with number `first`. If there are more engines than slots, every executor gets a share in proportion to its slots.
 
     >>> two = [Executor("0", "a", 1), Executor("1", "b", 1)]
     >>> assign(3, two)
@@ -57,9 +57,9 @@ def assign(
 
 
 def wanted(engines: int, executors: Sequence[Executor]) -> int:
-    """How many executors there should be, so that every engine has a slot; more may be there already.
+    """How many executors are needed so that every engine has a slot; at least those that are running.
 
-    New ones are taken to be as large as the last.
+    New executors are assumed to be as large as the last one.
 
     >>> wanted(5, [Executor("0", "a", 2)])
     3
@@ -71,9 +71,9 @@ def wanted(engines: int, executors: Sequence[Executor]) -> int:
 
 
 def surplus(engines: int, executors: Sequence[Executor], homes: Sequence[str] = ()) -> tuple[str, ...]:
-    """The executors that can go, with a slot left for every engine: first idle ones, then those of the last engines.
+    """The executors that can be released with a slot left for every engine: first idle ones, then the last engines'.
 
-    `homes` is where engines are, those included that are no more.
+    `homes` is the executor of each engine, including engines that have been dropped.
 
     >>> three = [Executor("0", "a", 1), Executor("1", "b", 1), Executor("2", "c", 1)]
     >>> surplus(2, three, homes=("2", "0", "1"))

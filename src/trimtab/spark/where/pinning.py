@@ -1,11 +1,11 @@
-"""Engines on executors of trimtab's choice.
+"""Runs engines on the executors that trimtab chooses.
 
-Spark offers the tasks of a stage to executors in random order, unless the stage's RDD says where a partition would
-like to be. So the RDD of an engines' job is wrapped in one that leaves every partition as it is and names an executor
-for it: Spark's own `CoalescedRDD`, with a coalescer whose few lines of Java are compiled in the driver. Executors never
-see that class, as it is written as a word of text when tasks are sent.
+Spark assigns the tasks of a stage to executors in random order, unless the stage's RDD names preferred locations. So
+the RDD of the engines' job is wrapped in one that leaves every partition as it is and names an executor for it: Spark's
+own `CoalescedRDD`, with a coalescer whose few lines of Java are compiled in the driver. Executors don't need that
+class, because it is serialized as a plain string when tasks are sent.
 
-The wrapped RDD is the last one, of reports: nothing is added to a row's way.
+The wrapped RDD is the last one, that of the reports, so the path of the rows gets no longer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimtab.spark.where.hosts import assign, surplus, wanted
 log = logging.getLogger("trimtab")
 
 WAIT = "spark.locality.wait.process"
-"""How long Spark lets a task wait for the executor that it would like to be on."""
+"""The setting for how long Spark lets a task wait for its preferred executor."""
 _CLASS = "trimtab.Pinned"
 _JAVA = r"""
 package trimtab;
@@ -66,12 +66,12 @@ class Homes:
     def __init__(self, spark: SparkSession, stream: str) -> None:
         self.executors = Executors(spark)
         self._spark = spark
-        self._first = zlib.crc32(stream.encode())  # streams with few engines don't all begin with the same executor
+        self._first = zlib.crc32(stream.encode())  # so that streams with few engines don't all use the same executor
         self._homes: tuple[str, ...] = ()
-        self._asked_for: int | None = None  # executors; None: as many as the cluster gives
+        self._asked_for: int | None = None  # how many executors were requested; None: none were
 
     def of(self, engines: int) -> tuple[str, ...]:
-        """The executor of each engine in the next batch; none where there is nothing to choose."""
+        """The executor of each engine in the next batch; empty if there are fewer than two executors."""
         live = self.executors.live()
         if len(live) < 2:
             return ()
@@ -79,9 +79,9 @@ class Homes:
         return self._homes
 
     def pinned(self, frame: DataFrame, engines: int) -> DataFrame:
-        """The frame, whose partitions are engines, with each of them at its home; the frame itself where that can't be.
+        """The frame, whose partitions are engines, with an executor named for each; unchanged if that is impossible.
 
-        Spark still runs an engine elsewhere if its home is busy or gone.
+        Spark still runs an engine elsewhere if its executor is busy or gone.
         """
         homes = self.of(engines)
         if not homes or self._pin is None:
@@ -89,10 +89,10 @@ class Homes:
         return self._pin.pinned(frame, homes)
 
     def fit(self, engines: int) -> None:
-        """Have executors for so many engines, of all streams together: ask for more, or let some go.
+        """Request or release executors so that they fit this many engines, counted over all streams.
 
-        Those that are asked for come in some seconds, and engines move there with the next batch. Nothing happens
-        where the cluster is not for trimtab to change.
+        New executors start within seconds, and engines move there with the next batch. Does nothing if trimtab can't
+        change the cluster.
         """
         live = self.executors.live()
         if not self.executors.is_elastic or not live:
@@ -109,14 +109,14 @@ class Homes:
     def _pin(self) -> Pin | None:
         try:
             return Pin(self._spark)
-        except Exception as error:  # whatever another version of Spark lacks
+        except Exception as error:  # another version of Spark may lack any of the internals used here
             first = str(error).split("\n", 1)[0]
-            log.warning("this Spark can't be told where engines run, so they run anywhere: %s", first)
+            log.warning("engines can't be pinned to executors with this Spark, so they run anywhere: %s", first)
             return None
 
 
 class Pin:
-    """Wraps frames so that Spark knows where their partitions would like to be."""
+    """Wraps frames so that Spark knows the preferred executor of each partition."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -129,14 +129,14 @@ class Pin:
         _never_wait(self._context.conf())
 
     def pinned(self, frame: DataFrame, homes: Sequence[str]) -> DataFrame:
-        """The frame's rows by another frame, whose partition i would like to be on executor `homes[i]`."""
+        """A frame with the same rows, whose partition i prefers executor `homes[i]`."""
         java: Any = frame._jdf
         rdd = self._wrapped(java.queryExecution().toRdd(), homes)
         return _frame_of(rdd, java.schema(), frame.sparkSession)
 
     def _wrapped(self, rdd: Any, homes: Sequence[str]) -> Any:
-        # The machine's name is left out: by it, Spark would count another executor there as nearly as good, and wait
-        # for that one, too, before it goes elsewhere.
+        # The machine's name is left out. With it, Spark would regard other executors of the machine as second best, and
+        # would wait for those, too, before it runs the task elsewhere.
         places = "\n".join(f"executor_any_{home}" for home in homes)
         arguments = self._gateway.new_array(self._jvm.java.lang.Object, 1)
         arguments[0] = places
@@ -144,7 +144,7 @@ class Pin:
         return rdd.coalesce(len(homes), False, coalescer, None)
 
     def _compiled(self) -> Any:
-        """The constructor of the coalescer, by Janino, which Spark compiles its own generated code with."""
+        """The constructor of the coalescer, compiled by Janino, which Spark also uses for its generated code."""
         compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(self._session.getClass().getClassLoader())
         compiler.cook(_JAVA)
@@ -153,7 +153,7 @@ class Pin:
         return compiler.getClassLoader().loadClass(_CLASS).getConstructor(types)
 
     def _probe(self) -> None:
-        """Find out now, and not in the middle of a job, if this Spark is another one; also what executors would see."""
+        """Raise now, and not in the middle of a job, if this Spark lacks something; also tests the serialization."""
         plain = self._session.range(1)
         wrapped = self._wrapped(plain.queryExecution().toRdd(), ["0"])
         self._jvm.org.apache.commons.lang3.SerializationUtils.clone(wrapped)
@@ -166,10 +166,10 @@ def _frame_of(rdd: Any, schema: Any, spark: SparkSession) -> DataFrame:
 
 
 def _never_wait(conf: Any) -> None:
-    """Have an engine whose home is busy or gone run elsewhere at once, unless the user has said how long to wait.
+    """Let an engine whose executor is busy or gone run elsewhere at once, unless the user has set how long to wait.
 
-    Spark reads it anew for every stage, and would wait for three seconds. It concerns nothing but tasks that want one
-    certain executor, as these do, and those over cached tables.
+    Spark reads the setting for every stage, and by default waits three seconds. It concerns only tasks that prefer a
+    certain executor: engines, and tasks over cached tables.
     """
     if not conf.contains(WAIT) and not conf.contains("spark.locality.wait"):
         conf.set(WAIT, "0s")

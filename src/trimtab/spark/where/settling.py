@@ -1,6 +1,6 @@
-"""Engines that come need executors to run on: they are asked for first, and the engines begin when they are there.
+"""New engines need executors to run on: these are requested first, and the engines start when the executors are there.
 
-Where the cluster can't be changed (`local[n]`, or Spark's own dynamic allocation) engines come and go at once.
+If the cluster can't be changed (`local[n]`, or Spark's own dynamic allocation), engines come and go at once.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from trimtab.deciding.placement import Placement
 from trimtab.spark.where.pinning import Homes
 
 PATIENCE_S = 20.0
-"""How long engines wait for executors; then they share those that are there."""
+"""How long new engines wait for executors; after that they share those that are there."""
 
 
 class Demand:
-    """How many engines the streams of a job have, together."""
+    """How many engines the streams of a job have in all."""
 
     def __init__(self) -> None:
         self._engines: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def total(self, stream: str, engines: int) -> int:
-        """Note a stream's engines; those of all."""
+        """Set the number of a stream's engines; returns the total of all streams."""
         with self._lock:
             self._engines[stream] = engines
             return sum(self._engines.values())
@@ -39,7 +39,7 @@ class _Held:
 
 
 class Settler:
-    """Takes up placements with more engines when there is room for them, and lets executors go with engines.
+    """Applies a placement with more engines when there are slots for them, and releases executors when engines go.
 
     `is_elastic`: whether executors come and go for this stream at all.
     """
@@ -51,7 +51,7 @@ class Settler:
         self._ran_on: int | None = None
 
     def settled(self, placement: Placement, change: Callable[[Placement], Placement]) -> Placement:
-        """The placement with what `change` makes of it, as soon as there is room for its engines."""
+        """What `change` makes of the placement, as soon as there are slots for its engines; until then unchanged."""
         if self._held is None:
             wanted = change(placement)
             if not self._is_elastic or wanted.engines <= placement.engines:
@@ -68,7 +68,7 @@ class Settler:
         return held.wanted
 
     def ran_on(self, engines: int) -> None:
-        """A batch was done on so many engines: what isn't needed any more may go."""
+        """A batch ran on this many engines: release the executors that aren't needed any more."""
         if self._is_elastic and self._held is None and engines != self._ran_on:
             self._fit(engines)
             self._ran_on = engines

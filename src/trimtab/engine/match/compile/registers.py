@@ -20,11 +20,11 @@ OUTSIDE = -2
 
 
 class Bank(enum.Enum):
-    """Where a register lives: integers, floats, or Python objects (interpreted programs only)."""
+    """Where a register lives: integers, floats, or Python objects (interpreted programs only); named as in kernels."""
 
-    INT = "i"
-    FLOAT = "f"
-    OBJECT = "o"
+    INT = "int"
+    FLOAT = "float"
+    OBJECT = "object"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A row pattern as a tree, the way it was written: what `reference.py` walks and `program.py` compiles.
+"""A row pattern as a tree, the way it was written: what `program.py` compiles, and the plain twin in the tests walks.
 
 Labels are numbers into `Program.labels`; nothing here knows of SQL.
 """

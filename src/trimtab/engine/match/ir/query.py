@@ -1,6 +1,6 @@
 """What the engine is asked to do: one MATCH_RECOGNIZE, checked, with names resolved to numbers.
 
-`language` builds it; `reference.py` and `columnar.py` run it. It is plain data and pickles.
+`language` builds it, `run` runs it, and its plain twin in the tests does, too. It is plain data and pickles.
 """
 
 from __future__ import annotations

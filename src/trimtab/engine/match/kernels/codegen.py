@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.ir.query import MatchQuery
-from trimtab.engine.match.kernels.automaton import TooLarge, write_automaton
+from trimtab.engine.match.kernels.automaton import write_automaton
+from trimtab.engine.match.kernels.configurations import TooLarge
 from trimtab.engine.match.kernels.emit import NotCompilable
+from trimtab.engine.match.kernels.interface import Tables
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.kernels.tables import tables_of
@@ -20,7 +21,7 @@ class KernelPlan:
     """A generated kernel and the tables that it reads (the automaton reads none)."""
 
     generated: Generated
-    tables: tuple[Int64Array, ...]
+    tables: Tables | tuple[()]
 
 
 def generate(
@@ -37,9 +38,9 @@ def generate(
         kernel = KernelWriter(query, program, nullable, nan, objects=True)
     if deterministic and kernel.may_be_deterministic:
         try:
-            source = write_automaton(kernel)
-            return KernelPlan(kernel.generated(source, deterministic=True), ())
+            source, configurations = write_automaton(kernel)
+            return KernelPlan(kernel.generated(source, configurations), ())
         except TooLarge:
             kernel = KernelWriter(query, program, nullable, nan, objects=False)
     source = write_threads(kernel)
-    return KernelPlan(kernel.generated(source, deterministic=False), tables_of(kernel).arrays)
+    return KernelPlan(kernel.generated(source), tables_of(kernel))

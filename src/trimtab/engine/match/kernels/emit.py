@@ -1,9 +1,10 @@
 """Places, registers and their updates as Python source: what compiled and interpreted kernels share.
 
-An `Emitter` writes the code that looks at one row `i` for one label: reads of registers, the values that they take if
+An `Emitter` writes the code that looks at one row for one label: reads of registers, the values that they take if
 the row is mapped to the label, and (in the subclasses) the condition itself. Names that the kernel provides:
-`i` the row, `s` the first row of the match, `t0` and `hi` the bounds of the partition's rows at hand, `number` the
-matches so far, and the banks `ci`, `cf`, `co` with the thread's offsets `b`, `bf`, `bo`.
+`row` this row, `start` the first row of the match, `tail` and `end` the bounds of the partition's rows at hand,
+`number` the matches so far, and the banks `current_ints`, `current_floats` and `current_objects`, in which the thread
+begins at `int_at`, `float_at` and `object_at`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from trimtab.engine.match.compile.analysis import Anything, Facts, FixedLabel, N
 from trimtab.engine.match.compile.registers import (
     NO_ROW,
     OUTSIDE,
-    Bank,
     Fold,
     Layout,
     Register,
@@ -54,10 +54,10 @@ class Writer:
         """Write a line."""
         self.lines.append("    " * self.depth + text)
 
-    def name(self, prefix: str = "v") -> str:
+    def name(self) -> str:
         """A name that was not used yet."""
         self.names += 1
-        return f"{prefix}{self.names}"
+        return f"value{self.names}"
 
     def block(self, head: str) -> _Block:
         """Write a head such as `if x:` and indent what follows in the `with`."""
@@ -90,9 +90,10 @@ class Columns:
         return self.names.index(name)
 
 
-PREVIOUS_ROW = "(i - 1)"
+PREVIOUS_ROW = "(row - 1)"
 """The row before this one: every live thread has consumed it, so it is there."""
-CERTAIN_ROWS = ("i", PREVIOUS_ROW)
+THIS_ROW = "row"
+CERTAIN_ROWS = (THIS_ROW, PREVIOUS_ROW)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Thread:
 
     fresh: bool = False
     facts: Facts = field(default_factory=dict)
-    start: str = "s"
+    start: str = "start"
     variables: Mapping[Register, str] | None = None
 
 
@@ -146,13 +147,8 @@ class Emitter:
                 self.reads.add(register)
         if self.thread.variables is not None:
             return self.thread.variables[register]
-        match bank(register):
-            case Bank.INT:
-                return f"ci[b + {slot}]"
-            case Bank.FLOAT:
-                return f"cf[bf + {slot}]"
-            case Bank.OBJECT:
-                return f"co[bo + {slot}]"
+        name = bank(register).value
+        return f"current_{name}s[{name}_at + {slot}]"
 
     def temp(self, key: object, code: str) -> str:
         """A local name for a piece of code, the same for the same key."""
@@ -208,7 +204,7 @@ class Emitter:
         def so_far(at: int) -> str:
             ref = self.read(RowRef(labels, side, at, shift))
             before = self.read(RowLabel(labels, side, at, shift))
-            return f"({self.label} if {ref} == i else {before})"
+            return f"({self.label} if {ref} == {THIS_ROW} else {before})"
 
         if labels is not None and self.label not in labels:
             return so_far(index)
@@ -234,11 +230,11 @@ class Emitter:
     def here(self, shift: int) -> str:
         """The row `shift` rows from this one, or OUTSIDE."""
         if shift == 0:
-            return "i"
+            return THIS_ROW
         code = (
-            f"(i - {-shift} if i - {-shift} >= t0 else {OUTSIDE})"
+            f"(row - {-shift} if row - {-shift} >= tail else {OUTSIDE})"
             if shift < 0
-            else f"(i + {shift} if i + {shift} < hi else {OUTSIDE})"
+            else f"(row + {shift} if row + {shift} < end else {OUTSIDE})"
         )
         return self.temp(("here", shift), code)
 

@@ -8,6 +8,7 @@ For booleans the code is "is true": false where the value is null, so a conditio
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -25,8 +26,9 @@ from trimtab.engine.match.ir.expression import (
     RowValue,
     Source,
 )
-from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Columns, Emitter, NotCompilable, Thread, Writer
+from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, THIS_ROW, Columns, Emitter, NotCompilable, Thread, Writer
 from trimtab.engine.match.kernels.emit_calls import CALLS
+from trimtab.engine.match.kernels.interface import column_name, nulls_name
 from trimtab.engine.match.kernels.lowered import DAY_US, Value, any_of, form_of, if_known, int_of
 
 
@@ -67,6 +69,20 @@ def _is_plain(expr: Expr) -> bool:
     )
 
 
+MANY_WORDS = 14
+"""Code of fewer names and numbers is short."""
+_WORDS = re.compile(r"[\w.]+")
+
+
+def _is_long(code: str) -> bool:
+    """Whether code is too long to be repeated, however long the names in it are.
+
+    >>> _is_long("(column0[row] < column0[(row - 1)])")
+    False
+    """
+    return len(code) >= 2 * MANY_WORDS and len(_WORDS.findall(code)) >= MANY_WORDS
+
+
 @dataclass
 class Constants:
     """String constants, whose ranks are only known when the strings at hand are."""
@@ -77,7 +93,7 @@ class Constants:
         """Code for the constant's rank."""
         if text not in self.strings:
             self.strings.append(text)
-        return f"K[{self.strings.index(text)}]"
+        return f"constant_ranks[{self.strings.index(text)}]"
 
 
 class NumericEmitter(Emitter):
@@ -124,8 +140,8 @@ class NumericEmitter(Emitter):
 
     def named(self, value: Value) -> Value:
         """The same value with long code behind a local name, so that code does not grow by repetition."""
-        code = value.code if len(value.code) < 60 else self.temp(("value", value.code), value.code)
-        null = value.null if len(value.null) < 60 else self.temp(("null", value.null), value.null)
+        code = self.temp(("value", value.code), value.code) if _is_long(value.code) else value.code
+        null = self.temp(("null", value.null), value.null) if _is_long(value.null) else value.null
         return Value(code, null, value.form, value.scale)
 
     def connective(self, function: str, args: tuple[Expr, ...]) -> Value:
@@ -203,8 +219,8 @@ class NumericEmitter(Emitter):
         j = self.columns.index(source)
         if form == "s" and source not in self.columns.ranked:
             self.columns.ranked.append(source)
-        null = f"n{j}[{row}] != 0" if source in self.nullable else "False"
-        code = f"c{j}[{row}]"
+        null = f"{nulls_name(j)}[{row}] != 0" if source in self.nullable else "False"
+        code = f"{column_name(j)}[{row}]"
         if form == "b":
             code = f"{code} != 0"
         return Value(f"({code})" if form == "b" else code, null, form, scale)
@@ -288,11 +304,11 @@ class NumericEmitter(Emitter):
         old = self.temp(("read", fold), before)
         match fold.part:
             case "last":
-                return "i"
+                return THIS_ROW
             case "first":
-                return f"(i if {old} < 0 else {old})"
+                return f"({THIS_ROW} if {old} < 0 else {old})"
             case "any":
-                return if_known(arg, f"(i if {old} < 0 else {old})", old)
+                return if_known(arg, f"({THIS_ROW} if {old} < 0 else {old})", old)
         key = fold.args[-1]
         assert isinstance(key, RowValue)
         form, scale = form_of(key.type)
@@ -300,7 +316,7 @@ class NumericEmitter(Emitter):
         best = self.source(key.sources[0], old, form, scale, key.type)
         sign = "<" if fold.part.startswith("min") else ">"
         better = self.compare(sign, mine, best)
-        return if_known(mine, f"(i if {old} < 0 or {better} else {old})", old)
+        return if_known(mine, f"({THIS_ROW} if {old} < 0 or {better} else {old})", old)
 
     # Arithmetic --------------------------------------------------------------------------------
 

@@ -18,13 +18,11 @@ from trimtab.engine.match.ir.expression import (
     Source,
 )
 from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Emitter
-
-VALUES: str = "V"
-"""The kernel's parameter that holds constants, types and functions, by number."""
+from trimtab.engine.match.kernels.interface import column_name
 
 
 class ObjectEmitter(Emitter):
-    """Writes conditions as calls on Python values; `values` collects what the code refers to as `V[n]`."""
+    """Writes conditions as calls on Python values; `values` collects what the code refers to as `python_values[n]`."""
 
     values: list[object]
 
@@ -36,7 +34,7 @@ class ObjectEmitter(Emitter):
     def refer(self, value: object) -> str:
         """Code for a Python value."""
         self.values.append(value)
-        return f"V[{len(self.values) - 1}]"
+        return f"python_values[{len(self.values) - 1}]"
 
     def condition(self, expr: Expr) -> str:
         """Code that is true where the condition is."""
@@ -77,7 +75,7 @@ class ObjectEmitter(Emitter):
         """A column's value at a row, or the constant."""
         if isinstance(source, Const):
             return self.refer(source.value)
-        return f"c{self.columns.index(source)}[{row}]"
+        return f"{column_name(self.columns.index(source))}[{row}]"
 
     def fold(self, fold: Fold) -> str:
         """All arguments so far and this row's."""

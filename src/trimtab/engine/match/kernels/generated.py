@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from trimtab.engine.match.kernels import interpreted, machine
+from trimtab.engine.match.kernels.interface import Inputs, Outputs
 from trimtab.machine_code import shelf, wanted
 from trimtab.machine_code.kernel import Kernel
 from trimtab.machine_code.numba_import import is_numba_there
@@ -24,7 +25,8 @@ COMPILE_FROM_ROWS = 150_000
 LOAD_FROM_ROWS = 20_000
 """From here machine code that the disk has is worth loading (importing Numba takes about 0.3 s)."""
 
-Runnable = Callable[..., Any]
+Runnable = Callable[[Inputs], Outputs]
+"""A kernel, whatever form it has."""
 
 
 def load(source: str, rows: int) -> tuple[Runnable, bool]:
@@ -40,10 +42,10 @@ def _is_worth_it(source: str, rows: int) -> bool:
     return shelf.has(name_of(source)) and is_numba_there()
 
 
-def want(source: str, arguments: tuple[Any, ...], rows: int) -> None:
+def want(source: str, inputs: Inputs, rows: int) -> None:
     """Note that rows were interpreted that machine code would have been better for."""
     if rows >= COMPILE_FROM_ROWS and when_missing() is not Missing.COMPILE:
-        wanted.want(source, arguments)
+        wanted.want(source, inputs.positional())
 
 
 @functools.lru_cache(maxsize=512)
@@ -51,14 +53,21 @@ def interpret(source: str) -> Runnable:
     """The kernel as plain Python."""
     names: dict[str, Any] = dict(interpreted.NAMES)
     exec(compile(source, "<trimtab kernel>", "exec"), names)
-    return names["kernel"]  # type: ignore[no-any-return]
+    kernel = names["kernel"]
+    return lambda inputs: Outputs.of(kernel(*inputs.as_lists()))
+
+
+def compiled(source: str) -> Runnable:
+    """The kernel as machine code, which is looked for, or compiled, when it is first called."""
+    kernel = kernel_of(source)
+    return lambda inputs: Outputs.of(kernel(*inputs.positional()))
 
 
 _COMPILED: dict[str, Kernel] = {}
 
 
-def compiled(source: str) -> Kernel:
-    """The kernel as machine code, which is looked for, or compiled, when it is first called."""
+def kernel_of(source: str) -> Kernel:
+    """The kernel as `trimtab.machine_code` knows it."""
     if source not in _COMPILED:
         # Loaded machine code finds the names it needs through its module.
         module = ModuleType(f"trimtab_{name_of(source).replace('.', '_')}")

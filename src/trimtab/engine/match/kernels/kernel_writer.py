@@ -82,8 +82,8 @@ class KernelWriter:
         """A thread that waits behind a position."""
         return Thread(facts=self.facts[position])
 
-    def generated(self, source: str, *, deterministic: bool) -> Generated:
-        """The source with what is needed to call it."""
+    def generated(self, source: str, configurations: int = 0) -> Generated:
+        """The source with what is needed to call it; `configurations` as in `Generated`."""
         return Generated(
             source,
             not self.objects,
@@ -94,7 +94,7 @@ class KernelWriter:
             self.paths,
             self.fields,
             self.float_fields,
-            deterministic,
+            configurations,
             self.program.shortest,
         )
 
@@ -182,21 +182,16 @@ class KernelWriter:
         return not self.compared[position] and not (self.past_last and self.timed)
 
     @property
-    def column_parameters(self) -> str:
-        """The columns that the written code reads, as parameters."""
-        return "".join(f", c{j}, n{j}" for j in range(len(self.columns.names)))
-
-    @property
     def width(self) -> int:
         """The integers of a thread."""
         return FIXED + len(self.layout.ints)
 
     @property
-    def fwidth(self) -> int:
+    def float_width(self) -> int:
         """The floats of a thread."""
         return len(self.layout.floats)
 
     @property
-    def owidth(self) -> int:
+    def object_width(self) -> int:
         """The Python values of a thread."""
         return len(self.layout.objects)

@@ -26,20 +26,6 @@ POSITION, START, END, NODE = 0, 1, 2, 3
 """The fixed fields of a thread. END is the last row it consumed, -1 for an empty match."""
 FIXED = 4
 
-KIND_MATCH, KIND_UNMATCHED = 0, 1
-ERROR_SKIP_FIRST, ERROR_SKIP_MISSING, ERROR_THREADS, ERROR_STATE = 1, 2, 3, 4
-NO_WATERMARK = -(2**62)
-"""What a kernel is told where there is no watermark."""
-
-PARAMETERS = (
-    "nk, tail, first, ends, stop, begun, closing, watermark, times, toff, tin, tfin, toin, "
-    "noff, nrow, npos, npar, numbers, fronts, limit, K, V, opaque, out_i, out_f"
-)
-RESULTS = (
-    "oi, of, on, pathrow, pathpos, soff, si, sf, so, sn, snoff, snrow, snpos, snpar, snn, "
-    "resume, error, errors, error_key"
-)
-
 
 @dataclass(frozen=True)
 class Traits:
@@ -69,8 +55,13 @@ class Generated:
     paths: bool
     fields: tuple[str | Register, ...]  # the integers of a reported match
     float_fields: tuple[Register, ...]
-    deterministic: bool
+    configurations: int  # of the automaton; 0: the general kernel
     shortest: int  # the fewest rows that a match can have
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the kernel is an automaton."""
+        return self.configurations > 0
 
     @cached_property
     def row_fields(self) -> tuple[int, ...]:

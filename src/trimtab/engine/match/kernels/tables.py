@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.match.compile.program import Step
 from trimtab.engine.match.compile.registers import Bank, bank
 from trimtab.engine.match.ir.pattern import Anchor
+from trimtab.engine.match.kernels.interface import Tables
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 
-WHEN = {
-    frozenset[Anchor](): 0,
-    frozenset({Anchor.START}): 1,
-    frozenset({Anchor.END}): 2,
-    frozenset({Anchor.TIMEOUT}): 3,
+NO_ANCHOR, AT_START, AT_END, AT_TIMEOUT = range(4)
+_ANCHORS = {
+    frozenset[Anchor](): NO_ANCHOR,
+    frozenset({Anchor.START}): AT_START,
+    frozenset({Anchor.END}): AT_END,
+    frozenset({Anchor.TIMEOUT}): AT_TIMEOUT,
 }
 """Numbers for the anchors of a step. Both END and TIMEOUT: END says it all, since the end closes everything."""
 WAITS, MAY_END, STAMPED = 1, 2, 4
-
-NAMES = "step_from, step_to, step_when, label_of, flags, icmp_from, icmp, fcmp_from, fcmp, ocmp_from, ocmp"
-"""The kernel's parameters for the tables, in the order of `Tables.arrays`."""
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The arrays. Position `len(positions)` stands for the place before the first row."""
-
-    arrays: tuple[Int64Array, ...]
+"""A thread at the position may go on; a match may end with its row; a second thread there on the same row is a twin."""
 
 
 def tables_of(kernel: KernelWriter) -> Tables:
@@ -44,17 +35,18 @@ def tables_of(kernel: KernelWriter) -> Tables:
         WAITS * p.waits + MAY_END * p.may_end + STAMPED * (p.waits and kernel.stamped(i))
         for i, p in enumerate(program.positions)
     ]
-    arrays = [
-        _offsets([len(each) for each in steps]),
-        _array([step.target for step in flat]),
-        _array([WHEN.get(step.when, 2) for step in flat]),
-        _array([p.label for p in program.positions]),
-        _array(flags),
-    ]
+    compared = []
     for each in (Bank.INT, Bank.FLOAT, Bank.OBJECT):
         slots = [[kernel.layout.at[r] for r in registers if bank(r) is each] for registers in kernel.compared]
-        arrays += [_offsets([len(s) for s in slots]), _array([slot for s in slots for slot in s])]
-    return Tables(tuple(arrays))
+        compared += [_offsets([len(s) for s in slots]), _array([slot for s in slots for slot in s])]
+    return Tables(
+        _offsets([len(each) for each in steps]),
+        _array([step.target for step in flat]),
+        _array([_ANCHORS.get(step.when, AT_END) for step in flat]),
+        _array([p.label for p in program.positions]),
+        _array(flags),
+        *compared,
+    )
 
 
 def _array(values: list[int]) -> Int64Array:

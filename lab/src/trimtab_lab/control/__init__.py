@@ -1,0 +1,38 @@
+"""Feedback: models fitted to what was seen, controllers designed from them, and loops checked before they run.
+
+The way through it is `excitation` -> `identify` -> `place_poles` -> `is_stable`, `step_response` -> `PIController`.
+Everything is a pure value: a controller is a frozen description, and its state goes in and out of `step`. Xu 2005;
+Hellerstein and others, Feedback Control of Computing Systems (2004).
+"""
+
+from trimtab_lab.control.controller import Controller
+from trimtab_lab.control.excitation import Schedule, excitation
+from trimtab_lab.control.identify import Identified, identify
+from trimtab_lab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles, spectral_radius
+from trimtab_lab.control.model import FirstOrderModel, settling_of
+from trimtab_lab.control.pi import PIController, PIState
+from trimtab_lab.control.pole_placement import Design, place_poles
+from trimtab_lab.control.response import StepResponse, settled_after, step_response
+
+__all__ = [
+    "Controller",
+    "Design",
+    "FirstOrderModel",
+    "Identified",
+    "PIController",
+    "PIGains",
+    "PIState",
+    "Schedule",
+    "StepResponse",
+    "closed_loop",
+    "excitation",
+    "gain_margin",
+    "identify",
+    "is_stable",
+    "place_poles",
+    "poles",
+    "settled_after",
+    "settling_of",
+    "spectral_radius",
+    "step_response",
+]

@@ -1,0 +1,48 @@
+"""Source from templates: lines that count under a condition, blocks with a name, and names for numbers.
+
+A line of a template is `condition | code`. It counts if all words of its condition hold (`!` negates; none is always
+true). Code that is nothing but the name of a block stands for that block, indented as the name is. A block is a
+template itself, or a list of lines that are taken as they are: the text of a query may be in them, which must not be
+mistaken for names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+Block = str | Sequence[str]
+
+
+def fill(template: str, flags: Mapping[str, bool], blocks: Mapping[str, Block], names: Mapping[str, object]) -> str:
+    """The source that a template stands for.
+
+    >>> outline = '''
+    ...      |if ready:
+    ...      |    WORK
+    ... loud |print(LIMIT)
+    ... '''
+    >>> print(fill(outline, {"loud": False}, {"WORK": "|x = LIMIT"}, {"LIMIT": 3}))
+    if ready:
+        x = 3
+    """
+    pattern = re.compile(r"\b(" + "|".join(sorted(names, key=len, reverse=True)) + r")\b")
+
+    def named(code: str) -> str:
+        return pattern.sub(lambda found: str(names[found[0]]), code)
+
+    def lines_of(block: Block) -> Iterator[str]:
+        if not isinstance(block, str):
+            yield from block
+            return
+        for line in block.strip("\n").split("\n"):
+            condition, _, code = line.partition("|")
+            if not all(flags[word.removeprefix("!")] != word.startswith("!") for word in condition.split()):
+                continue
+            if (word := code.strip()) in blocks:
+                indent = code.removesuffix(word)
+                yield from (indent + inner for inner in lines_of(blocks[word]))
+            else:
+                yield named(code)
+
+    return "\n".join(lines_of(template))

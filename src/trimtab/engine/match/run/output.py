@@ -1,0 +1,126 @@
+"""The rows that a query gives for the matches of a batch: a row for each match, or one for each of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, single
+from trimtab.engine.columns.times import times_us
+from trimtab.engine.match.compile.program import Program
+from trimtab.engine.match.ir.query import MatchQuery, Rows
+from trimtab.engine.match.kernels.interface import KIND_MATCH, Matches, RowRanges
+from trimtab.engine.match.kernels.plan import Generated
+from trimtab.engine.match.run.paths import Paths, PathSlots, Points
+from trimtab.engine.match.run.reading import RowReader
+from trimtab.engine.match.run.rowset import Rowset
+from trimtab.engine.match.run.slots import Records, slot_column
+from trimtab.engine.operator import ARRIVAL, TIME_US, Scalar
+
+
+@dataclass(frozen=True)
+class Output:
+    """Makes the output of one query."""
+
+    query: MatchQuery
+    program: Program
+    scalar: Scalar | None
+
+    def table(self, generated: Generated, matches: Matches, rowset: Rowset, rows: RowRanges) -> pa.Table:
+        """The output rows for the matches that a kernel has reported."""
+        records = _records(generated, matches)
+        if len(rowset.lo) > 1 and len(records.ints):
+            # Matches leave in the order in which they end, over all keys.
+            records = records.reordered(rowset.by_time(records.last))
+        else:
+            records = records.copied()  # columns must not be views of the scratch, which is written over
+        reader = RowReader(rowset.table, rowset.order)
+        if generated.paths:
+            return self._from_paths(matches, records, reader, rows)
+        names = [reader.column(c, records.start) for c in self.query.keep]
+        slots = [slot_column(s, records, reader) for s in self.query.slots]
+        arrivals = reader.column(ARRIVAL, records.last)
+        return self._as_table([*names, *slots, arrivals, self._dated(reader, records)], rowset.table.schema)
+
+    def _from_paths(self, matches: Matches, records: Records, reader: RowReader, ranges: RowRanges) -> pa.Table:
+        length = records.field("length")
+        matched = records.field("kind") == KIND_MATCH
+        total = int(length.sum())
+        # Paths were written in order of report; the records were just put in order of time.
+        begin_old = records.field("begin")
+        begin = np.cumsum(length) - length
+        inner = np.arange(total) - np.repeat(begin, length) + np.repeat(begin_old, length)
+        rows = np.asarray(matches.path_rows, np.int64)[inner]
+        positions = np.asarray(matches.path_positions, np.int64)[inner]
+        labels = self._position_labels[positions] if total else positions
+        key = records.field("key")
+        first_row = np.asarray(ranges.tails)[key] if len(key) else key
+        end_row = np.asarray(ranges.ends)[key] if len(key) else key
+        paths = Paths(rows, labels, begin, length, records.number, first_row, end_row)
+        points, at = self._points(paths, records, matched, positions)
+        slots_of = PathSlots(paths, reader, self.scalar)
+        arrays = [reader.column(c, at) for c in self.query.keep]
+        unmatched = ~matched[points.match]
+        for slot in self.query.slots:
+            column = slots_of.column(slot, points)
+            if unmatched.any():
+                # An unmatched row has no measures.
+                column = column.take(pa.array(np.arange(len(column)), mask=unmatched))
+            arrays.append(column)
+        dated = self._dated(reader, records).take(pa.array(points.match))
+        return self._as_table([*arrays, reader.column(ARRIVAL, at), dated], reader.table.schema)
+
+    def _dated(self, reader: RowReader, records: Records) -> pa.Array:
+        """The time of each match's last row."""
+        if self.query.time_column is None:
+            return pa.nulls(len(records.ints), pa.int64())
+        times, nulls = times_us(reader.column(self.query.time_column, records.last))
+        return pa.array(times, pa.int64(), mask=nulls)
+
+    def _points(
+        self, paths: Paths, records: Records, matched: BoolArray, positions: Int64Array
+    ) -> tuple[Points, Int64Array]:
+        """The output rows: a point in a match and the row that is shown."""
+        matches = np.arange(len(paths.length))
+        if self.query.rows is Rows.ONE:
+            return Points(matches, paths.length - 1), records.start
+        shown = ~self._position_excluded[positions] if len(positions) else np.zeros(0, np.bool_)
+        owner = np.repeat(matches, paths.length)
+        step = np.arange(len(owner)) - paths.begin[owner]
+        alone = paths.length == 0
+        if self.query.rows is Rows.ALL_OMIT_EMPTY:
+            alone &= ~matched
+        match = np.concatenate([owner[shown], matches[alone]])
+        steps = np.concatenate([step[shown], np.full(int(alone.sum()), -1)])
+        rows = np.concatenate([paths.rows[shown], records.start[alone]])
+        order = np.argsort(match, kind="stable")
+        return Points(match[order], steps[order]), rows[order]
+
+    @cached_property
+    def _position_labels(self) -> Int64Array:
+        return np.array([p.label for p in self.program.positions], np.int64)
+
+    @cached_property
+    def _position_excluded(self) -> BoolArray:
+        return np.array([p.excluded for p in self.program.positions], np.bool_)
+
+    def _as_table(self, arrays: list[pa.Array], schema: pa.Schema) -> pa.Table:
+        fields = [schema.field(c).with_nullable(True) for c in self.query.keep]
+        fields += [pa.field(f"slot{j}", s.type) for j, s in enumerate(self.query.slots)]
+        fields += [pa.field(ARRIVAL, pa.int64()), pa.field(TIME_US, pa.int64())]
+        arrays = [single(a) for a in arrays]
+        arrays = [a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _records(generated: Generated, matches: Matches) -> Records:
+    count, fields, float_fields = matches.match_count, len(generated.fields), len(generated.float_fields)
+    return Records(
+        np.asarray(matches.match_ints[: count * fields], np.int64).reshape(count, fields),
+        np.asarray(matches.match_floats[: count * float_fields], np.float64).reshape(count, float_fields),
+        generated.fields,
+        generated.float_fields,
+    )

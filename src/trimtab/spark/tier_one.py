@@ -1,0 +1,250 @@
+"""Tier 1 in the JVM: from a batch of the stream to the columns that queries need, and on to the engines.
+
+Everything is a Spark SQL expression, so code generation compiles it once for the job's life. Lateness is decided by the
+engines: a watermark would be written into the code, and each batch would wait for a compiler.
+
+Columns are made once and kept as Java objects: a batch of a thousand rows takes less time to run than a plan of fifty
+columns takes to spell out through py4j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation has it
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.util import PythonEvalType
+
+from trimtab.deciding.placement import Placement
+from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.spark.splitter import Splitter
+from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
+
+REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
+Task = Callable[[Any], Any]
+Pinned = Callable[[DataFrame], DataFrame]
+_OBSERVED = "trimtab_intake"
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A batch on its way: rows at their engines' partitions. `is_observed`: rows are counted that are left out."""
+
+    frame: DataFrame
+    is_observed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What the engines gave, and of a batch with rows left out: `events` and the `newest` time of all its rows."""
+
+    reports: pa.Table
+    observed: Mapping[str, Any] | None
+
+
+class TierOne:
+    """Tier 1 of one stream, built once and applied to every batch.
+
+    `frame` is the stream itself, or anything with its schema.
+    """
+
+    def __init__(self, plan: IntakePlan, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
+        self.plan, self._spark, self._key_groups = plan, frame.sparkSession, key_groups
+        self._keep_original = keep_original
+        source = next(c.source for c in plan.columns if c.name == plan.time)
+        self._time_type = frame.schema[str(source)].dataType.typeName()
+        self._steps: list[Any] = [self._sequence(self._passed(frame))]
+        if plan.is_computed:
+            self._steps.append(self._sequence(self._extracted()))
+        computed = self._computed(frame)
+        self._where = self._wanted() if plan.is_filtered else None
+        types = {field.name: field.dataType.typeName() for field in computed.schema.fields}
+        found = {name: F.col(name) for name in types}
+        if len(self._steps) == 1 and self._where is None and not keep_original:
+            # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
+            found = {c.name: F.col(_quoted(c.source)) for c in plan.columns}
+            self._steps, computed = [], frame
+        self._sent = self._sequence(self._split(types, found))
+        routed = self._select(computed, self._sent)
+        self.schema: pa.Schema = to_arrow_schema(routed.schema, timezone="UTC")
+        self._inputs = [F.col(name) for name in routed.columns]
+        self._splitter = Splitter(plan, frame.sparkSession)
+
+    def apply(self, batch: DataFrame, placement: Placement) -> Routed:
+        """The batch's rows, each at its engine's partition."""
+        rows = self._computed(batch)
+        if self._where is not None:
+            # Rows that are left out still tell the time.
+            rows = rows.observe(_OBSERVED, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
+            rows = _wrapped(_java(rows).filter(self._where._jc), rows)
+        rows = self._select(rows, self._sent)
+        at_engines = _java(rows).repartitionById(placement.engines, self._splitter.engine(placement))
+        return Routed(_wrapped(at_engines, rows), self._where is not None)
+
+    def run(self, routed: Routed, task: Task, pinned: Pinned = lambda frame: frame) -> Ran:
+        """Run a function over each engine's rows, as one Spark job; `pinned` may say where."""
+        function = pandas_udf(task, REPORT_SCHEMA, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+        column = function(*self._inputs)
+        mapped = _wrapped(_java(routed.frame).mapInArrow(column._jc, False, None), routed.frame)
+        found = pinned(mapped)._collect_as_arrow()  # type: ignore[operator]
+        reports = pa.Table.from_batches(found, pa.schema([("report", pa.binary())]))
+        return Ran(reports, self._observed(mapped) if routed.is_observed else None)
+
+    def _observed(self, ran: DataFrame) -> Mapping[str, Any] | None:
+        """What a job saw; none if Spark knew the batch to be empty. Spark's `Observation` can't tell of pinned ones."""
+        row = _java(ran).queryExecution().observedMetrics().get(_OBSERVED)
+        if row.isEmpty():
+            return None
+        jvm: Any = self._spark._jvm
+        packed = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(row.get())
+        observed: Mapping[str, Any] = CPickleSerializer().loads(packed).asDict()  # type: ignore[no-untyped-call]
+        return observed
+
+    # Columns -----------------------------------------------------------------------------------
+
+    def _computed(self, rows: DataFrame) -> DataFrame:
+        for step in self._steps:
+            rows = self._select(rows, step)
+        return rows
+
+    def _passed(self, frame: DataFrame) -> list[Column]:
+        """Every column of tier 1; computed ones as a struct that is null where computing failed."""
+        columns = [
+            F.col(_quoted(c.source)).alias(c.name)
+            if c.source is not None
+            else _attempt(self._spark, F.struct(_typed(c.text, c.type).alias("v"))).alias(c.name)
+            for c in self.plan.columns
+        ]
+        if self._keep_original:
+            columns.append(F.struct(*(F.col(_quoted(name)) for name in frame.columns)).alias(ORIGINAL))
+        return columns
+
+    def _extracted(self) -> list[Column]:
+        columns = [
+            F.col(c.name) if c.source is not None else F.col(c.name)["v"].alias(c.name) for c in self.plan.columns
+        ]
+        columns += [F.col(ORIGINAL)] if self._keep_original else []
+        return columns + [
+            _any([F.col(name).isNull() for name in r.computed]).alias(r.failed)
+            for r in self.plan.readings
+            if r.failed is not None
+        ]
+
+    def _wanted(self) -> Column:
+        def holds(reading: Reading) -> Column:
+            wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
+            return wanted if reading.failed is None else wanted | F.col(reading.failed)
+
+        return _any([holds(reading) for reading in self.plan.readings])
+
+    def _split(self, types: Mapping[str, str], found: Mapping[str, Column]) -> list[Column]:
+        """What is sent to the engines: columns, the hash that breaks ties, and the slot; a row for each route."""
+        plan = self.plan
+        needed = {name for r in plan.readings for _, name in r.columns} | {plan.time}
+        needed |= {r.wanted for r in plan.readings if r.wanted is not None and len(plan.readings) > 1}
+        needed |= {name for route in plan.routes for name in route.keys}
+        names = [c.name for c in plan.columns if c.name in needed]
+        names += [r.failed for r in plan.readings if r.failed is not None]
+
+        def hashed(columns: Iterable[str]) -> Column:
+            return _hash([(found[name], types[name]) for name in columns])
+
+        def slot(route: Route) -> Column:
+            # The key group in front and as much of the key's hash as fits, so that sorting by it is group by group.
+            key = hashed(route.keys if route.is_keyed else names)
+            group = F.pmod(key, F.lit(self._key_groups))
+            return F.shiftleft(group, GROUP_SHIFT).bitwiseOR(F.shiftrightunsigned(key, 64 - GROUP_SHIFT))
+
+        hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in plan.readings}
+        sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
+        sent += [F.col(ORIGINAL)] if self._keep_original else []
+        if len(plan.routes) == 1:
+            return [*sent, slot(plan.routes[0]).alias(SLOT)]
+        ways = [
+            F.struct(F.lit(number).cast("int").alias(ROUTE), slot(route).alias(SLOT))
+            for number, route in enumerate(plan.routes)
+        ]
+        return [*sent, F.inline(F.array(*ways))]
+
+    def _time_us(self) -> Column:
+        """The event time in microseconds since 1970, as the engines count."""
+        time = self.plan.time
+        match self._time_type:
+            case "date":
+                return F.expr(f"unix_date({time}) * 86400000000L")
+            case "timestamp_ntz":
+                return F.expr(f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {time})")
+            case _:
+                return F.unix_micros(time)
+
+    # Java objects ------------------------------------------------------------------------------
+
+    def _sequence(self, columns: Sequence[Column]) -> Any:
+        jvm: Any = self._spark._jvm
+        return jvm.PythonUtils.toSeq([column._jc for column in columns])
+
+    @staticmethod
+    def _select(rows: DataFrame, columns: Any) -> DataFrame:
+        return _wrapped(_java(rows).select(columns), rows)
+
+
+def check_columns(plan: IntakePlan, frame: DataFrame) -> None:
+    """Have Spark analyse the columns that it is to compute, and nothing more; as text, which is one call.
+
+    Raises Spark's own exception for what it doesn't understand.
+    """
+    computed = [column for column in plan.columns if column.source is None]
+    frame.selectExpr(
+        *(c.text if c.type is None else f"CAST({c.text} AS {from_arrow_type(c.type).simpleString()})" for c in computed)
+    )
+
+
+def _java(frame: DataFrame) -> Any:
+    return frame._jdf
+
+
+def _wrapped(java: Any, like: DataFrame) -> DataFrame:
+    return ClassicDataFrame(java, like.sparkSession)
+
+
+def _quoted(name: str | None) -> str:
+    return "`" + str(name).replace("`", "``") + "`"
+
+
+def _typed(text: str, kind: pa.DataType | None) -> Column:
+    column = F.expr(text)
+    return column if kind is None else column.cast(from_arrow_type(kind))
+
+
+def _any(columns: Sequence[Column]) -> Column:
+    found = columns[0]
+    for column in columns[1:]:
+        found = found | column
+    return found
+
+
+def _hash(columns: Sequence[tuple[Column, str]]) -> Column:
+    """Spark's hash of columns with these types; equal values give equal hashes, so there is one zero."""
+    hashed = [
+        column + F.lit(0.0).cast(kind) if kind in ("double", "float") else column
+        for column, kind in columns
+        if kind != "map"  # Spark has no hash of maps
+    ]
+    return F.xxhash64(*hashed) if hashed else F.lit(42).cast("bigint")
+
+
+def _attempt(spark: SparkSession, column: Column) -> Column:
+    """The column, or null where computing it fails: by Spark's `TryEval`, of which its `try_...` functions are made."""
+    jvm: Any = spark._jvm
+    convert = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    attempt = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(convert.expression(column._jc))
+    return ClassicColumn(convert.column(attempt))
