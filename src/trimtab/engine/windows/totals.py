@@ -68,7 +68,7 @@ class WideSum:
 
     @property
     def result(self) -> pa.DataType:
-        """As the kind of number has it; an average is a double."""
+        """The type of a sum of these numbers; an average is a double."""
         return pa.float64() if self.average else sum_type(self.kind)
 
     @property
@@ -84,7 +84,7 @@ class WideSum:
         return [pa.array(count_by_slot(parts[0], slots, known)), sums.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The sum or average; null of no values."""
+        """The sum or average; null without values."""
         return self.value(int64s(parts[0]), WideSums.of_arrow(parts[1]))
 
     def value(self, counts: Int64Array, sums: WideSums) -> pa.Array:
@@ -98,7 +98,7 @@ class WideSum:
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
-    """`sum` and `avg` of doubles: exact until it is read, so the order of rows can't show."""
+    """`sum` and `avg` of doubles: exact until it is read, so the order of rows doesn't matter."""
 
     kind: pa.DataType
     average: bool = False
@@ -118,7 +118,7 @@ class FloatSum:
         return [pa.array(count_by_slot(parts[0], slots, known)), *sums.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The sum or average; null of no values."""
+        """The sum or average; null without values."""
         return self.value(int64s(parts[0]), ExactSums.of_arrow(*parts[1:]).read())
 
     def value(self, counts: Int64Array, sums: FloatArray) -> pa.Array:
@@ -159,7 +159,7 @@ class Variance:
         return [counts, *sums.to_arrow(), *squares.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The variance or its root; null of too few values."""
+        """The variance or its root; null if there are too few values."""
         sums, squares = ExactSums.of_arrow(*parts[1:3]), ExactSums.of_arrow(*parts[3:])
         return self.value(int64s(parts[0]), sums.read_twice(), squares.read_twice())
 
