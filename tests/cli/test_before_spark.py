@@ -141,7 +141,7 @@ def test_a_solver_that_is_not_installed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
     assert told(bench, capsys) == (
-        "error[plan.solver]: this needs highspy, which isn't installed\n  hint: pip install 'trimtab[planning]'\n"
+        "error[plan.solver]: this needs highspy, which isn't installed\n  hint: pip install highspy\n"
     )
     for balance in ("flux", "none"):
         bench.write("key_groups = 8", f'key_groups = 8\nbalance = "{balance}"')
