@@ -131,7 +131,8 @@ def find_keys(folders: StreamFolders, manifest: Manifest, query: str, wanted: Ma
     """
     runs = _bundles(folders, manifest, query)
     # Every run that has the key gives its slot; the reader then knows which run is the newest, and if the slot is live.
-    candidates = [_rows_like(bundle.tables[KEYS], wanted).column(SLOT).to_numpy() for _, bundle in runs if bundle.keys]
+    keys = [bundle.tables[KEYS] for _, bundle in runs if bundle.keys]
+    candidates = [table.filter(_like(table, wanted)).column(SLOT).to_numpy() for table in keys]
     slots = np.unique(np.concatenate(candidates)) if candidates else np.empty(0, np.int64)
     state = Reader(runs, manifest.key_groups).load(slots.astype(np.int64))
     if not state:
@@ -222,18 +223,13 @@ def _bundles(folders: StreamFolders, manifest: Manifest, query: str) -> list[tup
     return [(run, segment_of(folders.segments, segments[run.segment]).part(run.part)) for run in runs]
 
 
-def _rows_like(keys: pa.Table, wanted: Mapping[str, str]) -> pa.Table:
-    return keys.filter(_like(keys, wanted))
-
-
 def _like(keys: pa.Table, wanted: Mapping[str, str]) -> pa.Array:
     """Which rows have these values."""
     known = key_columns(keys.schema)
     mask = pa.array(np.ones(keys.num_rows, np.bool_))
     for name, text in wanted.items():
-        column = next(
-            (each for each in known if each.lower() == name.lower()), None
-        )  # case doesn't matter, as in Spark
+        # Case doesn't matter, as in Spark.
+        column = next((each for each in known if each.lower() == name.lower()), None)
         if column is None:
             hint = f"its key is {', '.join(known)}" if known else "it has no PARTITION BY: leave the key out"
             raise StateError("state.key", f"{name} is not a key column of the query", hint)
