@@ -242,7 +242,7 @@ def test_a_folder_that_is_no_checkpoint_of_this_job(bench: Bench, capsys: pytest
     (bench.folder / "ticks" / "notes.txt").touch()
     assert "error[state.foreign]: " in reported(bench, capsys)
     bench.write('checkpoint = "checkpoint"', 'checkpoint = "job.toml/checkpoint"')
-    assert "is not a folder, or lies in a file" in reported(bench, capsys)
+    assert "is not a folder, or is inside a file" in reported(bench, capsys)
 
 
 @pytest.mark.parametrize(("forbidden", "folder"), [("", "checkpoint"), ("out", "out")])

@@ -1,4 +1,4 @@
-"""Users' own operators: cuts, disorder, moves and merges never show, and mistakes in their code are told."""
+"""Users' own operators: cuts, disorder, moves and merges don't change the answer, and faults in them are errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STRETCH = pa.schema([("since", pa.timestamp("us")), ("rows", pa.int64()), ("valu
 
 @dataclass(frozen=True)
 class Stretches(KeyedOperator):
-    """Rows above a limit in a row; a stretch ends with a row below, with a pause, or with the input."""
+    """Consecutive rows above a limit; a stretch ends with a row below it, with a pause, or with the input."""
 
     limit: int = 0
     pause_us: int = 4 * SECOND
@@ -90,7 +90,7 @@ class StretchLogic:
 
 @dataclass(frozen=True)
 class Range(KeyedOperator):
-    """The smallest and the largest of a key, and how many: an operator whose states merge."""
+    """The smallest and largest value of a key, and the number of rows: an operator whose states merge."""
 
     output = state = pa.schema([("least", pa.int64()), ("most", pa.int64()), ("n", pa.int64())])
     columns = ("x",)
@@ -148,7 +148,7 @@ def through_ipc(state: State) -> State:
 def run(
     operator: KeyedQuery, rows: pa.Table, cuts: Sequence[int] = (), *, delay_us: int | None = None, ipc: bool = False
 ) -> list[str]:
-    """The rows that come out, in an order of their own."""
+    """The output rows, sorted."""
     state: State = {}
     outputs: list[pa.Table] = []
     edges = [0, *sorted(cuts), rows.num_rows]
@@ -166,7 +166,7 @@ def run(
 
 
 def bag(output: pa.Table) -> list[str]:
-    """The rows in an order of their own, without the times they are dated by, which depend on the batch."""
+    """The rows, sorted, without `TIME_US`, which depends on the batch."""
     return sorted(map(repr, output.drop([TIME_US]).to_pylist()))
 
 
@@ -177,7 +177,7 @@ cuts_strategy = st.lists(st.integers(0, 30), max_size=6)
 
 
 @given(rows_strategy, cuts_strategy, st.booleans())
-def test_cuts_never_show(drawn: list[tuple[str | None, int, int]], cuts: list[int], timed: bool) -> None:
+def test_cuts_do_not_change_the_answer(drawn: list[tuple[str | None, int, int]], cuts: list[int], timed: bool) -> None:
     rows = table(sorted(drawn, key=lambda row: row[1]))
     inside = [cut for cut in cuts if cut <= rows.num_rows]
     operator = query(Stretches())
@@ -186,10 +186,10 @@ def test_cuts_never_show(drawn: list[tuple[str | None, int, int]], cuts: list[in
 
 
 @given(rows_strategy, cuts_strategy, st.integers(0, 6))
-def test_rows_out_of_order_within_the_delay_answer_as_sorted_ones(
+def test_rows_out_of_order_within_the_delay_give_the_same_answer(
     drawn: list[tuple[str | None, int, int]], cuts: list[int], delay_s: int
 ) -> None:
-    # Moved by at most the delay, so no row is late; each has another value of time and key, or ties would differ.
+    # Moved by at most the delay, so no row is late; no two rows have the same key and time, or ties would differ.
     ordered = sorted({(key, second): (key, second, x) for key, second, x in drawn}.values(), key=lambda row: row[1])
     moved = sorted(ordered, key=lambda row: row[1] + (row[1] * 7919 + row[2]) % (delay_s + 1))
     inside = [cut for cut in cuts if cut <= len(moved)]
@@ -198,7 +198,7 @@ def test_rows_out_of_order_within_the_delay_answer_as_sorted_ones(
 
 
 @given(rows_strategy, st.lists(st.booleans(), min_size=30, max_size=30), cuts_strategy)
-def test_merging_the_states_of_a_split_stream_answers_as_the_whole(
+def test_merging_the_states_of_a_split_stream_gives_the_answer_of_the_whole(
     drawn: list[tuple[str | None, int, int]], sides: list[bool], cuts: list[int]
 ) -> None:
     operator = query(Range())
@@ -226,7 +226,7 @@ def test_rows_wait_for_the_watermark_and_keys_have_deadlines() -> None:
     assert state["keys"].to_pylist() == [
         {"k": "a", "deadline_us": 5 * SECOND + 1},  # a row waits that long
         {"k": "b", "deadline_us": 5 * SECOND + 1},
-        {"k": "c", "deadline_us": 7 * SECOND},  # it asked for that
+        {"k": "c", "deadline_us": 7 * SECOND},  # the time that its logic asked for
     ]
 
 
@@ -274,13 +274,13 @@ def test_a_query_pickles() -> None:
 
 @dataclass(frozen=True)
 class Naughty(KeyedOperator):
-    """Does one thing wrong."""
+    """Makes one mistake."""
 
     what: str = ""
     output = pa.schema([("n", pa.int64())])
     state = pa.schema([("n", pa.int64())])
 
-    def open(self, snapshot: Snapshot | None) -> Any:  # noqa: ARG002 - it goes wrong before
+    def open(self, snapshot: Snapshot | None) -> Any:  # noqa: ARG002 - it fails before
         if self.what == "open":
             raise ValueError("no")
         return NaughtyLogic(self.what)
@@ -351,13 +351,13 @@ def test_the_exception_of_the_code_is_the_cause() -> None:
 
 
 @pytest.mark.parametrize(("what", "value"), [("nulls", None), ("batch", 1)])
-def test_a_record_batch_and_a_column_of_nothing_but_nulls_will_do(what: str, value: int | None) -> None:
+def test_a_record_batch_and_a_column_of_only_nulls_are_accepted(what: str, value: int | None) -> None:
     output, _ = query(Naughty(what)).open().advance(table([("a", 1, 1)]), {}, Moment())
     assert output.to_pylist() == [{"k": "a", "n": value, TIME_US: SECOND}]
 
 
 @pytest.mark.parametrize(("what", "code"), [("merge", "operator.failed"), ("", "operator.state")])
-def test_a_merge_that_fails_is_told(what: str, code: str) -> None:
+def test_a_merge_that_fails_is_an_error(what: str, code: str) -> None:
     operator = query(Naughty(what))
     _, state = operator.open().advance(table([("a", 1, 1)]), {}, Moment())
     with pytest.raises(OperatorError) as caught:
@@ -405,7 +405,7 @@ def test_a_name_is_taken_once_but_a_cell_may_run_twice() -> None:
 
 
 def _described(**parts: Any) -> Any:
-    """A description like `Range` but for some parts."""
+    """A description like `Range`, with some parts changed."""
     return dataclass(frozen=True)(type("Odd", (Range,), parts))
 
 
@@ -424,7 +424,7 @@ class _Closed(KeyedOperator):
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        (int, "no subclass of trimtab.KeyedOperator"),
+        (int, "not a subclass of trimtab.KeyedOperator"),
         (_Open, "not a frozen dataclass"),
         (dataclass(type("Soft", (_Open,), {})), "not a frozen dataclass"),
         (_Closed, "no method open"),
@@ -436,7 +436,7 @@ class _Closed(KeyedOperator):
         (_described(columns="ts"), "Odd.columns is not a tuple of names"),
     ],
 )
-def test_a_class_that_is_no_description_is_refused_when_it_is_registered(description: Any, message: str) -> None:
+def test_a_class_that_is_not_a_description_is_refused_when_it_is_registered(description: Any, message: str) -> None:
     with pytest.raises(OperatorError) as caught:
         trimtab.operator("odd")(description)
     assert caught.value.code == "operator.description"

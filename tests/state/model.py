@@ -1,4 +1,4 @@
-"""States for tests: a dictionary from slots to what is known of them, and the tables that operators would hand over."""
+"""States for tests: a dictionary from slots to their keys, and the tables that operators would return."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Key:
 
 
 Model = dict[int, tuple[Key, ...]]
-"""Slots with what lives there; a slot without keys is not in it."""
+"""Slots with their keys; a slot without keys is not in it."""
 
 
 def slot(group: int, rest: int) -> int:
@@ -80,7 +80,7 @@ def random_key(random: np.random.Generator) -> Key:
 
 
 def tables_of(model: Mapping[int, tuple[Key, ...]], random: np.random.Generator | None = None) -> State:
-    """The state as an operator would hand it over: keys in any order, rows of the other tables too."""
+    """The state as an operator would return it: keys in any order, rows of the other tables too."""
     keys = [(at, key) for at in sorted(model) for key in model[at]]
     if not keys:
         return {}
@@ -106,7 +106,7 @@ def tables_of(model: Mapping[int, tuple[Key, ...]], random: np.random.Generator 
 
 
 def model_of(state: State) -> Model:
-    """What a state says."""
+    """The model of a state."""
     if not state:
         return {}
     assert state["keys"].schema.equals(KEY_FIELDS)
@@ -126,7 +126,7 @@ def model_of(state: State) -> Model:
 
 
 def same(found: Model, expected: Mapping[int, tuple[Key, ...]]) -> bool:
-    """Whether two models are equal; keys that share a slot may stand in any order."""
+    """Whether two models are equal; keys that share a slot may be in any order."""
 
     def plain(model: Mapping[int, tuple[Key, ...]]) -> dict[int, list[str]]:
         return {at: sorted(repr(key) for key in keys) for at, keys in model.items()}
@@ -135,7 +135,7 @@ def same(found: Model, expected: Mapping[int, tuple[Key, ...]]) -> bool:
 
 
 def due(model: Mapping[int, tuple[Key, ...]], after_us: int | None, until_us: int) -> list[int]:
-    """The slots whose least deadline lies in that time."""
+    """The slots whose least deadline is in that time."""
     found: list[int] = []
     for at, keys in model.items():
         least = min((key.deadline_us for key in keys if key.deadline_us is not None), default=None)

@@ -72,7 +72,7 @@ def keys_of(slots: list[int], **columns: Any) -> pa.Table:
     return pa.table({"__slot": slots, **columns})
 
 
-def test_nothing_left_frees_all_that_was_touched() -> None:
+def test_an_empty_state_frees_all_touched_slots() -> None:
     for state in ({}, {"keys": keys_of([]).cast(pa.schema([("__slot", pa.int64())]))}):
         bundle = to_bundle(state, np.array([7, 3]))
         assert (bundle.slots.tolist(), bundle.key_starts.tolist(), dict(bundle.state())) == ([3, 7], [0, 0, 0], {})
@@ -98,7 +98,7 @@ def test_a_table_without_rows_keeps_its_columns() -> None:
     assert state["rows"].num_rows == 0
 
 
-def test_a_table_of_nothing_but_keys_keeps_its_rows() -> None:
+def test_a_table_with_no_column_but_the_key_keeps_its_rows() -> None:
     state = {"keys": keys_of([9, 4]), "seen": pa.table({"key": [0, 0, 1]})}
     bundle = to_bundle(state, np.array([4, 9]))
     assert bundle.state()["seen"].to_pydict() == {"key": [0, 1, 1]}
@@ -136,7 +136,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 def test_every_kind_of_column_survives(kind: pa.DataType, values: list[Any], chunked: bool) -> None:
     column = pa.array(values, kind)
     before = pa.array(values[::-1], kind)
-    sliced = pa.concat_arrays([before, column]).slice(5)  # so that buffers don't begin where the column does
+    sliced = pa.concat_arrays([before, column]).slice(5)  # so that the column begins inside its buffers
     chunks = pa.chunked_array([sliced.slice(0, 3), column.slice(3)] if chunked else [sliced])
     state = {
         "keys": keys_of([8, 6, 4, 2, 0], value=chunks),

@@ -1,4 +1,4 @@
-"""Checkpoints: made where nothing is, opened where one is, and nothing else touched."""
+"""Checkpoints: made in a new place, opened where one is, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_number_of_key_groups_is_fixed_for_life(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key_groups", [0, -1, 32_769])
-def test_a_number_of_key_groups_that_cannot_be_makes_no_checkpoint(tmp_path: Path, key_groups: int) -> None:
+def test_an_impossible_number_of_key_groups_makes_no_checkpoint(tmp_path: Path, key_groups: int) -> None:
     with pytest.raises(JobError) as caught:
         Checkpoint.open(f"{tmp_path}/here", key_groups)
     assert caught.value.code == "job.key-groups"
@@ -84,7 +84,7 @@ def test_looking_at_a_checkpoint_makes_none(tmp_path: Path) -> None:
         (seal(FORMAT + 1, {}), "state.newer"),
     ],
 )
-def test_a_damaged_or_newer_job_file_is_left_alone(tmp_path: Path, content: bytes, code: str) -> None:
+def test_a_damaged_or_newer_job_file_is_not_changed(tmp_path: Path, content: bytes, code: str) -> None:
     (tmp_path / "job.json").write_bytes(content)
     with pytest.raises(StateError) as caught:
         Checkpoint.open(str(tmp_path), 64)
@@ -114,7 +114,7 @@ def test_spark_is_given_locations_that_it_understands(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
-def test_other_names_give_other_safe_names(one: str, other: str) -> None:
+def test_different_names_give_different_safe_names(one: str, other: str) -> None:
     assert (safe_name(one) == safe_name(other)) == (one == other)
     assert safe_name(one).isascii()
     assert not set(safe_name(one)) & set("/.%\\: ")

@@ -16,7 +16,7 @@ from tests.state.model import array, model_of, random_key, slot, tables_of
 from trimtab.errors import StateError
 from trimtab.state.bundle import to_bundle
 from trimtab.state.compaction import (
-    MOST_BATCHES,
+    MAX_BATCHES,
     SMALL_KEYS,
     TARGET_KEYS,
     Merge,
@@ -35,13 +35,13 @@ def recent(name: str, sequence: int, slots: int = 10) -> Run:
     return Run(name, "q", sequence, False, 0, GROUPS, slots, slots, 0)
 
 
-def base(name: str, sequence: int, first: int = 0, behind: int = GROUPS, keys: int = 10) -> Run:
-    return Run(name, "q", sequence, True, first, behind, keys, keys, 0)
+def base(name: str, sequence: int, first: int = 0, end: int = GROUPS, keys: int = 10) -> Run:
+    return Run(name, "q", sequence, True, first, end, keys, keys, 0)
 
 
 @dataclass
 class Simulation:
-    """Batches that touch keys at random, followed by sizes: which share of each group's keys a run speaks of."""
+    """Batches that touch keys at random, simulated by sizes: which share of each group's keys a run holds."""
 
     keys: int
     engines: int = 1
@@ -56,7 +56,7 @@ class Simulation:
     weights: list[float] = field(default_factory=list)  # of recent runs, in parts of all keys
 
     def run(self, batches: int, touched: Callable[[int], int], lag: int = 1) -> Simulation:
-        """Let batches come; merges take as long as `lag` of them."""
+        """Simulate batches; a merge takes as long as `lag` of them."""
         plan: list[Merge] = []
         for sequence in range(batches):
             for engine in range(self.engines):
@@ -83,12 +83,12 @@ class Simulation:
             plan = plan_merges("q", self.runs, GROUPS)  # for the next round, if it comes later
         return self
 
-    def add(self, share: npt.NDArray[np.float64], sequence: int, is_base: bool, first: int, behind: int) -> Run:
+    def add(self, share: npt.NDArray[np.float64], sequence: int, is_base: bool, first: int, end: int) -> Run:
         name = f"{sequence}-{len(self.shares)}-{self.written}"
         self.shares[name] = share
         count = round(float(share.sum()) * self.keys / GROUPS)
         self.written += count
-        return Run(name, "q", sequence, is_base, first, behind, count, count, 0)
+        return Run(name, "q", sequence, is_base, first, end, count, count, 0)
 
     def merged(self, merge: Merge) -> list[Run]:
         floors = floors_of(merge.base, GROUPS)
@@ -98,12 +98,12 @@ class Simulation:
         share = 1 - unknown
         if not merge.to_base:
             return [self.add(share, merge.sequence, False, 0, GROUPS)]
-        starts = np.cumsum([0, *(share * self.keys / GROUPS)[merge.first_group : merge.behind_group]]).astype(np.int64)
+        starts = np.cumsum([0, *(share * self.keys / GROUPS)[merge.first_group : merge.end_group]]).astype(np.int64)
         made = []
-        for begin, behind in itertools.pairwise(cuts(starts, TARGET_KEYS)):
+        for begin, end in itertools.pairwise(cuts(starts, TARGET_KEYS)):
             own = np.zeros(GROUPS)
-            own[merge.first_group + begin : merge.first_group + behind] = 1
-            run_range = merge.first_group + begin, merge.first_group + behind
+            own[merge.first_group + begin : merge.first_group + end] = 1
+            run_range = merge.first_group + begin, merge.first_group + end
             made.append(self.add(own * share, merge.sequence, True, *run_range))
         return made
 
@@ -120,12 +120,12 @@ def test_ten_million_keys_of_which_each_batch_touches_fifty_thousand() -> None:
     done = Simulation(10_000_000).run(1000, lambda _: 50_000)
     assert done.most_batches <= 14
     assert done.amplification < 4.5
-    assert max(done.weights) < 0.65  # so much room is taken besides
+    assert max(done.weights) < 0.65  # the room that recent runs take
     assert done.largest_base <= 1.6 * TARGET_KEYS
     assert done.largest_plan <= 16 * 50_000
     assert sum(run.keys for run in done.base) == pytest.approx(10_000_000, rel=0.1)
-    assert [run.first_group for run in done.base] == [0, *(run.behind_group for run in done.base[:-1])]
-    assert done.base[-1].behind_group == GROUPS
+    assert [run.first_group for run in done.base] == [0, *(run.end_group for run in done.base[:-1])]
+    assert done.base[-1].end_group == GROUPS
     assert min(run.sequence for run in done.base) >= 800  # all floors rise
 
 
@@ -170,7 +170,7 @@ def test_engines_share_a_batch_without_more_merging() -> None:
 )
 def test_batches_that_differ_stay_within_the_bounds(keys: int, touched: Callable[[int], int]) -> None:
     done = Simulation(keys).run(600, touched)
-    assert done.most_batches < MOST_BATCHES
+    assert done.most_batches < MAX_BATCHES
     assert done.amplification < 8
     assert max(done.weights) < 3
     assert done.largest_base <= 1.6 * TARGET_KEYS
@@ -190,11 +190,11 @@ def test_the_documented_numbers_are_the_simulated_ones() -> None:
         ]
 
 
-def test_a_state_that_shrank_comes_to_lie_in_fewer_base_runs() -> None:
+def test_a_state_that_shrank_gets_fewer_base_runs() -> None:
     runs = tuple(base(str(n), 50, 16 * n, 16 * n + 16, keys=200) for n in range(16))
     runs = (*(recent(f"r{n}", 51 + n, 1000) for n in range(8)), *runs)
     [merge] = plan_merges("q", runs, GROUPS)
-    assert (merge.first_group, merge.behind_group, merge.to_base) == (0, GROUPS, True)
+    assert (merge.first_group, merge.end_group, merge.to_base) == (0, GROUPS, True)
     assert set(merge.runs) == set(runs)
     assert sum(run.keys for run in runs) < SMALL_KEYS
 
@@ -210,11 +210,11 @@ def test_a_merge_into_base_keeps_newer_runs_and_drops_those_that_no_group_needs(
     merge = Merge("q", (old[0], old[1], old[2]), 0, 100, True, (old[2],))
     new = base("new", 2, 0, 100)
     after = apply_merges([recent("r3", 3), *old], [(merge, [new])])
-    # The right half knows all that batch 1 did, and batch 2 is still needed there.
+    # The right half's base run is newer than batch 1, and batch 2 is still needed there.
     assert [run.segment for run in after] == ["r3", "r2", "new", "right"]
 
 
-def test_a_merge_of_recent_runs_stands_in_for_them() -> None:
+def test_a_merge_of_recent_runs_replaces_them() -> None:
     runs = [recent(f"r{n}", n) for n in (4, 3, 2, 1)]
     merge = Merge("q", tuple(runs[1:3]), 0, GROUPS, False, ())
     assert [run.segment for run in apply_merges(runs, [(merge, [recent("m", 3)])])] == ["r4", "m", "r1"]
@@ -227,9 +227,9 @@ def test_recent_runs_stay_while_some_groups_have_no_base() -> None:
     assert [run.segment for run in apply_merges(runs, [(merge, [base("b", 1, 0, 10)])])] == ["r1", "b", "r0"]
 
 
-def test_replacing_what_is_gone_is_refused() -> None:
+def test_replacing_runs_that_no_longer_exist_is_refused() -> None:
     merge = Merge("q", (recent("r1", 1),), 0, GROUPS, False, ())
-    with pytest.raises(StateError, match="not there any more"):
+    with pytest.raises(StateError, match="no longer exist"):
         apply_merges([recent("r2", 2)], [(merge, [])])
 
 
@@ -240,11 +240,11 @@ def test_a_bundle_is_cut_between_groups_and_all_groups_are_covered() -> None:
     assert [made[0][0], made[-1][1]] == [1, 10]
     assert all(left[1] == right[0] for left, right in itertools.pairwise(made))
     assert [bundle.keys for _, _, bundle in made] == [5, 10, 5]
-    for first, behind, bundle in made:
-        assert all(first <= at >> 48 < behind for at in bundle.slots.tolist())
+    for first, end, bundle in made:
+        assert all(first <= at >> 48 < end for at in bundle.slots.tolist())
     assert {at: keys for *_, bundle in made for at, keys in model_of(bundle.state()).items()} == model
 
 
 def test_a_bundle_without_keys_is_one_range() -> None:
-    [(first, behind, bundle)] = cut_into_ranges(to_bundle({}, array([])), 0, GROUPS, TARGET_KEYS)
-    assert (first, behind, len(bundle.slots)) == (0, GROUPS, 0)
+    [(first, end, bundle)] = cut_into_ranges(to_bundle({}, array([])), 0, GROUPS, TARGET_KEYS)
+    assert (first, end, len(bundle.slots)) == (0, GROUPS, 0)

@@ -29,13 +29,13 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def remote_folder(root: Path, monkeypatch: pytest.MonkeyPatch, type_name: str | None = None) -> Folder:
     """hdfs://cluster/<path>, kept below `root` on the local disk."""
 
-    class Named:  # pyarrow's own tell their type; this one tells the type that a test wants
+    class Named:  # a filesystem with the type name that a test wants
         def __init__(self, filesystem: Any) -> None:
             self.filesystem = filesystem
             self.type_name = type_name or "hdfs"
 
         def __getattr__(self, name: str) -> Any:
-            assert not (name == "move" and type_name == "s3"), "moving is copying there"
+            assert not (name == "move" and type_name == "s3"), "moving copies the whole file there"
             return getattr(self.filesystem, name)
 
     def opened(location: str) -> tuple[Any, str]:
@@ -59,7 +59,7 @@ def test_what_is_written_is_read(folder: Folder) -> None:
     assert folder.temporaries() == []
 
 
-def test_deleting_is_done_once_or_twice(folder: Folder) -> None:
+def test_deleting_twice_is_fine(folder: Folder) -> None:
     folder.write("a", b"")
     folder.delete("a")
     folder.delete("a")
@@ -81,11 +81,11 @@ def test_a_file_is_not_written_over_unless_asked(folder: Folder) -> None:
     assert folder.temporaries() == []
 
 
-def test_two_that_write_the_same_new_file_at_once_do_not_both_succeed(
+def test_only_one_of_two_concurrent_writers_of_a_new_file_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Folder(str(tmp_path))
-    monkeypatch.setattr(Folder, "exists", lambda *_: False)  # both looked before either wrote
+    monkeypatch.setattr(Folder, "exists", lambda *_: False)  # both checked before either wrote
     folder.write("a", b"first", replace=False)
     with pytest.raises(FileExistsError):
         folder.write("a", b"second", replace=False)
@@ -145,7 +145,7 @@ def test_a_remote_write_that_fails_half_way_leaves_nothing(tmp_path: Path, monke
     assert os.listdir(tmp_path / "here") == []
 
 
-def test_object_stores_are_written_to_without_a_detour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_stores_are_written_without_a_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     folder = remote_folder(tmp_path, monkeypatch, "s3")
     folder.write("a", b"content")
@@ -193,7 +193,7 @@ def test_a_folder_that_vanished_is_not_made_again(folder: Folder, tmp_path: Path
     assert not (tmp_path / "here").exists()
 
 
-def test_a_missing_file_in_a_folder_that_is_there_is_something_else(folder: Folder) -> None:
+def test_a_missing_file_in_an_existing_folder_is_another_error(folder: Folder) -> None:
     with pytest.raises(StateError) as caught:
         folder.read("a")
     assert caught.value.code == "state.missing"
@@ -224,7 +224,7 @@ def test_faults_of_the_disk_say_what_to_do(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_isnt_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for attempt in (Folder(f"{tmp_path}/file").names, Folder(f"{tmp_path}/file").make):
         with pytest.raises(StateError) as caught:
@@ -232,7 +232,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         assert caught.value.code == "state.foreign"
 
 
-def test_one_can_ask_whether_a_folder_could_be_written(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_a_folder_could_be_written_can_be_checked(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.check_writable()
     new = folder.child("new").child("newer")
     new.check_writable()
@@ -240,7 +240,7 @@ def test_one_can_ask_whether_a_folder_could_be_written(folder: Folder, monkeypat
     folder.write("file", b"")
     if not folder.is_local:
         return
-    with pytest.raises(StateError, match="is not a folder, or lies in a file"):
+    with pytest.raises(StateError, match="is not a folder, or is inside a file"):
         folder.child("file").child("new").check_writable()
     monkeypatch.setattr(os, "access", lambda path, _: path != folder.location)
     for each in (folder, new):
@@ -249,7 +249,7 @@ def test_one_can_ask_whether_a_folder_could_be_written(folder: Folder, monkeypat
         assert caught.value.code == "state.access"
 
 
-def test_folders_travel_to_other_processes_as_their_location(folder: Folder) -> None:
+def test_folders_are_pickled_as_their_location(folder: Folder) -> None:
     folder.write("a", b"content")
     travelled = pickle.loads(pickle.dumps(folder))
     assert travelled == folder
@@ -271,7 +271,7 @@ def test_credentials_in_a_location_are_never_shown() -> None:
     assert folder.shown_path("a") == "s3://bucket/here/more/a"
 
 
-def test_a_scheme_that_nobody_knows_is_named() -> None:
+def test_an_unknown_scheme_is_named() -> None:
     with pytest.raises(StateError) as caught:
         Folder("gopher://somewhere/else").names()
     assert caught.value.code == "state.location"

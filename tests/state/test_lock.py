@@ -71,7 +71,7 @@ def lost(lock: CheckpointLock | Lease) -> StateError:
     return caught.value
 
 
-def test_a_second_job_is_told_who_has_the_checkpoint(folder: Folder) -> None:
+def test_the_error_of_a_second_job_names_who_has_the_checkpoint(folder: Folder) -> None:
     with holder(folder) as process:
         error = refused(CheckpointLock(folder))
         assert error.code == "state.locked"
@@ -87,7 +87,7 @@ def test_a_killed_job_leaves_no_lock(folder: Folder) -> None:
             lock.check()
 
 
-def test_one_can_look_whether_a_checkpoint_is_free_without_taking_it(
+def test_whether_a_checkpoint_is_free_can_be_checked_without_taking_it(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = remote_folder(tmp_path / "far", monkeypatch)
@@ -104,7 +104,7 @@ def test_one_can_look_whether_a_checkpoint_is_free_without_taking_it(
         process.kill()
         process.wait()
         check_free(folder)
-    assert folder.read(locks.LOCK), "whose holder is dead, as the file doesn't tell"
+    assert folder.read(locks.LOCK), "the file still names the dead holder"
 
 
 def test_the_same_process_is_refused_as_well(folder: Folder) -> None:
@@ -124,7 +124,7 @@ def test_what_a_killed_job_had_started_does_not_keep_the_lock(folder: Folder) ->
             process.send_signal(signal.SIGKILL)
             process.wait()
             for child in children:
-                os.kill(child, 0)  # they live
+                os.kill(child, 0)  # the children are alive
             with CheckpointLock(folder) as lock:
                 lock.check()
         finally:
@@ -167,7 +167,7 @@ def test_a_lock_whose_folder_vanished_says_so(tmp_path: Path) -> None:
 
 
 def no_pause(_: float) -> None:
-    """Nothing is renewed at the same time."""
+    """Don't wait: no lease is renewed at the same time."""
 
 
 class ManualClock:
@@ -212,7 +212,7 @@ def test_a_lease_that_was_taken_over_is_lost_and_not_taken_back(folder: Folder, 
     assert folder.names() == []
 
 
-def test_a_lease_that_expired_but_nobody_took_goes_on(folder: Folder, clock: ManualClock) -> None:
+def test_a_lease_that_expired_but_wasnt_taken_goes_on(folder: Folder, clock: ManualClock) -> None:
     lease = Lease(folder, "one", clock, no_pause)
     lease.take()
     clock.now_s += 10 * EXPIRE_S
@@ -239,7 +239,7 @@ def test_a_damaged_lease_is_free_and_its_holder_stops(folder: Folder, clock: Man
     Lease(folder, "two", clock, no_pause).take()
 
 
-def test_a_lease_that_is_being_renewed_is_not_taken_for_a_free_one(folder: Folder, clock: ManualClock) -> None:
+def test_a_lease_that_is_being_renewed_is_not_free(folder: Folder, clock: ManualClock) -> None:
     Lease(folder, "one", clock, no_pause).take()
     content = folder.read("lock")
     folder.delete("lock")
@@ -258,7 +258,7 @@ def test_a_renewal_that_comes_too_late_does_not_bring_a_lease_back(folder: Folde
 
 def test_a_lease_is_renewed_while_it_is_held(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "RENEW_S", 0.01)
-    monkeypatch.setattr(locks, "KernelLock", Lease)  # as if the folder were elsewhere
+    monkeypatch.setattr(locks, "KernelLock", Lease)  # as if the folder were remote
     with CheckpointLock(folder) as lock:
         first = folder.read("lock")
         end = time.monotonic() + 10

@@ -1,4 +1,4 @@
-"""Manifests: written once, read whole, and never believed when something is off."""
+"""Manifests: written once, read whole, and refused if anything in them is damaged."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_no_changed_byte_goes_unnoticed(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"null", b"[]", b'{"format":1}', b"\xff\xfe", example().to_bytes()[:-9]]
 )
-def test_what_is_no_manifest_is_said_to_be_damaged(content: bytes) -> None:
+def test_content_that_isnt_a_manifest_is_reported_as_damaged(content: bytes) -> None:
     with pytest.raises(StateError, match="is damaged") as caught:
         Manifest.from_bytes(content)
     assert caught.value.code == "state.corrupt"

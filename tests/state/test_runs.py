@@ -23,7 +23,7 @@ FEWER = settings(max_examples=max(1, settings().max_examples // 4))  # each is m
 
 
 class Store:
-    """A query's runs in memory, and the truth beside them."""
+    """A query's runs in memory, and a dictionary with the same state."""
 
     def __init__(self, seed: int, *, groups: int = GROUPS) -> None:
         self.random = np.random.default_rng(seed)
@@ -35,10 +35,10 @@ class Store:
         self.sequence = -1
         self.kept: Callable[[str, Bundle], Bundle] = lambda _, bundle: bundle
 
-    def add(self, bundle: Bundle, sequence: int, is_base: bool, first: int, behind: int) -> Run:
+    def add(self, bundle: Bundle, sequence: int, is_base: bool, first: int, end: int) -> Run:
         name = str(len(self.bundles))
         self.bundles[name] = self.kept(name, bundle)
-        return Run(name, "q", sequence, is_base, first, behind, len(bundle.slots), bundle.keys, 0)
+        return Run(name, "q", sequence, is_base, first, end, len(bundle.slots), bundle.keys, 0)
 
     def batch(self, engines: int = 2) -> None:
         """Touch some slots; each engine writes a run of its own."""
@@ -67,17 +67,17 @@ class Store:
         sequences = sorted({run.sequence for run in recent})
         done: list[tuple[Merge, list[Run]]] = []
         if recent and self.random.random() < 0.6:
-            bounds = sorted({0, self.groups, *(bound for run in base for bound in (run.first_group, run.behind_group))})
-            first, behind = sorted(self.random.choice(len(bounds), 2, replace=False).tolist())
-            first, behind = bounds[first], bounds[behind]
-            own = tuple(run for run in base if first <= run.first_group < behind)
-            done.append(self.carry_out(Merge("q", (*recent, *own), first, behind, True, own)))
+            bounds = sorted({0, self.groups, *(bound for run in base for bound in (run.first_group, run.end_group))})
+            first, end = sorted(self.random.choice(len(bounds), 2, replace=False).tolist())
+            first, end = bounds[first], bounds[end]
+            own = tuple(run for run in base if first <= run.first_group < end)
+            done.append(self.carry_out(Merge("q", (*recent, *own), first, end, True, own)))
         if len(sequences) > 1 and self.random.random() < 0.6:
             low, high = sorted(self.random.choice(len(sequences), 2, replace=False).tolist())
             chosen = tuple(run for run in recent if sequences[low] <= run.sequence <= sequences[high])
             done.append(self.carry_out(Merge("q", chosen, 0, self.groups, False, tuple(base))))
         if self.random.random() < 0.3:
-            self.batch()  # comes in while the merges run
+            self.batch()  # committed while the merges run
         self.runs = apply_merges(self.runs, done)
 
     def merge_by_plan(self) -> None:
@@ -101,7 +101,7 @@ class Store:
 
 @FEWER
 @given(st.integers(0, 2**32))
-def test_a_reader_knows_what_a_dictionary_knows_whatever_was_merged(seed: int) -> None:
+def test_a_reader_finds_what_a_dictionary_has_whatever_was_merged(seed: int) -> None:
     store = Store(seed)
     for _ in range(10):
         store.batch(engines=int(store.random.integers(1, 4)))
@@ -124,7 +124,7 @@ def test_the_planned_merges_change_no_answer(seed: int) -> None:
     assert any(run.is_base for run in store.runs)
 
 
-def test_it_is_the_same_from_files(tmp_path: Path) -> None:
+def test_runs_read_from_files_give_the_same(tmp_path: Path) -> None:
     store = Store(5)
     folder = Folder(str(tmp_path))
 
@@ -139,7 +139,7 @@ def test_it_is_the_same_from_files(tmp_path: Path) -> None:
         store.check()
 
 
-def test_the_last_of_all_groups_is_as_good_as_any() -> None:
+def test_the_largest_group_number_works_as_any_other() -> None:
     groups = 32768
     slots = np.array([0, slot(groups - 1, 0), slot(groups - 1, (1 << 48) - 1)])
     assert slots[-1] == np.iinfo(np.int64).max
@@ -159,7 +159,7 @@ def test_the_last_of_all_groups_is_as_good_as_any() -> None:
     )
 
 
-def test_nothing_is_known_without_runs() -> None:
+def test_without_runs_there_is_no_state() -> None:
     reader = Reader([], 4)
     owned = np.ones(4, np.bool_)
     assert reader.load(np.array([1, 2])) == {}
@@ -169,12 +169,12 @@ def test_nothing_is_known_without_runs() -> None:
 
 
 def test_what_a_base_run_forgot_does_not_come_back_when_older_runs_are_merged() -> None:
-    """A slot lives in batch 1 and is freed in batch 2; its base run is as new as batch 2, and doesn't know it."""
+    """A slot has keys in batch 1 and is freed in batch 2; its base run is as new as batch 2, and doesn't have it."""
     lives = to_bundle({"keys": pa.table({"__slot": [5]})}, np.array([5]))
     freed = to_bundle({}, np.array([5]))
     other = to_bundle({"keys": pa.table({"__slot": [slot(1, 0)]})}, np.array([slot(1, 0)]))
     bundles = {"lives": lives, "freed": freed, "other": other, "base": to_bundle({}, np.array([], np.int64))}
     recent = tuple(Run(name, "q", at, False, 0, 2, 1, 1, 0) for name, at in (("other", 3), ("freed", 2), ("lives", 1)))
     base = Run("base", "q", 2, True, 0, 1, 0, 0, 0)
-    [(first, behind, merged)] = carry_out(Merge("q", recent, 0, 2, False, (base,)), lambda run: bundles[run.segment])
-    assert (first, behind, merged.slots.tolist()) == (0, 2, [slot(1, 0)])
+    [(first, end, merged)] = carry_out(Merge("q", recent, 0, 2, False, (base,)), lambda run: bundles[run.segment])
+    assert (first, end, merged.slots.tolist()) == (0, 2, [slot(1, 0)])

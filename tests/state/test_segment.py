@@ -1,4 +1,4 @@
-"""Segment files: what was written comes back, mapped and not copied; what was damaged is told."""
+"""Segment files: what was written comes back, mapped and not copied; damage is reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A folder that is treated as if it were on another machine; local copies lie in a folder of their own."""
+    """A folder that is treated as if it were on another machine; local copies are in a folder of their own."""
     monkeypatch.setenv("TRIMTAB_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "far").mkdir()
 
@@ -85,7 +85,7 @@ def test_parts_come_back_as_they_were_written(tmp_path_factory: pytest.TempPathF
     assert folder.temporaries() == []
 
 
-def test_a_segment_without_parts_is_one(folder: Folder) -> None:
+def test_a_segment_without_parts_can_be_read(folder: Folder) -> None:
     file, sizes = write_segment(folder, "a", {})
     verify_segment(folder.path_of("a"), file)
     assert (open_segment(folder.path_of("a")).names, sizes) == ((), {})
@@ -138,8 +138,8 @@ def test_any_damage_to_the_magic_words_or_the_footer_is_noticed_when_opening(fol
     write_segment(folder, "a", {"q": some_bundle()})
     path = Path(folder.path_of("a"))
     content = path.read_bytes()
-    behind = len(content) - TAIL_BYTES - footer_bytes(content)
-    for place in (*range(len(MAGIC)), *range(behind, len(content))):
+    footer_start = len(content) - TAIL_BYTES - footer_bytes(content)
+    for place in (*range(len(MAGIC)), *range(footer_start, len(content))):
         damaged = bytearray(content)
         damaged[place] ^= 1 << (place % 8)
         path.write_bytes(damaged)
@@ -169,7 +169,7 @@ def test_any_damaged_byte_and_any_cut_is_noticed_when_verifying(folder: Folder) 
         assert raised.value.code == "state.corrupt"
 
 
-def test_a_damaged_table_is_told(folder: Folder) -> None:
+def test_a_damaged_table_is_reported(folder: Folder) -> None:
     write_segment(folder, "a", {"q": some_bundle()})
     path = Path(folder.path_of("a"))
     offset = open_segment(str(path))._parts["q"]["tables"]["keys"][0]
@@ -181,7 +181,7 @@ def test_a_damaged_table_is_told(folder: Folder) -> None:
     assert raised.value.code == "state.corrupt"
 
 
-def test_a_file_that_is_no_segment_is_told(folder: Folder) -> None:
+def test_a_file_that_isnt_a_segment_is_reported(folder: Folder) -> None:
     folder.write("a", b"PAR1" * 100)
     with pytest.raises(StateError, match="not a segment") as raised:
         open_segment(folder.path_of("a"))
@@ -197,7 +197,7 @@ def test_a_later_format_asks_for_an_upgrade(folder: Folder) -> None:
     assert raised.value.code == "state.newer"
 
 
-def test_a_part_that_is_missing_is_told(folder: Folder) -> None:
+def test_a_missing_part_is_reported(folder: Folder) -> None:
     write_segment(folder, "a", {"q": some_bundle()})
     with pytest.raises(StateError, match="no part 'other'"):
         open_segment(folder.path_of("a")).part("other")
@@ -215,7 +215,7 @@ def test_nothing_is_left_behind_when_writing_fails(folder: Folder, monkeypatch: 
     assert folder.temporaries() == []
 
 
-def test_a_vanished_folder_is_told(tmp_path: Path) -> None:
+def test_a_vanished_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StateError) as raised:
         write_segment(Folder(str(tmp_path / "none")), "a", {"q": some_bundle()})
     assert raised.value.code == "state.gone"

@@ -1,4 +1,4 @@
-"""`trimtab state`: what is in a checkpoint, told without touching it."""
+"""`trimtab state`: shows what is in a checkpoint, without changing it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SLOTS = {"ant": slot(0, 5), "bee": slot(1, 1), "cat": slot(1, 2), "dog": slot(3,
 
 
 class Writer:
-    """A job that commits what it's told."""
+    """A job that commits the states that a test gives it."""
 
     def __init__(self, location: Path) -> None:
         self.checkpoint = Checkpoint.open(str(location), GROUPS)
@@ -130,7 +130,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: object, status: int 
 
 
 def table(text: str, title: str) -> list[list[str]]:
-    """The cells of the table whose first line starts so."""
+    """The cells of the table whose first line starts with the title."""
     lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(title))
     cells: list[list[str]] = []
@@ -209,23 +209,23 @@ def test_without_a_key_the_first_ones_are_listed(location: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "reported"),
     [
         (["--query", "counts", "name=bee"], "state.key", "keeps nothing of name=bee at batch 6"),
         (["--query", "counts", "name=emu"], "state.key", "keeps nothing of name=emu"),
         (["--query", "counts", "size=3"], "state.key", "its key is name"),
         (["--query", "counts", "ant"], "state.key", "write for example symbol=KEEL"),
         (["--query", "other"], "state.query", "there are counts"),
-        (["--query", "counts", "--batch", "3"], "state.version", "kept are 4, 5, 6"),
+        (["--query", "counts", "--batch", "3"], "state.version", "there are 4, 5, 6"),
         (["--query", "counts", "--stream", "trades"], "state.version", "it has ticks"),
     ],
 )
-def test_what_is_not_there_is_told(
-    location: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: str, told: str
+def test_what_doesnt_exist_is_reported(
+    location: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: str, reported: str
 ) -> None:
     text = printed(capsys, "show", location, *arguments, status=1)
     assert text.startswith(f"error[{code}]: ")
-    assert told in text
+    assert reported in text
 
 
 def with_slots(state: State) -> tuple[State, list[int]]:
@@ -268,7 +268,7 @@ def test_patterns_and_windows_are_shown_in_readable_form(tmp_path: Path, capsys:
     listed = printed(capsys, "show", tmp_path, "--query", "falls").splitlines()
     assert listed[1].split() == ["symbol", "venue", "deadline"]
     assert printed(capsys, "show", tmp_path, "--query", "falls", "venue=x", status=1).startswith(
-        "error[state.key]: 'x' is no value of column venue, which is int32"
+        "error[state.key]: 'x' is not a value of column venue, which is int32"
     )
 
     sums = printed(capsys, "show", tmp_path, "--query", "sums", "symbol=KEEL")
@@ -276,7 +276,7 @@ def test_patterns_and_windows_are_shown_in_readable_form(tmp_path: Path, capsys:
     assert "\n2026-01-01 00:00:00  " in sums
 
 
-def test_a_checkpoint_that_is_whole_is_said_to_be(location: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_intact_checkpoint_is_reported_as_good(location: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with CheckpointLock(Checkpoint.existing(str(location)).folder):  # a job runs meanwhile
         before = sorted(str(path) for path in location.rglob("*"))
         text = printed(capsys, "verify", location)
@@ -317,11 +317,11 @@ def test_every_problem_has_a_line(location: Path, capsys: pytest.CaptureFixture[
     assert len(lines) == 4
     assert "000000000005.json is damaged" in lines[0]
     assert "000000000004-e0-a.segment is damaged: its checksum is wrong (named by batch 6 of stream ticks)" in lines[1]
-    assert "000000000005-e0-a.segment is not there (named by batch 6 of stream ticks)" in lines[2]
+    assert "000000000005-e0-a.segment doesn't exist (named by batch 6 of stream ticks)" in lines[2]
     assert lines[3].startswith("3 damaged or missing; ")
 
 
-def test_a_version_that_is_swept_meanwhile_is_no_problem(
+def test_a_version_that_is_swept_meanwhile_isnt_a_problem(
     location: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer = Writer(location)
@@ -359,7 +359,7 @@ def test_a_key_is_found_though_its_version_is_swept_meanwhile(location: Path) ->
     assert manifest.batch == 7
     assert state["tally"]["count"].to_pylist() == [30]
     os.unlink(folders.segments.path_of("000000000007-e0-a.segment"))
-    with pytest.raises(StateError) as caught:  # damage is told, not waited for
+    with pytest.raises(StateError) as caught:  # damage is reported at once
         inspect.at_version(writer.checkpoint, "ticks", None, look)
     assert caught.value.code == "state.missing"
 
@@ -378,7 +378,7 @@ def test_several_streams_have_their_own_versions(location: Path, capsys: pytest.
     assert "name=bee" in printed(capsys, "show", location, "--query", "more", "name=bee")
 
 
-def test_what_is_no_checkpoint_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_isnt_a_checkpoint_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for action in (["ls"], ["show", "--query", "a"], ["verify"]):
         assert printed(capsys, *action, tmp_path / "none", status=1).startswith("error[state.missing]: there is no ")
         assert printed(capsys, *action, tmp_path, status=1).startswith("error[state.foreign]: ")

@@ -1,4 +1,4 @@
-"""The benchmark of the store still runs, on very few keys, and all stores know the same."""
+"""The benchmark of the store still runs, on very few keys, and all stores hold the same state."""
 
 from __future__ import annotations
 

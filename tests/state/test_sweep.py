@@ -1,4 +1,4 @@
-"""Sweeping: whatever happens, every manifest that is there names only files that are there."""
+"""Sweeping: whatever happens, every manifest that exists names only files that exist."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_whole(folders: StreamFolders) -> None:
         assert set(manifests.read(folders.manifests, batch).segments) <= there
 
 
-def test_old_versions_go_with_the_files_that_only_they_name(folders: StreamFolders) -> None:
+def test_old_versions_are_deleted_with_the_files_that_only_they_name(folders: StreamFolders) -> None:
     for batch in range(6):
         commit(folders, batch, segment(0, "e0-base"), segment(batch))
     assert sweep(folders) == Swept(3, 3, 0)
@@ -66,12 +66,12 @@ def test_files_of_the_batch_under_way_stay_until_a_job_starts_again(folders: Str
     assert folders.segments.names() == [segment(5)]
 
 
-def test_a_file_that_was_committed_goes_when_it_is_not_named_any_more_whatever_its_name(folders: StreamFolders) -> None:
+def test_a_committed_file_that_no_manifest_names_any_more_is_deleted_whatever_its_batch(folders: StreamFolders) -> None:
     merged, again, under_way = (segment(999_999_999_999, each) for each in ("m-a", "m-b", "m-c"))
     commit(folders, 5, merged)
     commit(folders, 6, again)
     folders.segments.write(under_way, b"x")
-    folders.manifests.write(manifests.manifest_name(4), b"{")  # tells nothing, and goes
+    folders.manifests.write(manifests.manifest_name(4), b"{")  # damaged: names no files, and is deleted
     assert sweep(folders, keep=1) == Swept(2, 1, 0)
     assert folders.segments.names() == [again, under_way]
 
@@ -82,7 +82,7 @@ def test_before_the_first_commit_only_a_start_sweeps(folders: StreamFolders) -> 
     assert sweep(folders, at_start=True) == Swept(0, 1, 0)
 
 
-def test_files_with_other_names_are_left_alone(folders: StreamFolders) -> None:
+def test_files_with_other_names_are_kept(folders: StreamFolders) -> None:
     folders.segments.write("notes.txt", b"")
     folders.manifests.write("7.json", b"")
     sweep(folders, at_start=True)
@@ -90,7 +90,7 @@ def test_files_with_other_names_are_left_alone(folders: StreamFolders) -> None:
     assert folders.manifests.names() == ["7.json"]
 
 
-def test_temporary_files_go_when_they_are_old(folders: StreamFolders) -> None:
+def test_old_temporary_files_are_deleted(folders: StreamFolders) -> None:
     for folder in (folders.manifests, folders.segments):
         for name, age_s in ((".old", OLD_S + 10), (".new", OLD_S - 10)):
             folder.write(name, b"")
@@ -99,7 +99,7 @@ def test_temporary_files_go_when_they_are_old(folders: StreamFolders) -> None:
     assert [name for name, _ in folders.segments.temporaries()] == [".new"]
 
 
-def test_nothing_goes_if_a_version_to_be_kept_is_damaged(folders: StreamFolders) -> None:
+def test_nothing_is_deleted_if_a_version_to_be_kept_is_damaged(folders: StreamFolders) -> None:
     for batch in range(5):
         commit(folders, batch, segment(batch))
     folders.manifests.write(manifests.manifest_name(3), b"{")
@@ -137,7 +137,7 @@ def test_a_sweeper_may_die_at_any_moment(
 
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=5), min_size=1, max_size=5), st.booleans())
-def test_what_is_deleted_is_named_by_none_and_all_that_can_go_goes(named: list[list[int]], at_start: bool) -> None:
+def test_exactly_the_files_that_no_manifest_needs_are_deleted(named: list[list[int]], at_start: bool) -> None:
     names = [segment(batch) for batch in range(31)]
     kept = [manifest(20 + place, *map(segment, each)) for place, each in enumerate(named)]
     gone = set(what_to_delete(names, kept, 20, at_start=at_start))

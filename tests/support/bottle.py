@@ -143,19 +143,19 @@ class Bottle:
         groups = self._traits.key_groups
         return [merge for name in self._known_queries() for merge in plan_merges(name, self.runs(name), groups)]
 
-    def merge_into_base(self, query: str, first_group: int, behind_group: int) -> list[Merge]:
+    def merge_into_base(self, query: str, first_group: int, end_group: int) -> list[Merge]:
         """A merge of all that is known of some groups, or of a few more if a base run has them together; maybe none."""
         base = [run for run in self.runs(query) if run.is_base]
-        own = [run for run in base if run.first_group < behind_group and first_group < run.behind_group]
+        own = [run for run in base if run.first_group < end_group and first_group < run.end_group]
         first = min([first_group, *(run.first_group for run in own)])
-        behind = max([behind_group, *(run.behind_group for run in own)])
+        end = max([end_group, *(run.end_group for run in own)])
         recent = tuple(run for run in self.runs(query) if not run.is_base)
-        return [Merge(query, (*recent, *own), first, behind, True, tuple(own))] if recent else []
+        return [Merge(query, (*recent, *own), first, end, True, tuple(own))] if recent else []
 
-    def merge_of_batches(self, query: str, first: int, behind: int) -> list[Merge]:
+    def merge_of_batches(self, query: str, first: int, end: int) -> list[Merge]:
         """A merge of the recent runs of some batches, counted among those there are; maybe none."""
         recent = [run for run in self.runs(query) if not run.is_base]
-        sequences = sorted({run.sequence for run in recent})[first:behind]
+        sequences = sorted({run.sequence for run in recent})[first:end]
         base = tuple(run for run in self.runs(query) if run.is_base)
         chosen = tuple(run for run in recent if run.sequence in sequences)
         return [Merge(query, chosen, 0, self._traits.key_groups, False, base)] if len(chosen) > 1 else []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.files import query_file, read_tables, write_table
+from trimtab.cli.files import add_query_and_tables, query_file, read_tables, write_table
 from trimtab.cli.operators import add_option, import_operators
 from trimtab.cli.tables import text_table
 
@@ -21,14 +21,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="run a query over Parquet or CSV files",
         description="Run a query over files, print the first rows of its answer or write all of them.",
     )
-    parser.add_argument("query", type=Path, help="a file with one SELECT")
-    parser.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="a table that the query reads, from a .parquet or .csv file",
-    )
+    add_query_and_tables(parser, "a table that the query reads, from a .parquet or .csv file")
     parser.add_argument(
         "--event-time", metavar="COLUMN", help="the column with the time of each event; rows may then be out of order"
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from trimtab.cli.files import query_file, read_schemas
+from trimtab.cli.files import add_query_and_tables, query_file, read_schemas
 from trimtab.cli.operators import add_option, import_operators
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
@@ -22,14 +21,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         description="Show the parts of a compiled query: the work on each row, the pattern as a program, the "
         "conditions, what a partial match remembers, and how it all runs. Nothing is run.",
     )
-    parser.add_argument("query", type=Path, help="a file with one SELECT")
-    parser.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="take the columns of a table from a .parquet or .csv file",
-    )
+    add_query_and_tables(parser, "take the columns of a table from a .parquet or .csv file")
     parser.add_argument(
         "--schema",
         action="append",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,12 @@ class QueryFileError(TrimtabError):
     def __str__(self) -> str:
         """The error as printed."""
         return self.text
+
+
+def add_query_and_tables(parser: ArgumentParser, table_help: str) -> None:
+    """Add the argument `query` and the option `--table`."""
+    parser.add_argument("query", type=Path, help="a file with one SELECT")
+    parser.add_argument("--table", action="append", default=[], metavar="NAME=FILE", help=table_help)
 
 
 @contextmanager

@@ -1,17 +1,13 @@
-"""The parts of a job file in other languages: columns and queries in SQL, functions and operators in Python."""
+"""What a job file says in SQL: columns and queries."""
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from trimtab.errors import InputError, QueryError, TrimtabError
+from trimtab.errors import InputError, QueryError
 from trimtab.language.compile import check_syntax, compile_query, source_of
 from trimtab.language.compiled import Query
 from trimtab.language.oracle import also_asking
@@ -88,29 +84,3 @@ def check_query(sql: str, where: str, streams: Streams | None) -> str:
     except QueryError as error:
         return str(error).replace("\n  query:", f"\n  {where}:", 1)
     return ""
-
-
-def import_from(folder: Path, name: str, *, is_function: bool = False) -> Callable[..., Any] | None:
-    """Import a module, or with `is_function` the function that "module:function" names; the folder is on the path.
-
-    Raises InputError `input.module`.
-    """
-    module_name, _, function_name = name.partition(":")
-    if is_function and not function_name:
-        raise InputError("input.module", f'"{name}" names no function', 'write "module:function"')
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    try:
-        module = importlib.import_module(module_name)
-    except TrimtabError:
-        raise
-    except Exception as error:  # the module's code may raise anything
-        message = f"{module_name} can't be imported: {type(error).__name__}: {error}"
-        raise InputError("input.module", message, "write it as in an import: package.module, without .py") from error
-    if not is_function:
-        return None
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        raise InputError("input.module", f"{module_name} has no function {function_name}")
-    found: Callable[..., Any] = function
-    return found

@@ -16,7 +16,7 @@ from trimtab.planning.registry import POLICIES
 from trimtab.state.checkpoint import Checkpoint, safe_name
 
 if TYPE_CHECKING:  # planners take a second to load: only when something is replayed
-    from trimtab.cli.replay_report import Line, Report, Step, Sums
+    from trimtab.cli.replay_report import Line, Report
     from trimtab.deciding.decision_log import Entry
 
 NOTHING = "none"
@@ -188,32 +188,21 @@ def policy_text(balance: Balance | None, scale: Scale | None) -> str:
 
 
 def _as_json(found: Report) -> dict[str, Any]:
-    return {
-        "balance": None if found.balance is None else found.balance.as_json(),
-        "scale": None if found.scale is None else found.scale.as_json(),
+    document: dict[str, Any] = {
+        "balance": found.balance and found.balance.as_json(),
+        "scale": found.scale and found.scale.as_json(),
         "batches": [_line_as_json(line) for line in found.lines],
-        "summary": _sums_as_json(found.logged, found.threshold),
-    } | (
-        {}
-        if found.compared is None
-        else {
-            "other": {
-                "balance": None if found.other is None else found.other.as_json(),
-                "batches": [_step_as_json(line.other) for line in found.lines if line.other is not None],
-                "summary": _sums_as_json(found.compared, found.threshold),
-            }
+        "summary": asdict(found.logged) | {"threshold": found.threshold},
+    }
+    if found.compared is not None:
+        document["other"] = {
+            "balance": found.other and found.other.as_json(),
+            "batches": [asdict(line.other) for line in found.lines if line.other is not None],
+            "summary": asdict(found.compared) | {"threshold": found.threshold},
         }
-    )
+    return document
 
 
 def _line_as_json(line: Line) -> dict[str, Any]:
     about = {"batch": line.batch, "events": line.events, "least_rstd": line.least_rstd, "same": line.same}
-    return about | _step_as_json(line.logged)
-
-
-def _step_as_json(step: Step) -> dict[str, Any]:
-    return asdict(step)
-
-
-def _sums_as_json(sums: Sums, threshold: float) -> dict[str, Any]:
-    return asdict(sums) | {"threshold": threshold}
+    return about | asdict(line.logged)

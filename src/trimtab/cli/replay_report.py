@@ -116,13 +116,13 @@ def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[
         step = None
         if others is not None:
             other = others[number]
-            step, theirs = _step(other, _reason(other.decision), theirs), other.observed.placement
+            step, theirs = _step(other, theirs), other.observed.placement
         lines.append(
             Line(
                 batch=entry.observed.batch,
                 events=int(entry.observed.events.sum()),
                 least_rstd=entry.decision.least_rstd,
-                logged=_step(Replayed(entry, entry.observed, entry.decision), _reason(entry.decision), own),
+                logged=_step(Replayed(entry, entry.observed, entry.decision), own),
                 same=same if same or began else None,
                 other=step,
             )
@@ -137,7 +137,7 @@ def _reason(decision: Decision) -> str:
     return f"{decision.reason} ({plain})" if decision.planner == plain else decision.reason
 
 
-def _step(one: Replayed, reason: str, before: Placement | None) -> Step:
+def _step(one: Replayed, before: Placement | None) -> Step:
     placement = one.observed.placement
     comparable = before is not None and len(before.owner) == len(placement.owner)
     return Step(
@@ -145,7 +145,7 @@ def _step(one: Replayed, reason: str, before: Placement | None) -> Step:
         rstd=one.decision.rstd,
         utilisation=one.decision.utilisation,
         moved=placement.moves_from(before) if comparable and before is not None else 0,
-        reason=reason,
+        reason=_reason(one.decision),
     )
 
 

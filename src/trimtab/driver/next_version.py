@@ -96,7 +96,7 @@ def _new_runs(query: str, batch: int, key_groups: int, reports: Sequence[EngineR
             sequence=batch,
             is_base=False,
             first_group=0,
-            behind_group=key_groups,
+            end_group=key_groups,
             slots=report.parts[query].slots,
             keys=report.parts[query].keys,
             size_bytes=report.parts[query].size_bytes,

@@ -1,4 +1,4 @@
-"""Made-up rows, by which an operator can pay for its first batch ahead: code is then generated, compiled or loaded."""
+"""Made-up rows, over which an operator runs before its first batch, so that its code is compiled and loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 ROWS = 4
-"""A few: with one row some arrays would be widened, as a batch's are not."""
+"""More than one: arrays of one row may be broadcast, unlike those of a batch."""
 
 
 def made_up(schema: pa.Schema) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Where the time of a batch goes, key by key: for whoever balances the engines."""
+"""How long each key took in a batch, for balancing the engines."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class Meter:
-    """Told by operators that work on one key at a time how long each took; others tell nothing.
+    """Operators that work on one key at a time report here how long each key took; others report nothing.
 
-    A key is known by the first column of its partition, which on Spark is its slot.
+    A key is identified by the first column of its partition, which on Spark is its slot.
 
     >>> meter = Meter()
     >>> meter.add(np.array([7, 9]), np.array([100, 300]))
@@ -24,13 +24,13 @@ class Meter:
         self._spent_ns: list[Int64Array] = []
 
     def add(self, slots: Int64Array, spent_ns: Int64Array) -> None:
-        """Some keys, and how long each took."""
+        """Report how long some keys took."""
         self._slots.append(slots)
         self._spent_ns.append(spent_ns)
 
     @property
     def slots(self) -> Int64Array:
-        """Every key that was told of."""
+        """Every reported key."""
         return np.concatenate(self._slots) if self._slots else np.empty(0, np.int64)
 
     @property

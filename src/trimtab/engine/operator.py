@@ -1,8 +1,9 @@
 """The one contract of a query's step over rows: a pattern, a window, a user's own operator, or a plain selection.
 
-A *description* says what is wanted. It is a frozen dataclass that pickles, and a checkpoint knows it by its signature.
-Opened, it is an *operator*, which advances over batches: rows in, rows out, and the state that it leaves is a set of
-Arrow tables. It keeps nothing else, so a batch can be repeated, moved to another process, or resumed after a crash.
+A *description* specifies the step. It is a frozen dataclass that pickles, and a checkpoint identifies it by its
+signature. Opened, it is an *operator*, which advances over batches: rows and state in, rows and state out. State is a
+set of Arrow tables. An operator keeps nothing else, so a batch can be repeated, moved to another process, or resumed
+after a crash.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from trimtab.engine.metering import Meter
 from trimtab.keyed_state import SLOT
 
 State = Mapping[str, pa.Table]
-"""State as columns, made so that a store can keep it key by key.
+"""State as columns, in a form that a store can keep key by key.
 
-The table `keys` has one row per key: the partition columns, and `deadline_us`, the watermark at which an idle key
-wants to be visited (null: never). Every other table has an int64 column `key`, the row of its key in `keys`. An empty
-mapping is the state before the first row.
+The table `keys` has one row per key: the partition columns, and `deadline_us`, the watermark at which an idle key must
+be visited (null: never). Every other table has an int64 column `key`, the row of its key in `keys`. An empty mapping is
+the state before the first row.
 
-A state may be cut by key and put together again: keys taken out, put in another order, brought together with keys of
-other states of the same operator. That takes no more than new numbers in `key`: each other number that points at a
-row of a state's table counts from the first row of its own key there (negative: no row). Whoever does it leaves the
-rows of a key in their order, and the tables sorted by `key`.
+A state may be cut by key and joined again: keys may be removed, reordered, and combined with keys of other states of
+the same operator. Only the numbers in `key` change then, because any other number that points at a row of a state's
+table counts from the first row of its own key there (negative: no row). The rows of a key must stay in their order, and
+the tables sorted by `key`.
 
-A key that gets no rows need not be there before its deadline: visited or not, what comes out is the same. A visited
-key leaves a deadline after the watermark, or none."""
+A key that gets no rows may be left out before its deadline: the output is the same with or without it. After a visit, a
+key's deadline is later than the watermark, or null."""
 
 
 class StateTable(NamedTuple):
@@ -47,24 +48,23 @@ class StateTable(NamedTuple):
 # Reserved columns ------------------------------------------------------------------------------
 
 ARRIVAL = "__arrival"
-"""The int64 column that every batch carries. Rows of a key that are equal in all that they are ordered by are taken in
-the order of these numbers, also where some of them waited since an earlier batch. Any number will do: the row's number
-in order of arrival, or a hash of the row. Rows that have it in common, too, may be taken in any order."""
+"""An int64 column of every batch, which breaks ties: rows of a key that are equal in all order columns are taken in the
+order of these numbers, even if some of them have waited since an earlier batch. Any numbers will do: those of the rows
+in order of arrival, or hashes of the rows. Rows that are equal in it, too, may be taken in any order."""
 
 TIME_US = "__time_us"
-"""The int64 column that every output carries: the event time that a row is dated by, in microseconds since the epoch,
-so that outputs of several engines can be merged. For a pattern that is the time of the match's last row (in all of its
-rows; of an unmatched row or an empty match it is the row's own), for OVER the row's time, for GROUP BY the end of the
-window, for a user's operator the largest time that the key was handed, or the watermark that woke it. Null where there
-is no event time."""
+"""An int64 column of every output: the event time of a row, in microseconds since the epoch, by which the outputs of
+several engines are merged. For a pattern it is the time of the match's last row (in all of its rows; an unmatched row
+or an empty match has the row's own time), for OVER the row's time, for GROUP BY the end of the window, for a user's
+operator the largest time among the key's rows, or the watermark that woke it. Null if there is no event time."""
 
 _OF_THE_ENGINE = re.compile(r"__(?!c\d)")
 
 
 def is_internal(column: str) -> bool:
-    """Whether a column is the engine's own, and nothing that a user would know a key by.
+    """Whether a column is the engine's own, so that messages to users don't show it.
 
-    A column whose name the engine uses itself goes by `__c` and a number, and is the user's all the same.
+    A user's column whose name the engine uses itself is called `__c` and a number, and is not internal.
 
     >>> is_internal("__slot"), is_internal("__c0"), is_internal("symbol")
     (True, False, False)
@@ -75,16 +75,16 @@ def is_internal(column: str) -> bool:
 # The description -------------------------------------------------------------------------------
 
 MAX_THREADS = 10_000
-"""How many partial matches a key may have under way at once, unless the caller says otherwise."""
+"""How many partial matches a key may have under way at once, unless the caller gives another number."""
 
 Scalar = Callable[[str, tuple[object, ...]], object]
-"""Computes what the engine has no function for: an expression's text and the values of its arguments in, a value out.
-"""
+"""Computes a function that the engine doesn't have: an expression's text and the values of its arguments in, a value
+out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator needs beside its description.
+    """What an operator needs in addition to its description.
 
     `max_threads`: how many partial matches a key may have under way at once. `scalar`: None if no expression needs it.
     """
@@ -97,17 +97,17 @@ DEFAULTS = Settings()
 
 
 class Obstacle(NamedTuple):
-    """Why the rows of a key can't be dealt out to several engines, and what to do instead."""
+    """Why the rows of a key can't be divided over several engines, and what to do instead."""
 
     why: str
     hint: str
 
 
 class Description(ABC):
-    """What a step is to do. Subclasses are frozen dataclasses, and `signed`.
+    """What a step does. Subclasses are frozen dataclasses, and `signed`.
 
     partition  the columns that make a key
-    order      by what the rows of a key are ordered; empty: it makes no difference
+    order      what the rows of a key are ordered by; empty: their order doesn't matter
     """
 
     __slots__ = ()
@@ -117,7 +117,7 @@ class Description(ABC):
 
     @property
     def is_keyed(self) -> bool:
-        """Whether rows of a key meet. If not, there is no state, and no row comes too late."""
+        """Whether rows of a key affect each other's results. If not, there is no state, and no row is late."""
         return True
 
     @property
@@ -127,18 +127,18 @@ class Description(ABC):
 
     @abstractmethod
     def split_obstacle(self) -> Obstacle | None:
-        """Why parts of a key's rows would not give the answer of the whole; None: they would, by `Operator.merge`."""
+        """Why a key's rows can't be divided into parts; None: they can, and `Operator.merge` gives the same answer."""
 
     def by_slot(self) -> Self:
-        """The same over rows with a slot, which is put in front of the key.
+        """The same description with the slot as the first key column.
 
-        The store's order is then the operator's, and the key columns after it keep keys apart that share a slot.
+        The operator's order of keys is then that of the store; the other key columns tell apart keys that share a slot.
         """
         return cast(Self, replace(cast(Any, self), partition=(SLOT, *self.partition)))
 
     @abstractmethod
     def open(self, settings: Settings = DEFAULTS) -> Operator:
-        """Make it ready to run in this process."""
+        """Make an operator that runs in this process."""
 
 
 # The operator ----------------------------------------------------------------------------------
@@ -146,11 +146,11 @@ class Description(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is known of time while a batch runs.
+    """The time of a batch.
 
     `watermark_us`: no row older than this will come any more (rows at or after it wait). None: there is no event
-    time, rows are taken in the order they come. `closing`: the input ends with this batch. `meter`: who wants to know
-    how long keys took; it has no part in the answer.
+    time, rows are taken in the order they come. `closing`: the input ends with this batch. `meter`: where to report how
+    long keys took; the answer doesn't depend on it.
     """
 
     watermark_us: int | None = None
@@ -159,11 +159,11 @@ class Moment:
 
 
 class Operator(ABC):
-    """A description at work: pure, so the same rows, state and moment always give the same output and state."""
+    """Runs a description. It is pure: the same rows, state and moment always give the same output and state."""
 
     @abstractmethod
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
-        """Take a batch in, give what is decided by now and the state to carry.
+        """Take a batch in; return the rows that are decided now, and the state for the next batch.
 
         Called once per batch, also for an empty one, so that idle keys can time out.
         """
@@ -171,23 +171,23 @@ class Operator(ABC):
     def partial(self, rows: pa.Table) -> State:
         """The state of rows that are only a part of their keys' rows, to be merged with the states of the others.
 
-        There is no watermark: what is decided, and when, only shows when all parts are together.
+        There is no watermark: nothing can be decided before all parts are merged.
         """
         output, state = self.advance(rows, {}, Moment())
         assert not output.num_rows
         return state
 
     def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
-        """States of parts as the state of the whole, whatever the parts and their order; `schema` is that of the rows.
+        """Merge the states of parts, in any order, into the state of the whole; `schema` is that of the rows.
 
         Only for descriptions without a `split_obstacle`.
         """
         raise NotImplementedError
 
     def warm(self, schema: pa.Schema) -> bool:
-        """Have all machine code ready, by made-up rows of this schema, so that the first batch is as quick as others.
+        """Load all machine code, by running over made-up rows of this schema, so that the first batch isn't slow.
 
-        False: there is none to have.
+        Returns False if there is no machine code to load.
         """
         load_machine_code()
         rows = made_up(schema)

@@ -1,4 +1,4 @@
-"""A plain selection: rows that pass on as they are. All its work is done on single rows, before and after it."""
+"""A plain selection: rows pass through unchanged. Its expressions are computed row by row, before and after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.engine.operator import DEFAULTS, TIME_US, Description, Moment, Obst
 
 @dataclass(frozen=True, slots=True)
 class Selection(Description):
-    """Rows don't meet: there are no keys, no state, and no order."""
+    """Each row stands alone: there are no keys, no state, and no order."""
 
     partition = ()
     order = ()
@@ -19,28 +19,28 @@ class Selection(Description):
 
     @property
     def is_keyed(self) -> bool:
-        """They don't."""
+        """False: rows have no keys."""
         return False
 
     def signature(self) -> None:
-        """None: there is no state that a signature would have to describe, and checkpoints say so."""
+        """None: there is no state that a signature would describe. Checkpoints contain this null."""
 
     def split_obstacle(self) -> Obstacle:
-        """There are no hot keys."""
+        """There are no keys that could be hot."""
         return Obstacle("it takes rows one by one, and they are on all engines already", "leave out split")
 
     def by_slot(self) -> Selection:
-        """Slots are for keys."""
+        """Unchanged: without keys there are no slots."""
         return self
 
     def open(self, settings: Settings = DEFAULTS) -> Operator:
-        """It needs nothing."""
+        """It needs no settings."""
         del settings
         return PassOn()
 
 
 class PassOn(Operator):
-    """Gives the rows that it is handed, nothing copied, dated as they come or not at all."""
+    """Returns its rows without copying them; their `TIME_US` stays, or is null if they have none."""
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """The rows themselves."""
@@ -50,6 +50,6 @@ class PassOn(Operator):
         return rows, {}
 
     def warm(self, schema: pa.Schema) -> bool:
-        """Nothing is computed here."""
+        """There is no machine code to load."""
         del schema
         return False

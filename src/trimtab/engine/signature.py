@@ -1,9 +1,9 @@
-"""Signatures: what a checkpoint knows an operator by, as plain values that JSON can hold.
+"""Signatures: what a checkpoint identifies an operator by, as plain values that JSON can hold.
 
-A signature doesn't follow the names in the code: every class that is a part of an operator says what it is called
-there, and keeps that when it or a field of it is renamed. A name with a version (`match/1`) belongs to an operator; the
-version is raised when the operator keeps its state in another shape. A field that is added later needs a default, and
-is left out of the signature as long as it has that value, so that the operators of before have the signature of before.
+A signature doesn't follow the names in the code: every class that is a part of an operator declares its name in
+signatures, and keeps it when the class or a field is renamed. A name with a version (`match/1`) belongs to an operator;
+the version is raised when the operator's state changes its shape. A field that is added later needs a default, and is
+left out of the signature while it has that value, so that existing operators keep their signatures.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _TEXTS = (
     (pa.DataType, "type"),
     (float, "float"),
     (decimal.Decimal, "decimal"),
-    (datetime.datetime, "datetime"),  # before the date, which it is as well
+    (datetime.datetime, "datetime"),  # before date, because a datetime is also a date
     (datetime.date, "date"),
     (datetime.time, "time"),
     (datetime.timedelta, "timedelta"),
     (bytes, "bytes"),
 )
-"""What is written as text, and as what."""
+"""Types whose values are written as text, and the name of each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Signed:
     """How instances of a class are written: its name, and the fields with their names."""
 
     name: str
-    fields: tuple[tuple[str, str, Any], ...]  # in the code, in the signature, the value that is left out
+    fields: tuple[tuple[str, str, Any], ...]  # name in the code, name in signatures, default
 
 
 _signed: dict[type, _Signed] = {}
@@ -49,7 +49,7 @@ def signed(
 ) -> Callable[[type[Part]], type[Part]]:
     """Make a dataclass a part of signatures, under this name.
 
-    `without`: fields that no state depends on. `renamed`: what fields are called in signatures, if not as in the code.
+    `without`: fields that no state depends on. `renamed`: names in signatures that differ from those in the code.
     """
 
     def sign(part: type[Part]) -> type[Part]:
@@ -67,7 +67,7 @@ def signed(
 def signature_of(value: Any) -> Any:
     """The signature of an operator or of a part of one.
 
-    Raises TypeError for what has none: a new part of an operator has to be `signed`.
+    Raises TypeError for a value without one: a new part of an operator has to be `signed`.
 
     >>> from trimtab.engine.columns.order import OrderKey
     >>> signature_of((OrderKey("ts"), OrderKey("n", descending=True)))
@@ -96,5 +96,5 @@ def signature_of(value: Any) -> Any:
 
 def _fields(value: Any, known: _Signed) -> dict[str, Any]:
     found = ((name, getattr(value, field), default) for field, name, default in known.fields)
-    said = [(name, each) for name, each, default in found if default is dataclasses.MISSING or each != default]
-    return {name: signature_of(each) for name, each in said}
+    written = [(name, each) for name, each, default in found if default is dataclasses.MISSING or each != default]
+    return {name: signature_of(each) for name, each in written}

@@ -1,7 +1,7 @@
 """The state of some slots of one operator at rest: sorted by slot, so that it can be searched, sliced and merged.
 
-A slot is a key's hash with its key group in front (see `keyed_state`). Nothing here looks at what the
-tables mean: rows that refer to other rows count from their key's first row, so they stay true wherever a key goes.
+A slot is a key's hash with its key group in front (see `keyed_state`). Nothing here depends on what the
+tables mean: rows that refer to other rows count from their key's first row, so they stay valid wherever a key moves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.keyed_state import DEADLINE, GROUP_SHIFT, KEY, KEYS, SLOT
 from trimtab.state.gathering import Int64Array, Piece, Source, offsets, one_chunk, rows_of, spans
 
 State = Mapping[str, pa.Table]
-"""As operators hand it over: `keys`, and tables whose int64 column `key` is the row of their key in `keys`."""
+"""As operators return it: `keys`, and tables whose int64 column `key` is the row of their key in `keys`."""
 
 _NONE = np.empty(0, np.int64)
 _KEY_FIELD = pa.field(KEY, pa.int64())
@@ -29,7 +29,7 @@ _KEY_FIELD = pa.field(KEY, pa.int64())
 class Bundle:
     """The state of some slots of one operator at rest, sorted by slot.
 
-    slots       (n,)       sorted and distinct: every slot it speaks of, also those that were freed
+    slots       (n,)       sorted and distinct: every slot that was written, also those that were freed
     key_starts  (n + 1,)   the rows of `keys` of each slot; none: the slot was freed
     tables                 `keys` sorted by slot; the others sorted by key, without their column `key`
     starts      (keys + 1,) per table other than `keys`: the rows of each key
@@ -50,16 +50,16 @@ class Bundle:
         return int(self.key_starts[-1])
 
     def state(self) -> State:
-        """The state as operators want it, keys in order of their slots; an empty mapping if there are no keys."""
+        """The state as operators take it, keys in order of their slots; an empty mapping if there are no keys."""
         return _as_state(_Columns(self.key_starts, self.tables, self.starts))
 
     def take(self, positions: Int64Array) -> Bundle:
         """The bundle of some of its slots, given by their ascending positions in `slots`."""
         return assemble([(self, positions)])
 
-    def between(self, first_group: int, behind_group: int) -> slice:
+    def between(self, first_group: int, end_group: int) -> slice:
         """The positions of the slots of a range of key groups."""
-        return slice(group_start(self.slots, first_group), group_start(self.slots, behind_group))
+        return slice(group_start(self.slots, first_group), group_start(self.slots, end_group))
 
     def source(self, name: str) -> Source:
         """A table, ready to take rows from."""
@@ -82,19 +82,19 @@ class _Columns(NamedTuple):
 
 
 def group_start(slots: Int64Array, group: int) -> int:
-    """The position of the first slot of a group or of those behind it.
+    """The position of the first slot of a group, or of the groups after it if it has none.
 
     >>> group_start(np.array([5, 1 << 48, 3 << 48]), 1), group_start(np.array([5, 1 << 48, 3 << 48]), 32768)
     (1, 3)
     """
-    # The slot before the group's first: the first one behind the last group doesn't fit into 64 bits.
+    # Searches for the slot before the group's first: the first one after the last group doesn't fit into 64 bits.
     return int(np.searchsorted(slots, (group << GROUP_SHIFT) - 1, side="right"))
 
 
 def to_bundle(state: State, touched: Int64Array) -> Bundle:
-    """What an operator left of the slots that it was given, as a bundle; those without keys are freed.
+    """The state that an operator returned, as a bundle; touched slots without keys are freed.
 
-    `touched` need not be in order. Every key of the state has to lie in it.
+    `touched` are the slots that the operator was given, in any order. Every key of the state has to be in one of them.
     """
     slots = np.asarray(touched, np.int64)
     if len(slots) > 1 and not (slots[1:] > slots[:-1]).all():
@@ -103,7 +103,7 @@ def to_bundle(state: State, touched: Int64Array) -> Bundle:
     if keys is None or not keys.num_rows:
         return Bundle(slots, np.zeros(len(slots) + 1, np.int64), {}, {}, _NONE, _NONE)
     of_keys = _int64s(keys.column(SLOT))
-    # Which of a slot's keys comes first doesn't matter, so the quickest sort will do.
+    # Which of a slot's keys comes first doesn't matter, so the quickest sort is used.
     order = None if (of_keys[1:] >= of_keys[:-1]).all() else np.argsort(of_keys)
     key_starts = _key_starts(of_keys if order is None else of_keys[order], slots)
     tables = {KEYS: _sorted(one_chunk(keys), order)}
@@ -117,7 +117,7 @@ def to_bundle(state: State, touched: Int64Array) -> Bundle:
 
 
 def assemble(parts: Sequence[Part]) -> Bundle:
-    """One bundle of parts of several, which have no slot in common."""
+    """One bundle made of parts of several, which have no slot in common."""
     slots, columns = _gathered(parts)
     keys = columns.tables.get(KEYS)
     due = (_NONE, _NONE) if keys is None else _due(keys, slots, columns.key_starts)
@@ -125,7 +125,7 @@ def assemble(parts: Sequence[Part]) -> Bundle:
 
 
 def state_of(parts: Sequence[Part]) -> State:
-    """The state of parts of several bundles, which have no slot in common, as operators want it."""
+    """The state of parts of several bundles, which have no slot in common, as operators take it."""
     return _as_state(_gathered(parts)[1])
 
 
@@ -143,13 +143,13 @@ def _key_starts(of_keys: Int64Array, slots: Int64Array) -> Int64Array:
     key_starts = np.empty(len(slots) + 1, np.int64)
     key_starts[:-1] = np.searchsorted(of_keys, slots)
     key_starts[-1] = len(of_keys)
-    # Any key outside lies between two slots, or before the first one.
+    # Every key has to be in one of the slots.
     places = np.minimum(np.searchsorted(slots, of_keys), max(0, len(slots) - 1))
-    strangers = slots[places] != of_keys if len(slots) else np.ones(len(of_keys), np.bool_)
-    if strangers.any():
+    outside = slots[places] != of_keys if len(slots) else np.ones(len(of_keys), np.bool_)
+    if outside.any():
         raise StateError(
             "state.internal",
-            f"{int(strangers.sum())} keys are in the state whose slots were not touched, first {of_keys[strangers][0]}",
+            f"{int(outside.sum())} keys are in the state whose slots were not touched, first {of_keys[outside][0]}",
             "this is a mistake in trimtab: please report it; nothing was written",
         )
     return key_starts
@@ -205,9 +205,9 @@ def _gathered(parts: Sequence[Part]) -> tuple[Int64Array, _Columns]:
                 sizes.append(np.zeros(len(own), np.int64))
                 continue
             of_key = bundle.starts[name]
-            begin, behind = of_key[own], of_key[own + 1]
-            sizes.append(behind - begin)
-            pieces.append((bundle.source(name), spans(begin, behind)))
+            begin, end = of_key[own], of_key[own + 1]
+            sizes.append(end - begin)
+            pieces.append((bundle.source(name), spans(begin, end)))
         row_order, row_counts = _reordered(np.concatenate(sizes), key_order)
         tables[name] = rows_of(_whole(pieces), row_order)
         starts[name] = offsets(row_counts)
@@ -215,7 +215,7 @@ def _gathered(parts: Sequence[Part]) -> tuple[Int64Array, _Columns]:
 
 
 def _reordered(counts: Int64Array, order: Int64Array | None) -> tuple[Int64Array | None, Int64Array]:
-    """Things with so many rows each, put in another order: the order of their rows, and how many each then has."""
+    """Items with `counts` rows each, put in another order: the order of their rows, and the counts in that order."""
     if order is None:
         return None, counts
     starts = offsets(counts)
@@ -223,14 +223,14 @@ def _reordered(counts: Int64Array, order: Int64Array | None) -> tuple[Int64Array
 
 
 def _whole(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces, with rows that lie side by side as a range: copying is quicker than picking."""
-    return [(source, _side_by_side(rows)) for source, rows in pieces]
+    """The pieces, with adjacent rows as a range: copying is quicker than picking."""
+    return [(source, _as_range(rows)) for source, rows in pieces]
 
 
-def _side_by_side(rows: Int64Array | range) -> Int64Array | range:
+def _as_range(rows: Int64Array | range) -> Int64Array | range:
     if isinstance(rows, range) or not len(rows) or int(rows[-1]) - int(rows[0]) != len(rows) - 1:
         return rows
-    return range(int(rows[0]), int(rows[-1]) + 1)  # rows ascend, so nothing is left out
+    return range(int(rows[0]), int(rows[-1]) + 1)  # rows ascend, so they are all of this range
 
 
 def _as_state(columns: _Columns) -> State:
@@ -240,7 +240,7 @@ def _as_state(columns: _Columns) -> State:
     numbers = np.arange(int(columns.key_starts[-1]), dtype=np.int64)
     for name, starts in columns.starts.items():
         of_rows = pa.array(np.repeat(numbers, np.diff(starts)))
-        table = columns.tables[name]  # without columns it has no rows, however many there were
+        table = columns.tables[name]  # without columns Arrow counts no rows: the starts know them
         state[name] = table.add_column(0, _KEY_FIELD, of_rows) if table.num_columns else pa.table({KEY: of_rows})
     return state
 

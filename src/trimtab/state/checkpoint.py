@@ -1,15 +1,15 @@
 """A checkpoint: the folder that holds everything a job needs to go on after a stop or a crash.
 
 job.json                                     id, number of key groups, format
-lock                                         who writes here (lock.py)
+lock                                         which job writes here (lock.py)
 spark/<stream>/                              Spark's own offset and commit logs
 streams/<stream>/stream.json                 the stream's incarnation
 streams/<stream>/plans/000000000043.json     what batch 43 does, if it was begun
 streams/<stream>/manifests/000000000042.json
 streams/<stream>/segments/000000000042-e3-<incarnation>-<uuid>.segment
 
-A stream's incarnation lasts from its first start until its state is forgotten. Each counts its batches from zero, so
-sinks know a batch by its number and the incarnation.
+A stream's incarnation lasts from its first start until its state is deleted. Each counts its batches from zero, so
+a sink identifies a batch by its number and the incarnation.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class StreamFolders:
     segments: Folder
 
     def make(self) -> None:
-        """Make the folders; only when a job starts, since a folder that vanishes later is a fault."""
+        """Make the folders. Only when a job starts: a folder that is missing later is an error."""
         self.home.make()
         self.manifests.make()
         self.segments.make()
 
     def incarnation(self) -> str:
-        """The incarnation that is under way, or begins here: known for good before the first batch."""
+        """The incarnation, which is created and written down before the first batch if there is none."""
         if not self.home.exists(STREAM):
             body = {"incarnation": uuid.uuid4().hex, "began_at_s": time.time()}
             self.home.write(STREAM, seal(FORMAT, body), replace=False)
@@ -70,7 +70,7 @@ class Checkpoint:
 
     @staticmethod
     def open(location: str, key_groups: int) -> Checkpoint:
-        """Open the checkpoint at a location, or make one where nothing is.
+        """Open the checkpoint at a location, or make one if the location is empty or missing.
 
         Raises JobError `job.key-groups` if it was made with another number of key groups, and StateError
         `state.foreign` if something else is there; nothing is touched then.
@@ -84,7 +84,7 @@ class Checkpoint:
         folder = Folder(location)
         folder.make()
         body = {"id": uuid.uuid4().hex, "key_groups": key_groups, "made_at_s": time.time()}
-        with suppress(FileExistsError):  # another job was quicker; the lock decides between the two
+        with suppress(FileExistsError):  # another job made it first; the lock decides between the two
             folder.write(JOB, seal(FORMAT, body), replace=False)
         made = Checkpoint.look(location, key_groups)
         assert made is not None
@@ -115,7 +115,7 @@ class Checkpoint:
 
     @staticmethod
     def existing(location: str) -> Checkpoint:
-        """The checkpoint at a location, for looking at it; nothing is ever made.
+        """The checkpoint at a location, for reading; nothing is ever made.
 
         Raises StateError `state.missing` or `state.foreign`.
         """
@@ -145,12 +145,12 @@ class Checkpoint:
             return f"file://{folder.location}"  # not a bare path: Spark's default filesystem may be another one
         parts = urlsplit(folder.location)
         scheme = "s3a" if parts.scheme == "s3" else parts.scheme
-        # Spark has settings for what a URI of pyarrow's carries besides, and takes paths as they are.
+        # Spark has settings for the options in a pyarrow URI, and takes paths unquoted.
         return f"{scheme}://{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}"
 
 
 def safe_name(name: str) -> str:
-    """A stream's name as the name of a folder: other names give other folders, everywhere.
+    """A stream's name as the name of a folder: different names give different folders on every filesystem.
 
     >>> safe_name("ticks"), safe_name("a/b.c")
     ('ticks', 'a~2Fb~2Ec')
@@ -159,7 +159,7 @@ def safe_name(name: str) -> str:
 
 
 def segment_name(batch: int, maker: str, incarnation: str) -> str:
-    """A new name for a segment file: of which batch, who made it, in which incarnation of the stream."""
+    """A new name for a segment file, with its batch, its maker and the stream's incarnation."""
     return f"{batch:012d}-{maker}-{incarnation[:8]}-{uuid.uuid4().hex}.segment"
 
 
@@ -175,6 +175,6 @@ def _read(folder: Folder) -> Checkpoint:
 def _foreign(folder: Folder) -> StateError:
     return StateError(
         "state.foreign",
-        f"{folder.shown} is not empty and is no checkpoint: it has no {JOB}",
+        f"{folder.shown} is not empty and not a checkpoint: it has no {JOB}",
         "give an empty or a new folder; nothing was touched",
     )

@@ -4,12 +4,12 @@ Every batch adds recent runs. Two kinds of merges keep their number down:
 
 - *Recent into recent.* The newest batches' runs are merged into one as soon as there are `BATCHES` of about the same
   weight, and so on with the merged ones: a slot is rewritten once for every factor of `GROWTH` or so.
-- *Recent into base.* A range of groups is due when recent runs hold 1 / `SHARE` of its keys, and either `BATCHES`
-  batches came since it was last merged or they hold `OUTWEIGHED` times its keys. Each plan takes the ranges with the
-  lowest floors: at least one, and as many as are `PACE` times what was written since the last plan (by `MOST_AT_ONCE`
+- *Recent into base.* A range of groups is due when recent runs hold 1 / `SHARE` of its keys, and either it was last
+  merged at least `BATCHES` batches ago or they hold `OUTWEIGHED` times its keys. Each plan takes the ranges with the
+  lowest floors: at least one, and as many as are `PACE` times what was written since the last plan (by `MAX_AT_ONCE`
   batches at most). So the work is spread over batches instead of stopping one of them for long.
 
-Bounds, for batches of any size: recent runs of at most `MOST_BATCHES` different sequences apply; base runs hold three
+Bounds, for batches of any size: recent runs of at most `MAX_BATCHES` different sequences apply; base runs hold three
 quarters to one and a half times `TARGET_KEYS`, give or take a group, unless there are fewer keys than that. For batches
 of like size and `n` keys, a touched slot is written once by its batch, about log(n / `SHARE` / batch) / log(`GROWTH`)
 times by recent merges and at most `SHARE` + 1 times by base merges.
@@ -31,47 +31,47 @@ from trimtab.state.runs import NO_FLOOR, floors_of, merge
 
 BATCHES = 8
 GROWTH = 6  # below 8, so that batches which differ a little in weight still count as alike
-SHARE = 2  # 4 writes a quarter more and saves a third of the room that recent runs take
+SHARE = 2  # 4 would write a quarter more and save a third of the room that recent runs take
 OUTWEIGHED = 2
 PACE = 4
-MOST_AT_ONCE = 4
-MOST_BATCHES = 24
+MAX_AT_ONCE = 4
+MAX_BATCHES = 24
 TARGET_KEYS = 160_000
 SMALL_KEYS = 128_000
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Runs of one query to be merged, newest first, for a range of groups; `base`: the base runs there at that time.
+    """Runs of one query to be merged, newest first, for a range of groups; `base`: the base runs that it had then.
 
     Into base: freed slots are dropped, and the result may be cut into several runs. Otherwise the result is one recent
-    run in the place of all of `runs`.
+    run that replaces all of `runs`.
     """
 
     query: str
     runs: tuple[Run, ...]
     first_group: int
-    behind_group: int
+    end_group: int
     to_base: bool
     base: tuple[Run, ...]
 
     @property
     def sequence(self) -> int:
-        """The sequence of what comes out."""
+        """The sequence of the runs that it makes."""
         return max(run.sequence for run in self.runs)
 
 
 def plan_merges(query: str, runs: Sequence[Run], key_groups: int) -> list[Merge]:
-    """What to merge now: nothing most of the time.
+    """What to merge now; most of the time nothing.
 
-    The merges of a plan don't disturb each other; the next plan is to be made after they were applied.
+    The merges of a plan don't affect each other. Make the next plan only after they were applied.
     """
     recent = sorted((run for run in runs if not run.is_base), key=lambda run: -run.sequence)
     base = sorted((run for run in runs if run.is_base), key=lambda run: run.first_group)
     if not recent:
         return []
     merges = _into_base(query, recent, base, key_groups)
-    if sum(each.behind_group - each.first_group for each in merges) == key_groups:
+    if sum(each.end_group - each.first_group for each in merges) == key_groups:
         return merges
     return [*merges, *_among_recent(query, recent, base, key_groups)]
 
@@ -79,7 +79,7 @@ def plan_merges(query: str, runs: Sequence[Run], key_groups: int) -> list[Merge]
 def apply_merges(runs: Sequence[Run], done: Sequence[tuple[Merge, Sequence[Run]]]) -> tuple[Run, ...]:
     """The runs, newest first, after merges were done; `runs` may hold newer ones than the plan knew.
 
-    A recent run goes once every group has a base run as new as it.
+    A recent run is dropped once every group has a base run as new as it.
     """
     known = set(runs)
     replaced: set[Run] = set()
@@ -88,13 +88,13 @@ def apply_merges(runs: Sequence[Run], done: Sequence[tuple[Merge, Sequence[Run]]
         if not gone <= known:
             raise StateError(
                 "state.internal",
-                f"a merge of query {each.query} replaces runs that are not there any more",
+                f"a merge of query {each.query} replaces runs that no longer exist",
                 "this is a mistake in trimtab: please report it; nothing was changed",
             )
         replaced |= gone
     left = [run for run in runs if run not in replaced]
     left += [run for _, made in done for run in made]
-    groups = max([run.behind_group for run in left] + [each.behind_group for each, _ in done], default=0)
+    groups = max([run.end_group for run in left] + [each.end_group for each, _ in done], default=0)
     lowest = int(floors_of(left, groups).min(initial=np.iinfo(np.int64).max)) if groups else NO_FLOOR
     left = [run for run in left if run.is_base or run.sequence > lowest]
     return tuple(sorted(left, key=lambda run: (-run.sequence, run.is_base, run.first_group, run.segment, run.part)))
@@ -103,38 +103,38 @@ def apply_merges(runs: Sequence[Run], done: Sequence[tuple[Merge, Sequence[Run]]
 def carry_out(
     each: Merge, open_run: Callable[[Run], Bundle], target_keys: int = TARGET_KEYS
 ) -> list[tuple[int, int, Bundle]]:
-    """Do a merge: the bundles to write, each with the range of groups that its run speaks for; maybe none.
+    """Do a merge: the bundles to write, each with the range of groups that its run covers; maybe none.
 
     The run of each has the merge's `sequence` and is a base run if the merge is `to_base`.
     """
     opened = [(run, open_run(run)) for run in each.runs]
-    floors = floors_of(each.base, each.behind_group)
-    made = merge(opened, each.first_group, each.behind_group, floors=floors, keep_freed=not each.to_base)
+    floors = floors_of(each.base, each.end_group)
+    made = merge(opened, each.first_group, each.end_group, floors=floors, keep_freed=not each.to_base)
     if each.to_base:
-        return cut_into_ranges(made, each.first_group, each.behind_group, target_keys)
-    return [(each.first_group, each.behind_group, made)] if len(made.slots) else []
+        return cut_into_ranges(made, each.first_group, each.end_group, target_keys)
+    return [(each.first_group, each.end_group, made)] if len(made.slots) else []
 
 
 def cut_into_ranges(
-    bundle: Bundle, first_group: int, behind_group: int, target_keys: int
+    bundle: Bundle, first_group: int, end_group: int, target_keys: int
 ) -> list[tuple[int, int, Bundle]]:
-    """A bundle of these groups in pieces of about so many keys, each with the range of groups that it speaks for.
+    """A bundle of these groups in pieces of about `target_keys`, each with the range of groups that it covers.
 
-    The ranges cover all groups from `first_group` up to `behind_group`, also those without keys. A piece is much larger
+    The ranges cover all groups from `first_group` up to `end_group`, also those without keys. A piece is much larger
     than the target only if a single group is.
     """
-    positions = np.array([group_start(bundle.slots, group) for group in range(first_group, behind_group + 1)])
+    positions = np.array([group_start(bundle.slots, group) for group in range(first_group, end_group + 1)])
     bounds = cuts(bundle.key_starts[positions], target_keys)
     if len(bounds) == 2:
-        return [(first_group, behind_group, bundle)]
+        return [(first_group, end_group, bundle)]
     return [
-        (first_group + begin, first_group + behind, bundle.take(np.arange(positions[begin], positions[behind])))
-        for begin, behind in itertools.pairwise(bounds)
+        (first_group + begin, first_group + end, bundle.take(np.arange(positions[begin], positions[end])))
+        for begin, end in itertools.pairwise(bounds)
     ]
 
 
 def cuts(starts: Int64Array, target_keys: int) -> list[int]:
-    """Where to cut groups into ranges of about so many keys, given where each group's keys start and the last ends.
+    """Where to cut groups into ranges of about `target_keys`, given where each group's keys start and the last ends.
 
     >>> cuts(np.array([0, 5, 9, 10, 20, 22]), 11)
     [0, 3, 5]
@@ -150,10 +150,10 @@ def cuts(starts: Int64Array, target_keys: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Groups with one floor: those of a base run, or those that have none yet."""
+    """Groups with the same floor: those of one base run, or groups without a base run."""
 
     first_group: int
-    behind_group: int
+    end_group: int
     floor: int
     keys: int
     pending: float  # an estimate of how many slots recent runs hold for it
@@ -164,8 +164,8 @@ class _Range:
         return self.keys + self.pending
 
     def is_due(self, batches: int) -> bool:
-        """Whether to merge it, so many batches after it was merged last."""
-        if batches < BATCHES:  # batches that touch everything would not leave much room otherwise
+        """Whether to merge it, given the number of batches since it was last merged."""
+        if batches < BATCHES:  # without this, batches that touch everything would take too much room
             return self.keys >= SMALL_KEYS / 2 and self.pending >= OUTWEIGHED * self.keys
         return self.pending > 0 and self.keys <= SHARE * self.pending
 
@@ -175,8 +175,8 @@ def _into_base(query: str, recent: Sequence[Run], base: Sequence[Run], key_group
     ranges = _ranges(recent, base, key_groups)
     due = [number for number, each in enumerate(ranges) if each.is_due(batches=newest - max(each.floor, oldest - 1))]
     due.sort(key=lambda number: (ranges[number].floor, number))
-    # Merges may take longer than a batch: then a plan makes up for the batches that came meanwhile.
-    batches = min(newest - max((run.sequence for run in base), default=NO_FLOOR), MOST_AT_ONCE)
+    # Merges may take longer than a batch: then a plan makes up for the batches in between.
+    batches = min(newest - max((run.sequence for run in base), default=NO_FLOOR), MAX_AT_ONCE)
     budget = PACE * batches * sum(run.slots for run in recent if run.sequence == newest)
     taken: set[int] = set()
     merges: list[Merge] = []
@@ -190,42 +190,42 @@ def _into_base(query: str, recent: Sequence[Run], base: Sequence[Run], key_group
             break
         spent += work
         taken.update(window)
-        first, behind = ranges[window[0]].first_group, ranges[window[-1]].behind_group
-        own = tuple(run for run in base if first <= run.first_group < behind)
+        first, end = ranges[window[0]].first_group, ranges[window[-1]].end_group
+        own = tuple(run for run in base if first <= run.first_group < end)
         lowest = min(ranges[each].floor for each in window)
-        merges.append(Merge(query, (*(run for run in recent if run.sequence > lowest), *own), first, behind, True, own))
+        merges.append(Merge(query, (*(run for run in recent if run.sequence > lowest), *own), first, end, True, own))
     return merges
 
 
 def _ranges(recent: Sequence[Run], base: Sequence[Run], key_groups: int) -> list[_Range]:
     ranges: list[_Range] = []
 
-    def add(first: int, behind: int, floor: int, keys: int) -> None:
+    def add(first: int, end: int, floor: int, keys: int) -> None:
         waiting = sum(run.slots for run in recent if run.sequence > floor)
-        ranges.append(_Range(first, behind, floor, keys, waiting * (behind - first) / key_groups))
+        ranges.append(_Range(first, end, floor, keys, waiting * (end - first) / key_groups))
 
     at = 0
     for run in base:
         if run.first_group > at:
             add(at, run.first_group, NO_FLOOR, 0)
-        add(run.first_group, run.behind_group, run.sequence, run.keys)
-        at = run.behind_group
+        add(run.first_group, run.end_group, run.sequence, run.keys)
+        at = run.end_group
     if at < key_groups:
         add(at, key_groups, NO_FLOOR, 0)
     return ranges
 
 
 def _with_small_neighbours(ranges: Sequence[_Range], number: int, taken: set[int]) -> range:
-    """The range and those beside it, as many as make a base run that is still small: keys may have gone."""
-    first, behind = number, number + 1
+    """The range and those beside it that together still make a small base run: ranges shrink when keys are freed."""
+    first, end = number, number + 1
     work = ranges[number].work
-    while behind < len(ranges) and behind not in taken and work + ranges[behind].work <= SMALL_KEYS:
-        work += ranges[behind].work
-        behind += 1
+    while end < len(ranges) and end not in taken and work + ranges[end].work <= SMALL_KEYS:
+        work += ranges[end].work
+        end += 1
     while first > 0 and first - 1 not in taken and work + ranges[first - 1].work <= SMALL_KEYS:
         first -= 1
         work += ranges[first].work
-    return range(first, behind)
+    return range(first, end)
 
 
 def _among_recent(query: str, recent: Sequence[Run], base: Sequence[Run], key_groups: int) -> list[Merge]:
@@ -249,8 +249,8 @@ def _alike(weights: Sequence[int]) -> Iterable[int] | None:
         total, heaviest = total + weight, max(heaviest, weight)
         if number + 1 >= BATCHES and heaviest * GROWTH <= total:
             found = range(number + 1)
-    if found is None and len(weights) >= MOST_BATCHES:
-        # Weights differ wildly: merge the neighbours that are cheapest to.
+    if found is None and len(weights) >= MAX_BATCHES:
+        # Weights differ wildly: merge the neighbours that are cheapest to merge.
         sums = [sum(weights[first : first + BATCHES]) for first in range(len(weights) - BATCHES + 1)]
         first = sums.index(min(sums))
         found = range(first, first + BATCHES)

@@ -1,8 +1,8 @@
 """A folder on any filesystem that pyarrow knows, whose files appear whole or not at all.
 
 Local folders go through the operating system, everything else (`hdfs://`, `s3://`, `gs://`, ...) through pyarrow.
-What goes wrong is told as a StateError that names the path and says what to do. A folder that has vanished is never
-made again behind the job's back: only `make` makes one.
+A failure raises a StateError that names the path and says what to do. A folder that has vanished is never silently
+made again: only `make` makes one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import pyarrow.fs as pa_fs
 
 from trimtab.errors import StateError
 
-TEMPORARY = "."  # names that start so are files under way; nobody reads them, the sweeper removes old ones
+TEMPORARY = "."  # names of unfinished files start with it; they are never read, and the sweeper removes old ones
 COPY_BYTES = 8 << 20
 
-# Whether a write waits until the disk has it. Measured on a virtual disk with ext4, file and folder synced, medians of
+# Whether a write waits until it is on disk. Measured on a virtual disk with ext4, file and folder synced, medians of
 # 30: 5 kB take 0.8 ms instead of 0.05 ms, 5 MB between 6 and 12 ms with or without. A batch takes hundreds of
 # milliseconds, so by default a power cut costs no committed batch.
 DURABLE = True
@@ -38,7 +38,7 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what pyarrow calls s
 class Folder:
     """A folder of small and large files; it pickles as its location and is opened in each process that uses it.
 
-    `location` is a local path, `file://...` or a URI that pyarrow knows. A write is atomic: readers see the whole
+    `location` is a local path, `file://...` or a URI that pyarrow knows. A write is atomic: readers find the whole
     file or none, also when the writer dies half-way. With `durable` (local files only; object stores always are) it
     also survives a power cut once the call has returned, so what is written later never outlives it.
 
@@ -56,7 +56,7 @@ class Folder:
         self.location = _local_path(location) if self.is_local else location
 
     def __reduce__(self) -> tuple[type[Folder], tuple[str]]:
-        """Only the location travels."""
+        """Only the location is pickled."""
         return Folder, (self.location,)
 
     def __repr__(self) -> str:
@@ -180,15 +180,15 @@ class Folder:
                 os.replace(temporary, local_file)
 
     def names(self) -> list[str]:
-        """The names of its files and folders in order, without files under way. Raises StateError `state.gone`."""
+        """The names of its files and folders in order, without unfinished files. Raises StateError `state.gone`."""
         return [name for name, _ in self._entries() if not name.startswith(TEMPORARY)]
 
     def temporaries(self) -> list[tuple[str, float]]:
-        """The files under way, or left behind by a crash: names and when they were last written, in seconds."""
+        """The unfinished files, of writers or left by a crash: names and when they were last written, in seconds."""
         return [(name, changed_s) for name, changed_s in self._entries() if name.startswith(TEMPORARY)]
 
     def exists(self, name: str = "") -> bool:
-        """Whether there is a file or folder of that name; without a name, whether the folder itself is there."""
+        """Whether there is a file or folder of that name; without a name, whether the folder itself exists."""
         with self._errors(name):
             if self.is_local:
                 return os.path.exists(self.path_of(name) if name else self.location)
@@ -196,7 +196,7 @@ class Folder:
             return bool(filesystem.get_file_info(path).type != pa_fs.FileType.NotFound)
 
     def delete(self, name: str) -> None:
-        """Delete a file; none of that name is fine."""
+        """Delete a file, if it exists."""
         _check(name)
         with self._errors(name), suppress(FileNotFoundError):
             if self.is_local:
@@ -206,7 +206,7 @@ class Folder:
                 filesystem.delete_file(path)
 
     def make(self) -> None:
-        """Make the folder and those above it; one that is there is fine."""
+        """Make the folder and those above it, if they don't exist."""
         with self._errors(""):
             if self.is_local:
                 try:
@@ -218,9 +218,9 @@ class Folder:
                 filesystem.create_dir(path, recursive=True)
 
     def check_writable(self) -> None:
-        """See whether files can be written here, or the folder be made, without doing it; a remote one isn't asked.
+        """Check that files can be written here, or the folder be made, without doing it; remote folders aren't checked.
 
-        Raises StateError `state.access`, or `state.foreign` if it is no folder.
+        Raises StateError `state.access`, or `state.foreign` if it isn't a folder.
         """
         if not self.is_local:
             return
@@ -236,7 +236,7 @@ class Folder:
                 raise PermissionError(number, os.strerror(number))
 
     def remove_all(self) -> None:
-        """Delete the folder and everything in it; none there is fine."""
+        """Delete the folder and everything in it, if it exists."""
         with self._errors(""), suppress(FileNotFoundError):
             if self.is_local:
                 shutil.rmtree(self.location)
@@ -245,7 +245,7 @@ class Folder:
                 filesystem.delete_dir(path)
 
     def sync(self) -> None:
-        """Wait until the disk knows which files are there; only a local disk has to be waited for."""
+        """Wait until the names of the files are on disk; only needed for a local disk."""
         if self.is_local:
             with self._errors(""):
                 _sync(self.location)
@@ -269,7 +269,7 @@ class Folder:
 
     @contextmanager
     def _temporary(self, name: str) -> Iterator[str]:
-        """A path for a file under way; nothing is left there."""
+        """A path for an unfinished file, which is deleted afterwards if it is still there."""
         path = self.path_of(f"{TEMPORARY}{name}.{uuid.uuid4().hex}")
         try:
             yield path
@@ -279,7 +279,7 @@ class Folder:
 
     @contextmanager
     def _remote_target(self, name: str) -> Iterator[tuple[Any, str]]:
-        """Where to write a remote file: object stores show it once it's complete, elsewhere it's renamed then."""
+        """Where to write a remote file: object stores show a file once it's complete, elsewhere it's renamed then."""
         filesystem, path = self._opened(name)
         if filesystem.type_name in ("s3", "gcs", "abfs"):
             yield filesystem, path
@@ -287,7 +287,7 @@ class Folder:
         _, temporary = self._opened(f"{TEMPORARY}{name}.{uuid.uuid4().hex}")
         try:
             yield filesystem, temporary
-            with suppress(FileNotFoundError):  # HDFS doesn't move over a file that is there
+            with suppress(FileNotFoundError):  # HDFS doesn't move over an existing file
                 filesystem.delete_file(path)
             filesystem.move(temporary, path)
         except BaseException:
@@ -311,12 +311,12 @@ class Folder:
 def storage_errors(path: str, is_gone: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Turn what a filesystem raises inside the block into a StateError that names the path and says what to do.
 
-    `is_gone()` tells, for something that isn't there, whether the whole folder is missing.
+    `is_gone()` says whether the whole folder is missing; it is called if a file is.
     """
     try:
         yield
     except FileExistsError:
-        raise  # an answer, not a fault
+        raise  # a result that callers handle, not a failure
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
         number = getattr(error, "errno", None)
@@ -329,14 +329,14 @@ def storage_errors(path: str, is_gone: Callable[[], bool] = lambda: False) -> It
             if is_gone():
                 hint = "mount or restore it and start the job again, or give the job a fresh checkpoint"
                 raise StateError(
-                    "state.gone", f"{path} is not there: its folder was removed or is not mounted", hint
+                    "state.gone", f"{path} doesn't exist: its folder was removed or is not mounted", hint
                 ) from error
             hint = "restore the file from a copy of the checkpoint, or start the job with a fresh checkpoint"
-            raise StateError("state.missing", f"{path} is not there", hint) from error
+            raise StateError("state.missing", f"{path} doesn't exist", hint) from error
         if number in _FORBIDDEN or isinstance(error, PermissionError) or "ACCESS_DENIED" in str(error):
             hint = "let the user that runs the job read and write there"
             raise StateError("state.access", f"no permission to use {path}: {reason}", hint) from error
-        hint = "see that the storage answers and start the job again: it goes on from its last committed batch"
+        hint = "make sure that the storage answers, and start the job again: it goes on from its last committed batch"
         raise StateError("state.io", f"{path} can't be used: {reason}", hint) from error
 
 
@@ -354,7 +354,7 @@ def open_filesystem(location: str) -> tuple[Any, str]:
 
 
 def _not_a_folder(path: str) -> StateError:
-    return StateError("state.foreign", f"{path} is not a folder, or lies in a file", "give the path of a folder")
+    return StateError("state.foreign", f"{path} is not a folder, or is inside a file", "give the path of a folder")
 
 
 def _local_path(location: str) -> str:
@@ -363,7 +363,7 @@ def _local_path(location: str) -> str:
 
 
 def _linked(source: str, target: str) -> bool:
-    """Give a file a second name, which unlike renaming fails if it's taken; False where disks don't know such."""
+    """Give a file a second name, which unlike renaming fails if it's taken; False if the disk has no hard links."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -376,7 +376,7 @@ def _linked(source: str, target: str) -> bool:
 
 
 def _sync(path: str) -> None:
-    """Wait until the disk has a file or the names in a folder."""
+    """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

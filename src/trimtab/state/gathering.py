@@ -1,7 +1,7 @@
-"""Rows out of several tables into one: what looking up keys and merging runs comes down to.
+"""Take rows from several tables into one: the inner loop of looking up keys and of merging runs.
 
 Columns of fixed width go through NumPy, whose call costs a microsecond where Arrow's `take` costs about fifteen: a
-lookup touches a few hundred rows in each of a hundred runs, so it is the calls that count. Everything else (strings,
+lookup touches a few hundred rows in each of a hundred runs, so the cost of the calls decides. Everything else (strings,
 lists, structs) goes through Arrow.
 """
 
@@ -49,10 +49,10 @@ Piece = tuple[Source, Int64Array | range]
 
 
 def rows_of(pieces: Sequence[Piece], order: Int64Array | None) -> pa.Table:
-    """The rows of all pieces one behind another, or in `order`: numbers into that sequence, each at most once.
+    """The rows of all pieces one after another, or in `order`: positions in that sequence, each at most once.
 
-    All columns of the answer have one chunk. Tables with other columns than the first piece's are brought together:
-    a column that one lacks is null there.
+    All columns of the result have one chunk. If tables have different columns, the result has all of them: a column
+    that a table lacks is null in its rows.
     """
     assert pieces, "there is no schema without a table"
     pieces = [piece for piece in pieces if len(piece[1])] or pieces[:1]
@@ -67,24 +67,24 @@ def rows_of(pieces: Sequence[Piece], order: Int64Array | None) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema) if arrays else pieces[0][0].table
 
 
-def spans(starts: Int64Array, behind: Int64Array) -> Int64Array:
-    """All numbers from each start up to but without its end, one behind another.
+def spans(starts: Int64Array, ends: Int64Array) -> Int64Array:
+    """All numbers from each start up to, but not including, its end, one range after another.
 
     >>> spans(np.array([3, 7, 0]), np.array([5, 7, 2])).tolist()
     [3, 4, 0, 1]
     """
-    counts = behind - starts
+    counts = ends - starts
     if counts.size and counts.min() == 1 == counts.max():
         return starts
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if ends.size else 0
+    totals = np.cumsum(counts)
+    total = int(totals[-1]) if totals.size else 0
     numbers = np.arange(total, dtype=np.int64)
-    numbers += np.repeat(starts - (ends - counts), counts)
+    numbers += np.repeat(starts - (totals - counts), counts)
     return numbers
 
 
 def offsets(counts: Int64Array) -> Int64Array:
-    """Where each begins when so many lie one behind another, and where the last one ends.
+    """Where each of some ranges with these counts begins, one after another, and where the last one ends.
 
     >>> offsets(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -137,7 +137,7 @@ def _column(plan: _Plan, number: int, kind: pa.DataType) -> pa.Array:
         for column, (_, rows), place in zip(columns, plan.pieces, plan.places, strict=True):
             if isinstance(rows, range):
                 values[place] = column.values[rows.start : rows.stop]
-            else:  # "clip": rows are known to be there, and any other mode takes a copy first
+            else:  # "clip": rows are known to exist, and any other mode copies first
                 np.take(column.values, rows, out=values[place], mode="clip")
         data = pa.py_buffer(values if plan.order is None else values[plan.order])
     return pa.Array.from_buffers(kind, plan.total, [validity, data])

@@ -1,7 +1,7 @@
-"""Looking at a checkpoint without touching it: versions, sizes, the state of a key, and whether all files are whole.
+"""Read a checkpoint without changing it: versions, sizes, the state of a key, and whether all files are intact.
 
-Nothing here takes the lock or writes. A job may run meanwhile: where a version was swept while it was looked at, the
-newest one is taken instead.
+Nothing here takes the lock or writes. A job may run at the same time: if a version is swept while it is read, the
+newest one is read instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trimtab.state.manifest import Manifest, Run, SegmentFile, batches, manifest
 from trimtab.state.runs import Reader
 from trimtab.state.segment import segment_of, verify_segment
 
-_ATTEMPTS = 5  # how often a version may be swept under one's eyes
+_ATTEMPTS = 5  # how often a version may be swept while it is read
 _GONE = ("state.missing", "state.gone")
 Answer = TypeVar("Answer")
 
@@ -41,7 +41,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """What a query keeps of one key group: live slots, and its share of the files' bytes."""
+    """What a query keeps for one key group: live slots, and its share of the files' bytes."""
 
     group: int
     engine: int
@@ -76,7 +76,7 @@ def versions(checkpoint: Checkpoint, stream: str) -> list[Version]:
 def at_version(
     checkpoint: Checkpoint, stream: str, batch: int | None, look: Callable[[Manifest], Answer]
 ) -> tuple[Manifest, Answer]:
-    """Look at one version of a stream's state, the newest by default, and tell which.
+    """Call `look` on one version of a stream's state, the newest by default; return the version and the result.
 
     Raises StateError `state.version` if there is none.
     """
@@ -85,7 +85,7 @@ def at_version(
         known = batches(folder)
         wanted = known[-1] if known and batch is None else batch
         if wanted not in known or wanted is None:
-            kept = f"kept are {', '.join(map(str, known))}" if known else "none is committed yet"
+            kept = f"there are {', '.join(map(str, known))}" if known else "none is committed yet"
             what = "a version" if wanted is None else f"a version of batch {wanted}"
             raise StateError("state.version", f"stream {stream} has no {what}: {kept}", "see trimtab state ls")
         try:
@@ -99,9 +99,9 @@ def at_version(
 
 
 def group_sizes(folders: StreamFolders, manifest: Manifest, query: str) -> list[GroupSize]:
-    """What a query keeps by key group, groups without anything left out.
+    """What a query keeps by key group, without groups that have no state.
 
-    Slots that were freed, or that a newer run speaks of, are not counted; their bytes are, until a merge drops them.
+    Slots that were freed, or that a newer run has, are not counted; their bytes are, until a merge drops them.
     """
     runs = _bundles(folders, manifest, query)
     owned = np.ones(manifest.key_groups, np.bool_)
@@ -127,12 +127,13 @@ def first_keys(folders: StreamFolders, manifest: Manifest, query: str, limit: in
 def find_keys(folders: StreamFolders, manifest: Manifest, query: str, wanted: Mapping[str, str]) -> State:
     """The live state of all keys whose columns have these values, given as text; an empty mapping if there are none.
 
-    Raises StateError `state.key` for a column that is no key column or a value that is none of its type.
+    Raises StateError `state.key` for a column that isn't a key column or a value that isn't of its type.
     """
     runs = _bundles(folders, manifest, query)
-    # Every run that ever spoke of the key names its slot; which of them is right, or none, the reader knows.
-    said = [_rows_like(bundle.tables[KEYS], wanted).column(SLOT).to_numpy() for _, bundle in runs if bundle.keys]
-    slots = np.unique(np.concatenate(said)) if said else np.empty(0, np.int64)
+    # Every run that has the key gives its slot; the reader then knows which run is the newest, and if the slot is live.
+    keys = [bundle.tables[KEYS] for _, bundle in runs if bundle.keys]
+    candidates = [table.filter(_like(table, wanted)).column(SLOT).to_numpy() for table in keys]
+    slots = np.unique(np.concatenate(candidates)) if candidates else np.empty(0, np.int64)
     state = Reader(runs, manifest.key_groups).load(slots.astype(np.int64))
     if not state:
         return {}
@@ -141,7 +142,7 @@ def find_keys(folders: StreamFolders, manifest: Manifest, query: str, wanted: Ma
 
 
 def only(state: State, rows: Sequence[int]) -> State:
-    """The state of some of its keys, given by their rows in `keys`; the others' is left out."""
+    """The state of some of its keys only, given by their rows in `keys`."""
     kept = pa.array(rows, pa.int64())
     if not len(kept):
         return {}
@@ -196,7 +197,7 @@ def _verify(folder: Folder, file: SegmentFile) -> None:
     if folder.is_local:
         verify_segment(folder.path_of(file.name), file)
         return
-    with tempfile.TemporaryDirectory(prefix="trimtab-verify-") as place:  # the cache may have a copy that is better
+    with tempfile.TemporaryDirectory(prefix="trimtab-verify-") as place:  # not from the cache, whose copy may be intact
         path = os.path.join(place, "segment")
         folder.fetch(file.name, path)
         check_content(path, file, folder.shown_path(file.name))
@@ -222,21 +223,16 @@ def _bundles(folders: StreamFolders, manifest: Manifest, query: str) -> list[tup
     return [(run, segment_of(folders.segments, segments[run.segment]).part(run.part)) for run in runs]
 
 
-def _rows_like(keys: pa.Table, wanted: Mapping[str, str]) -> pa.Table:
-    return keys.filter(_like(keys, wanted))
-
-
 def _like(keys: pa.Table, wanted: Mapping[str, str]) -> pa.Array:
     """Which rows have these values."""
     known = key_columns(keys.schema)
     mask = pa.array(np.ones(keys.num_rows, np.bool_))
     for name, text in wanted.items():
-        column = next(
-            (each for each in known if each.lower() == name.lower()), None
-        )  # case doesn't matter, as in Spark
+        # Case doesn't matter, as in Spark.
+        column = next((each for each in known if each.lower() == name.lower()), None)
         if column is None:
             hint = f"its key is {', '.join(known)}" if known else "it has no PARTITION BY: leave the key out"
-            raise StateError("state.key", f"{name} is no key column of the query", hint)
+            raise StateError("state.key", f"{name} is not a key column of the query", hint)
         values = keys.column(column)
         equal = pc.fill_null(pc.equal(values, _parsed(text, column, values.type)), False)
         mask = pc.and_(mask, equal.combine_chunks() if isinstance(equal, pa.ChunkedArray) else equal)
@@ -248,7 +244,7 @@ def _parsed(text: str, column: str, kind: pa.DataType) -> pa.Scalar:
     try:
         return pa.scalar(text).cast(plain)
     except (pa.ArrowException, ValueError) as error:
-        raise StateError("state.key", f"{text!r} is no value of column {column}, which is {plain}") from error
+        raise StateError("state.key", f"{text!r} is not a value of column {column}, which is {plain}") from error
 
 
 def _moved(before: Manifest, after: Manifest) -> int:

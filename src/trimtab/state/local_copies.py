@@ -1,6 +1,6 @@
-"""Local copies of segments that lie in a remote folder: fetched once, checked, and dropped when they take much room.
+"""Local copies of segments of a remote folder: fetched once, checked, and dropped when they take too much room.
 
-Processes share the copies. A file is removed by unlinking it, so whoever has it mapped goes on reading it.
+Processes share the copies. A file is removed by unlinking it, so a process that has it mapped can go on reading it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from trimtab.state.files import TEMPORARY, Folder
 from trimtab.state.manifest import SegmentFile
 
 LIMIT_BYTES = 20 << 30
-"""How much room the copies may take together; the longest unused ones go first."""
+"""How much room the copies may take together; the longest unused ones are removed first."""
 
 _READ_BYTES = 16 << 20
-_ABANDONED_S = 24 * 3600.0  # a file under way that nobody has written to for so long is a crash's
-_LOOK_EVERY = 64  # new copies of a process between two looks at how much room is taken
+_ABANDONED_S = 24 * 3600.0  # an unfinished file that wasn't written to for this long was left by a crash
+_CHECK_EVERY = 64  # new copies of a process between two checks of the room taken
 _copies = itertools.count()
 
 
@@ -41,7 +41,7 @@ def _made(chosen: str) -> pathlib.Path:
 
 
 def cache_folder() -> pathlib.Path:
-    """Where the copies lie: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
+    """Where the copies are: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
     chosen = os.environ.get("TRIMTAB_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return _made(str((pathlib.Path(chosen) if chosen else pathlib.Path(home) / "trimtab") / "segments"))
@@ -50,8 +50,8 @@ def cache_folder() -> pathlib.Path:
 def local_copy(folder: Folder, file: SegmentFile) -> str:
     """The path of a local copy of a segment, fetched if there is none.
 
-    Its content is what the manifest says: raises StateError `state.corrupt` if the folder's file is not, and as
-    `Folder.fetch` does. The copy may be gone as soon as other copies need the room, so open it at once.
+    Raises StateError `state.corrupt` if the folder's file isn't what the manifest says, and as `Folder.fetch` does. The
+    copy may be removed as soon as other copies need the room, so open it at once.
     """
     path = _path(file)
     try:
@@ -67,15 +67,15 @@ def local_copy(folder: Folder, file: SegmentFile) -> str:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(arriving)
-    _look_sometimes()
+    _check_room()
     return str(path)
 
 
 def keep_copy(local_file: str, file: SegmentFile) -> None:
-    """Keep a file that is about to be uploaded as the copy of what it becomes: its writer often reads it next."""
+    """Keep a file that is about to be uploaded as the local copy: its writer often reads it next."""
     with contextlib.suppress(OSError):  # it can be fetched again
         os.link(local_file, _path(file))
-    _look_sometimes()
+    _check_room()
 
 
 def check_content(path: str, file: SegmentFile, shown: str) -> None:
@@ -102,11 +102,11 @@ def corrupt(path: str, why: str) -> StateError:
 
 
 def make_room(limit_bytes: int = LIMIT_BYTES) -> None:
-    """Remove the longest unused copies until the rest fits, and what crashes have left."""
+    """Remove the longest unused copies until the rest fits, and files that crashes have left."""
     copies: list[tuple[float, int, str]] = []
     with os.scandir(cache_folder()) as entries:
         for entry in entries:
-            with contextlib.suppress(OSError):  # another process may be at it too
+            with contextlib.suppress(OSError):  # another process may be removing it, too
                 found = entry.stat()
                 if not entry.name.startswith(TEMPORARY):
                     copies.append((found.st_mtime, found.st_size, entry.path))
@@ -120,8 +120,8 @@ def make_room(limit_bytes: int = LIMIT_BYTES) -> None:
                 os.unlink(path)
 
 
-def _look_sometimes() -> None:
-    if next(_copies) % _LOOK_EVERY == 0:
+def _check_room() -> None:
+    if next(_copies) % _CHECK_EVERY == 0:
         make_room()
 
 

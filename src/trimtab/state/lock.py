@@ -1,6 +1,6 @@
-"""One job per checkpoint: the lock that a second job runs into, and that a crash never leaves behind.
+"""One job per checkpoint: a lock that refuses a second job, and that a crash always frees.
 
-On a local disk it's a lock of the kernel's, which frees it the moment its process dies. Elsewhere it's a lease: a file
+On a local disk it's a lock of the kernel, which frees it the moment its process dies. Elsewhere it's a lease: a file
 that its holder renews, and that another job may take once it has not been renewed for a minute.
 """
 
@@ -26,14 +26,14 @@ from trimtab.state.files import Folder, storage_errors
 
 LOCK = "lock"
 RENEW_S = 10.0
-EXPIRE_S = 60.0  # six renewals may fail; a job that hangs longer finds out before it commits
+EXPIRE_S = 60.0  # six renewals may fail; a job that hangs longer loses the lease, and `check` fails before it commits
 SETTLE_S = 0.5  # longer than a renewal takes
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock, as the file says it."""
+    """The holder of a lock, as written in the file."""
 
     host: str
     pid: int
@@ -43,7 +43,7 @@ class Holder:
     renewed_s: float
 
     def __str__(self) -> str:
-        """For the message to whoever comes second."""
+        """For the message to a job that is refused."""
         since = datetime.datetime.fromtimestamp(self.started_s, datetime.UTC)
         return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -58,17 +58,17 @@ class Hold(Protocol):
         """Raise StateError `state.lost-lock` if it's not held any more."""
 
     def renew(self) -> None:
-        """Say that the holder lives."""
+        """Record that the holder is alive."""
 
     def give_back(self) -> None:
-        """Let others take it; not held is fine."""
+        """Let others take it; does nothing if it isn't held."""
 
 
 class CheckpointLock:
-    """The right to write to a checkpoint: of one job at a time, in whatever process.
+    """The right to write to a checkpoint: one job has it at a time, among all processes.
 
     `acquire` never waits. Call `check` before each commit: where the lock is a lease, another job may have taken it
-    over after a minute without renewal, and then this one must stop without a trace. A forked child doesn't hold it.
+    over after a minute without renewal, and then this one must stop without writing. A forked child doesn't hold it.
     """
 
     def __init__(self, folder: Folder, job: str = "", *, clock: Clock = time.time) -> None:
@@ -86,12 +86,12 @@ class CheckpointLock:
         return self
 
     def check(self) -> None:
-        """Raise StateError `state.lost-lock` or `state.gone` unless the lock is still held: then commit."""
+        """Raise StateError `state.lost-lock` or `state.gone` unless the lock is still held. Call it before a commit."""
         assert self._stop is not None, "the lock is not held"
         self._hold.check()
 
     def release(self) -> None:
-        """Give it back; not held is fine."""
+        """Give it back; does nothing if it isn't held."""
         if self._stop is not None:
             self._stop.set()
             self._stop = None
@@ -109,7 +109,7 @@ class CheckpointLock:
 def check_free(folder: Folder) -> None:
     """Raise StateError `state.locked` if a job holds the lock of this checkpoint; nothing is taken or changed.
 
-    For telling it early: whoever wants the lock still has to take it.
+    For an early error message only: a job still has to take the lock.
     """
     holder = _read_holder(folder)
     if holder is None:
@@ -121,14 +121,14 @@ def check_free(folder: Folder) -> None:
 
 
 class KernelLock:
-    """A lock of the kernel's on a file; it dies with its process. The file stays, its content is for messages."""
+    """A lock of the kernel on a file; it ends with its process. The file stays, its content is for messages."""
 
     def __init__(self, folder: Folder, job: str = "", clock: Clock = time.time) -> None:
         self._folder, self._job, self._clock = folder, job, clock
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take it. Raises StateError `state.locked`, or `state.gone` if the folder isn't there."""
+        """Take it. Raises StateError `state.locked`, or `state.gone` if the folder doesn't exist."""
         _register_forks()
         path = self._folder.path_of(LOCK)
         while True:
@@ -158,25 +158,25 @@ class KernelLock:
             raise
 
     def check(self) -> None:
-        """See that the file at the lock's place is still the one that is locked."""
+        """Check that the file with the lock's name is still the one that is locked."""
         if self._descriptor is None or not _is_at(self._descriptor, self._folder.path_of(LOCK)):
-            self._folder.names()  # tells `state.gone` if that is what happened
+            self._folder.names()  # raises `state.gone` if the folder is missing
             raise _lost(self._folder, "its file was removed or replaced")
 
     def renew(self) -> None:
-        """Nothing to do: the kernel knows that this process lives."""
+        """Do nothing: the kernel knows that this process is alive."""
 
     def give_back(self) -> None:
         """Unlock."""
         if self._descriptor is not None:
-            with suppress(OSError):  # a full disk doesn't keep the lock
+            with suppress(OSError):  # also frees the lock if the disk is full
                 os.ftruncate(self._descriptor, 0)
-            # Closing alone would leave it to a program that is being started right now.
+            # If only closed, a program that is being started right now could inherit the lock.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self.close()
 
     def close(self) -> None:
-        """Close the file without unlocking it for a process that has it, too."""
+        """Close the file without unlocking it: another process may share the lock."""
         if self._descriptor is not None:
             _held.discard(self)
             os.close(self._descriptor)
@@ -184,10 +184,10 @@ class KernelLock:
 
 
 class Lease:
-    """A file that its holder renews; after `EXPIRE_S` without that, whoever comes may take it.
+    """A file that its holder renews; after `EXPIRE_S` without a renewal, another job may take it.
 
-    Object stores have no locks, so two jobs that take an expired lease in the same moment may both believe to have
-    it: the later one does, and the other one finds out at its first `check`. Machines' clocks have to agree within
+    Object stores have no locks, so two jobs that take an expired lease in the same moment may both believe that they
+    have it: the later one does, and the other one fails at its first `check`. Machines' clocks have to agree within
     half a minute or so.
     """
 
@@ -203,7 +203,7 @@ class Lease:
         """Take it if it's free or expired. Raises StateError `state.locked`."""
         holder = self._read()
         if holder is None:
-            self._pause(SETTLE_S)  # it may be being renewed
+            self._pause(SETTLE_S)  # the file may be missing only while it is renewed
             holder = self._read()
         if holder is not None:
             self.check_free(holder)
@@ -213,23 +213,23 @@ class Lease:
         self.check()
 
     def check_free(self, holder: Holder) -> None:
-        """Raise StateError `state.locked` unless that one's lease has expired."""
+        """Raise StateError `state.locked` unless the holder's lease has expired."""
         silent_s = self._clock() - holder.renewed_s
         if silent_s < EXPIRE_S:
             raise _locked(self._folder, holder, EXPIRE_S - silent_s)
 
     def check(self) -> None:
-        """Read who holds it, and raise StateError `state.lost-lock` if it's someone else."""
+        """Read who holds it, and raise StateError `state.lost-lock` if it's another job."""
         with self._renewing:
             self._checked()
 
     def renew(self) -> None:
-        """Put in the present time, unless someone else holds it."""
+        """Write the present time, unless another job holds it."""
         with self._renewing:
             self._write(self._checked(), self._clock())
 
     def give_back(self) -> None:
-        """Remove the file if it's still one's own."""
+        """Remove the file if this job still holds the lease."""
         with self._renewing, suppress(StateError):
             if self._myself is not None:
                 self._checked()
@@ -257,7 +257,7 @@ def _renew(lease: Lease, stop: threading.Event) -> None:
             lease.renew()
         except StateError as error:
             if error.code == "state.lost-lock":
-                return  # the next check says so
+                return  # the next check raises it
             # Anything else may pass; if it doesn't, the lease expires.
 
 
@@ -270,7 +270,7 @@ def _content(holder: Holder) -> bytes:
 
 
 def _holder(content: bytes) -> Holder | None:
-    """Who it is; None if the file is empty or something else."""
+    """The holder; None if the content is empty or something else."""
     try:
         return Holder(**json.loads(content))
     except (ValueError, TypeError):
@@ -289,8 +289,8 @@ def _read_holder(folder: Folder) -> Holder | None:
 def _is_held(path: str) -> bool:
     """Whether a process has the kernel's lock.
 
-    Asked only if the file names a holder: asking takes a shared lock for a moment, which a job that starts just then
-    would run into.
+    Called only if the file names a holder: the check takes a shared lock for a moment, which would refuse a job that
+    starts just then.
     """
     with storage_errors(path), open(path, "rb") as file:
         try:
@@ -311,8 +311,8 @@ def _locked(folder: Folder, holder: Holder | None, expires_in_s: float | None = 
 def _lost(folder: Folder, why: str) -> StateError:
     return StateError(
         "state.lost-lock",
-        f"this job holds the lock of the checkpoint {folder.shown} no more: {why}",
-        "nothing was committed since; see that only one job uses the checkpoint, then start it again",
+        f"this job no longer holds the lock of the checkpoint {folder.shown}: {why}",
+        "nothing was committed since; make sure that only one job uses the checkpoint, then start it again",
     )
 
 
@@ -323,12 +323,12 @@ def _is_at(descriptor: int, path: str) -> bool:
         return False
 
 
-_held: set[KernelLock] = set()  # also those that nobody refers to any more: their files are open
+_held: set[KernelLock] = set()  # also locks without other references: their files are open
 
 
 @functools.cache
 def _register_forks() -> None:
-    """A forked child shares its parent's lock and would keep it alive: let it close its copy first of all."""
+    """Make forked children close their copy of the lock first, which would otherwise keep it held."""
     os.register_at_fork(after_in_child=_close_all)
 
 

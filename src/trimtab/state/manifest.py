@@ -1,7 +1,7 @@
 """Manifests: one per committed batch, saying which files hold the state and where each key group lives.
 
 Only a manifest makes a segment real. It is a JSON file with a format version and a checksum, written once and never
-changed. This file knows nothing of what is inside a segment.
+changed. This module doesn't look inside segments.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class SegmentFile:
 class Run:
     """A sorted run of one query's state: a part of a segment file.
 
-    A recent run speaks for all groups, a base run for `first_group` up to but without `behind_group`. `sequence` is
-    the batch up to which it is current.
+    A recent run covers all groups, a base run those from `first_group` up to, but not including, `end_group`.
+    `sequence` is the batch up to which it is current.
     """
 
     segment: str
@@ -45,7 +45,7 @@ class Run:
     sequence: int
     is_base: bool
     first_group: int
-    behind_group: int
+    end_group: int
     slots: int
     keys: int
     size_bytes: int
@@ -62,11 +62,11 @@ class QueryState:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One version of a stream's state: all there is to know to go on behind `batch`.
+    """One version of a stream's state: everything needed to go on after `batch`.
 
     `placement` gives the engine of each key group, `spread` pairs keys that are on several engines with those of their
     shares. `watermark_us` is the newest event time of committed batches less the delay; totals count from the beginning
-    of the job. `batch` is trimtab's own number, which sinks know a batch by; `spark_batch` is the last one of Spark's
+    of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's last batch
     that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
     """
 
@@ -105,7 +105,7 @@ class Manifest:
         try:
             return _manifest(body)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise corrupt(path, f"a part of it is not as it has to be: {error!r}") from error
+            raise corrupt(path, f"a part of it is missing or of the wrong kind: {error!r}") from error
 
     def _body(self) -> dict[str, Any]:
         # Runs name their files by number: names are long and most files are named several times.
@@ -140,7 +140,7 @@ class Manifest:
                             run.sequence,
                             int(run.is_base),
                             run.first_group,
-                            run.behind_group,
+                            run.end_group,
                             run.slots,
                             run.keys,
                             run.size_bytes,
@@ -160,7 +160,7 @@ def newest(folder: Folder, *, job: str | None = None, stream: str | None = None)
 
 
 def batches(folder: Folder) -> list[int]:
-    """The committed batches whose manifests are there, oldest first."""
+    """The committed batches whose manifests exist, oldest first."""
     found = (_NAME.fullmatch(name) for name in folder.names())
     return [int(match[1]) for match in found if match]
 

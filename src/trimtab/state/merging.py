@@ -1,6 +1,6 @@
-"""One merge of state runs from order to outcome: what a task is given, what it does, what a commit makes of it.
+"""One merge of state runs: what a task is given, what it does, and how a commit takes up the result.
 
-Merged files are named as of a batch that never comes, so that sweeping leaves them alone until a manifest names them.
+Merged files have the number of a batch that never comes, so that sweeping keeps them until a manifest names them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A merge that was done: the runs it gave, and their file (none if nothing is left)."""
+    """A merge that was done: the runs it made, and their file (None if no slot is left)."""
 
     merge: Merge
     runs: tuple[Run, ...]
@@ -39,7 +39,7 @@ class Merged:
 
 
 def run_merge(work: Work) -> Merged:
-    """Do one merge; the file is nobody's until a manifest names it."""
+    """Do one merge; its file isn't part of the state until a manifest names it."""
 
     def opened(run: Run) -> Bundle:
         return segment_of(work.folder, work.segments[run.segment]).part(run.part)
@@ -58,12 +58,12 @@ def run_merge(work: Work) -> Merged:
             sequence=merge.sequence,
             is_base=merge.to_base,
             first_group=first,
-            behind_group=behind,
+            end_group=end,
             slots=sizes[part].slots,
             keys=sizes[part].keys,
             size_bytes=sizes[part].size_bytes,
         )
-        for part, (first, behind, _) in zip(parts, pieces, strict=True)
+        for part, (first, end, _) in zip(parts, pieces, strict=True)
     )
     return Merged(merge, runs, file)
 

@@ -1,7 +1,7 @@
-"""One query's state at one version: sorted runs, of which the newest that speaks of a slot is right.
+"""One query's state at one version: sorted runs. The newest run that has a slot holds its state.
 
 For a key group only the recent runs that are newer than the base run which covers it apply, newest first, then the base
-run. Lookups are binary searches for all slots at once; what one run answers is not looked for in older ones.
+run. Lookups are binary searches for all slots at once; a slot that one run has is not looked for in older ones.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Reader:
         self._highest_floor = int(self._floors.max(initial=NO_FLOOR))
 
     def load(self, slots: Int64Array) -> State:
-        """The state of these slots, sorted and distinct; an empty mapping if nothing is known of them."""
+        """The state of these slots, sorted and distinct; an empty mapping if they have none."""
         return state_of(self._find(slots))
 
     def due(self, after_us: int | None, until_us: int, owned: BoolArray) -> Int64Array:
-        """Live slots of owned groups that have a deadline in (after_us, until_us]; None: however long ago."""
+        """Live slots of owned groups that have a deadline in (after_us, until_us]; None: any deadline until then."""
         found: list[Int64Array] = []
         sequences: list[Int64Array] = []
         for run, bundle in (*self._recent, *self._base):
             begin = 0 if after_us is None else int(np.searchsorted(bundle.due_us, after_us, side="right"))
-            behind = int(np.searchsorted(bundle.due_us, until_us, side="right"))
-            if begin >= behind:
+            end = int(np.searchsorted(bundle.due_us, until_us, side="right"))
+            if begin >= end:
                 continue
-            slots = bundle.due_slots[begin:behind]
+            slots = bundle.due_slots[begin:end]
             slots = slots[self._mine(slots, run, owned)]
             found.append(slots)
             sequences.append(np.full(len(slots), run.sequence, np.int64))
@@ -54,31 +54,31 @@ class Reader:
             return np.empty(0, np.int64)
         slots = np.concatenate(found)
         order = np.argsort(slots, kind="stable")
-        slots, said = slots[order], np.concatenate(sequences)[order]
+        slots, found_in = slots[order], np.concatenate(sequences)[order]
         for run, bundle in self._recent:
-            older = np.flatnonzero(said < run.sequence)
+            older = np.flatnonzero(found_in < run.sequence)
             if not len(older):
                 continue
             _, hit = _search(bundle.slots, slots[older])
-            if hit.any():  # a newer run speaks of the slot, and its deadline there counts, if it has any
+            if hit.any():  # a newer run has the slot: only its deadline there counts, if it has any
                 kept = np.ones(len(slots), np.bool_)
                 kept[older[hit]] = False
-                slots, said = slots[kept], said[kept]
+                slots, found_in = slots[kept], found_in[kept]
         return slots
 
     def slots(self, owned: BoolArray) -> Int64Array:
         """All live slots of owned groups."""
-        spoken, live = self._resolved_recent
-        found = [spoken[live]]
+        recent, live = self._resolved_recent
+        found = [recent[live]]
         for _, bundle in self._base:
             slots = bundle.slots[np.diff(bundle.key_starts) > 0]
-            _, hit = _search(spoken, slots)
+            _, hit = _search(recent, slots)
             found.append(slots[~hit])
         slots = np.sort(np.concatenate(found), kind="stable")  # two sorted runs: merged in one pass
         return slots[owned[slots >> GROUP_SHIFT]] if len(slots) else slots
 
     def _find(self, slots: Int64Array) -> list[Part]:
-        """Where the newest word on each slot is; each slot is in one part at most."""
+        """Where the newest state of each slot is; each slot is in one part at most."""
         found: list[Part] = []
         left = slots
         floors = self._floors[slots >> GROUP_SHIFT] if len(slots) else slots
@@ -93,25 +93,25 @@ class Reader:
                 missing = ~hit
                 left, floors = left[missing], floors[missing]
         if self._base and len(left):
-            begins, behinds = self._base_bounds
+            begins, ends = self._base_bounds
             firsts = np.searchsorted(left, begins, side="right").tolist()
-            ends = np.searchsorted(left, behinds, side="right").tolist()
-            for (_, bundle), first, end in zip(self._base, firsts, ends, strict=True):
-                if first < end:
-                    places, hit = _search(bundle.slots, left[first:end])
+            stops = np.searchsorted(left, ends, side="right").tolist()
+            for (_, bundle), first, stop in zip(self._base, firsts, stops, strict=True):
+                if first < stop:
+                    places, hit = _search(bundle.slots, left[first:stop])
                     found.append((bundle, places[hit]))
         return found
 
     @cached_property
     def _base_bounds(self) -> tuple[Int64Array, Int64Array]:
-        """The slots just before the first and the last one that each base run speaks of."""
+        """The slots just before the first slot, and the last slots, that each base run covers."""
         begins = [(run.first_group << GROUP_SHIFT) - 1 for run, _ in self._base]
-        behinds = [(run.behind_group << GROUP_SHIFT) - 1 for run, _ in self._base]
-        return np.array(begins, np.int64), np.array(behinds, np.int64)
+        ends = [(run.end_group << GROUP_SHIFT) - 1 for run, _ in self._base]
+        return np.array(begins, np.int64), np.array(ends, np.int64)
 
     @cached_property
     def _resolved_recent(self) -> tuple[Int64Array, BoolArray]:
-        """All slots that recent runs speak of where they apply, and which of them are live."""
+        """All slots of recent runs, where these apply, and which of them are live."""
         found: list[Int64Array] = []
         lives: list[BoolArray] = []
         for run, bundle in self._recent:
@@ -137,33 +137,33 @@ def floors_of(runs: Sequence[Run], key_groups: int) -> Int64Array:
     floors = np.full(key_groups, NO_FLOOR, np.int64)
     for run in runs:
         if run.is_base:
-            floors[run.first_group : run.behind_group] = run.sequence
+            floors[run.first_group : run.end_group] = run.sequence
     return floors
 
 
 def merge(
     runs: Sequence[tuple[Run, Bundle]],
     first_group: int,
-    behind_group: int,
+    end_group: int,
     *,
     floors: Int64Array,
     keep_freed: bool,
 ) -> Bundle:
-    """One bundle of what the runs say of a range of groups; where several speak of a slot, the newest is right.
+    """One bundle of the runs' slots in a range of groups; if several runs have a slot, the newest is taken.
 
-    `floors`, by group, are those of all runs at this version (`floors_of`): what a recent run says of a group whose
-    base run is as new is left out. It has to be, because the merged run is newer than some of what goes into it.
+    `floors`, by group, are those of all runs at this version (`floors_of`): slots of a recent run in a group whose base
+    run is as new are left out. They have to be, because the merged run counts as newer than some runs that go into it.
     """
     ordered = sorted(runs, key=lambda each: -each[0].sequence)
     parts: list[tuple[Bundle, Int64Array]] = []
     found: list[Int64Array] = []
     for run, bundle in ordered:
-        within = bundle.between(first_group, behind_group)
+        within = bundle.between(first_group, end_group)
         slots = bundle.slots[within]
         if not len(slots):
             continue
         positions = np.arange(within.start, within.stop, dtype=np.int64)
-        if not run.is_base and run.sequence <= floors[first_group:behind_group].max():
+        if not run.is_base and run.sequence <= floors[first_group:end_group].max():
             applies = floors[slots >> GROUP_SHIFT] < run.sequence
             slots, positions = slots[applies], positions[applies]
         parts.append((bundle, positions))

@@ -5,7 +5,7 @@ uncompressed), each at a multiple of 64 bytes; the footer (JSON: where everythin
 checksum (xxh3_64) and length as little-endian uint64, and the magic word again. Later formats keep magic and tail.
 
 A segment never changes once it is published. Opening one reads the footer; arrays and tables are wrapped when they are
-first asked for, and pages come from the disk when they are first touched.
+first used, and pages come from the disk when they are first touched.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def write_segment(
 
 
 def open_segment(path: str) -> Segment:
-    """Map a segment, or hand over the one that is open in this process.
+    """Map a segment, or return the one that is open in this process.
 
-    Raises StateError: `state.missing`; `state.foreign` for a file that is no segment; `state.newer` for a later format;
+    Raises StateError: `state.missing`; `state.foreign` for any other kind of file; `state.newer` for a later format;
     `state.corrupt`. Of the content only the footer is checked: see `verify_segment`.
     """
     with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
@@ -137,7 +137,7 @@ def open_segment(path: str) -> Segment:
 
 
 def segment_of(folder: Folder, file: SegmentFile) -> Segment:
-    """The segment of that name in a folder; that of a remote folder comes from a checked local copy."""
+    """The segment of that name in a folder; one of a remote folder is read from a checked local copy."""
     if folder.is_local:
         return open_segment(folder.path_of(file.name))
     for _ in range(_ATTEMPTS):
@@ -149,14 +149,14 @@ def segment_of(folder: Folder, file: SegmentFile) -> Segment:
     raise StateError(
         "state.io",
         f"the local copy of segment {folder.shown_path(file.name)} was removed {_ATTEMPTS} times before it was opened",
-        f"see that nothing else deletes files in {cache_folder()}, and that the disk has room",
+        f"make sure that nothing else deletes files in {cache_folder()}, and that the disk has room",
     )
 
 
 def verify_segment(path: str, file: SegmentFile) -> None:
     """Read the whole file and compare it with what the manifest says.
 
-    Raises StateError `state.corrupt` if its size or checksum differs, `state.missing` if it isn't there.
+    Raises StateError `state.corrupt` if its size or checksum differs, `state.missing` if it doesn't exist.
     """
     with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
         check_content(path, file, path)
@@ -171,7 +171,7 @@ class _OpenSegments:
         self._segments: OrderedDict[str, tuple[tuple[int, int, int], Segment]] = OrderedDict()
 
     def get(self, path: str, identity: tuple[int, int, int]) -> Segment:
-        """The segment, opened if it isn't or if the file is another one by now."""
+        """The segment, opened if it isn't open or if the file was replaced."""
         with self._lock:
             known = self._segments.get(path)
             if known is not None and known[0] == identity:
@@ -190,7 +190,7 @@ _OPEN = _OpenSegments(OPEN_SEGMENTS)
 
 
 class _OnDemand(Mapping[str, Value], Generic[Value]):
-    """Values that are made when they are first asked for."""
+    """Values that are made when they are first read."""
 
     __slots__ = ("_made", "_makers")
 
@@ -215,7 +215,7 @@ class _OnDemand(Mapping[str, Value], Generic[Value]):
 
 
 class _Output:
-    """A file being written, with the checksum of what was; Arrow writes its buffers straight into it."""
+    """A file being written, with the checksum of what was written so far; Arrow writes its buffers straight into it."""
 
     closed = False
 
@@ -232,13 +232,13 @@ class _Output:
         return written
 
     def align(self) -> int:
-        """Fill up to the next place where something may begin, and tell it."""
+        """Fill up to the next offset where something may begin, and return it."""
         if rest := self.at % ALIGNMENT_BYTES:
             self.write(bytes(ALIGNMENT_BYTES - rest))
         return self.at
 
     def flush(self) -> None:
-        """Arrow asks for it; closing the file does it."""
+        """Do nothing: Arrow calls it, but closing the file flushes."""
 
 
 def _write(output: _Output, parts: Mapping[str, Bundle]) -> tuple[bytes, dict[str, PartSize]]:
@@ -273,7 +273,7 @@ def _write_table(output: _Output, table: pa.Table) -> tuple[int, int, int]:
 def _opened(path: str) -> Segment:
     with storage_errors(path):
         size_bytes = os.path.getsize(path)
-        if not size_bytes:  # nothing can't be mapped
+        if not size_bytes:  # an empty file can't be mapped
             raise corrupt(path, "it is empty")
         with pa.memory_map(path) as file:
             content = file.read_buffer(size_bytes)
@@ -281,7 +281,7 @@ def _opened(path: str) -> Segment:
         hint = "remove it if it was put there by mistake; otherwise restore the segment from a copy of the checkpoint"
         raise StateError("state.foreign", f"{path} is not a segment of trimtab's state", hint)
     if size_bytes < len(MAGIC) + _TAIL.size:
-        raise corrupt(path, f"it was cut off behind {size_bytes} bytes")
+        raise corrupt(path, f"it was cut off after {size_bytes} bytes")
     checksum, length, magic = _TAIL.unpack(content.slice(size_bytes - _TAIL.size))
     if magic != MAGIC:
         raise corrupt(path, "its end is missing")

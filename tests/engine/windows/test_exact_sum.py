@@ -1,4 +1,4 @@
-"""Exact sums: rounded once, whatever the order, the cut, or what was taken out again."""
+"""Exact sums: rounded once, whatever the order, the cuts, or the values that were taken out again."""
 
 import math
 from fractions import Fraction
@@ -30,7 +30,7 @@ def test_a_sum_is_rounded_once(values: list[float]) -> None:
 
 @settings(deadline=None)  # the first example compiles
 @given(st.lists(tame, max_size=30), st.randoms(use_true_random=False))
-def test_order_and_cuts_leave_no_trace(values: list[float], random: object) -> None:
+def test_order_and_cuts_do_not_change_the_sum(values: list[float], random: object) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     middle = len(values) // 2

@@ -96,7 +96,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 
 def saved(state: State) -> State:
-    """The state as it comes back from a file."""
+    """The state, written to a file and read again."""
     copies = {}
     for name, table in state.items():
         sink = pa.BufferOutputStream()
@@ -107,13 +107,13 @@ def saved(state: State) -> State:
 
 
 def undated(rows: pa.Table) -> list[Row]:
-    """The rows without the times that they are dated by, which are the ends of their windows."""
+    """The rows without `TIME_US`, which is the end of their window."""
     assert rows[TIME_US].to_pylist() == rows["window_end"].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
     return rows.drop([TIME_US]).to_pylist()  # type: ignore[no-any-return]
 
 
 def run(query: GroupQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: int | None = None) -> list[Row]:
-    """All output rows in an order of their own, of the table cut into batches."""
+    """All output rows, sorted, of the table cut into batches."""
     state: State = {}
     out = []
     edges = [0, *sorted(min(cut, table.num_rows) for cut in cuts), table.num_rows, table.num_rows]
@@ -138,7 +138,7 @@ def key(value: Any) -> Any:
 
 
 def twin_value(call: GroupCall, rows: list[Row]) -> Any:
-    """What a call gives for the rows of a window, in order."""
+    """The value of a call for the rows of a window, in order."""
     if not call.args:
         return len(rows)
     values = [row[call.args[0]] for row in rows]
@@ -165,7 +165,7 @@ def twin_value(call: GroupCall, rows: list[Row]) -> Any:
 
 
 def twin_number(function: str, known: list[Any]) -> Any:
-    """Aggregates that are null of nothing."""
+    """Aggregates that are null without values."""
     if function == "percentile":
         known = sorted(value for value in known if not math.isnan(value))
         return known[max(0, math.ceil(0.5 * len(known)) - 1)] if known else None
@@ -230,7 +230,7 @@ def place(row: Row, query: GroupQuery) -> str:
 
 @given(rows_strategy, keys, windows, calls)
 @settings(max_examples=100, deadline=None)
-def test_values_are_those_of_the_definition(
+def test_values_agree_with_the_definition(
     rows: list[Row],
     partition: tuple[str, ...],
     window: ClockWindow | SessionWindow,
@@ -368,7 +368,7 @@ def test_decimals_and_large_sums() -> None:
     assert average["c0"].to_pylist() == [2.0**62]
 
 
-def test_mistakes_are_named() -> None:
+def test_mistakes_are_errors_with_a_code() -> None:
     table = table_of([{"k": "a", "t": 1, "s": "x"}])
     window = ClockWindow(SECOND, SECOND)
     with pytest.raises(InputError, match="sum needs a number, not string"):

@@ -1,4 +1,4 @@
-"""Merging the states of GROUP BY windows: rows of a key may be dealt out to several engines, and nobody can tell."""
+"""Merging the states of GROUP BY windows: a key's rows may be divided over engines without changing the answer."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(full, schema=SCHEMA)
 
 
-def told(output: pa.Table) -> list[str]:
+def sorted_rows(output: pa.Table) -> list[str]:
     return sorted(map(repr, output.to_pylist()))  # NaN is NaN
 
 
 @given(rows_strategy, rows_strategy, windows, calls, keys, st.integers(-6, 20), st.data())
-def test_rows_dealt_out_to_engines_give_what_one_engine_gives(
+def test_rows_divided_over_engines_give_the_same_as_on_one_engine(
     before: list[Row],
     rows: list[Row],
     window: ClockWindow | SessionWindow,
@@ -81,22 +81,22 @@ def test_rows_dealt_out_to_engines_give_what_one_engine_gives(
     moment, end = Moment(watermark_us=second * 1_000_000), Moment(closing=True)
     whole, kept = operator.advance(table, stored, moment)
     merged, left = operator.advance(table.slice(0, 0), together, moment)
-    assert told(merged) == told(whole)
-    rest = [told(operator.advance(table.slice(0, 0), state, end)[0]) for state in (left, kept)]
+    assert sorted_rows(merged) == sorted_rows(whole)
+    rest = [sorted_rows(operator.advance(table.slice(0, 0), state, end)[0]) for state in (left, kept)]
     assert rest[0] == rest[1]
     if kept and kept["keys"].num_rows:
         assert deadlines(left) == deadlines(kept)
 
 
 def deadlines(state: State) -> list[str]:
-    return told(state["keys"])
+    return sorted_rows(state["keys"])
 
 
 def test_every_aggregate_is_either_merged_or_refused() -> None:
     assert {function for function, _ in MERGED} | set(APPROXIMATE_ORDER) == set(FUNCTIONS)
 
 
-def test_a_sketch_of_quantiles_says_that_it_depends_on_the_parts() -> None:
+def test_a_sketch_of_quantiles_depends_on_the_parts_and_is_refused() -> None:
     def query(*functions: str) -> GroupQuery:
         named = tuple(
             GroupCall(function, ("x",), f"c{n}", (8.0, 0.1, 0.3, 0.5, 0.9)) for n, function in enumerate(functions)
@@ -115,10 +115,10 @@ def test_a_sketch_of_quantiles_says_that_it_depends_on_the_parts() -> None:
     answers = [
         quantiles.advance(none, each, Moment(closing=True))[0] for each in (whole, quantiles.merge(states, SCHEMA))
     ]
-    assert told(answers[0]) != told(answers[1]), "which is why it is refused"
+    assert sorted_rows(answers[0]) != sorted_rows(answers[1]), "this is why it is refused"
 
 
 @pytest.mark.parametrize("states", [[], [{}], [{}, {}]])
-def test_nothing_merged_is_nothing(states: list[State]) -> None:
+def test_empty_states_merge_to_an_empty_state(states: list[State]) -> None:
     query = GroupQuery(("k",), "ts", ClockWindow(1_000_000, 1_000_000), (GroupCall("count", (), "n"),))
     assert query.open().merge(states, SCHEMA) == {}

@@ -87,7 +87,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 
 def saved(state: State) -> State:
-    """The state as it comes back from a file."""
+    """The state, written to a file and read again."""
     copies = {}
     for name, table in state.items():
         sink = pa.BufferOutputStream()
@@ -124,7 +124,7 @@ def key(value: Any) -> Any:
 
 
 def twin_value(call: OverCall, frame: list[Row], mine: list[Row], at: int) -> Any:
-    """What a call gives for row `at` of its key's rows."""
+    """The value of a call for row `at` of its key's rows."""
     if call.function in NUMBERS or call.function == "lag":
         return twin_place(call, mine, at)
     if not call.args:
@@ -150,7 +150,7 @@ def twin_value(call: OverCall, frame: list[Row], mine: list[Row], at: int) -> An
 
 
 def twin_place(call: OverCall, mine: list[Row], at: int) -> Any:
-    """Numbers of rows, and the value some rows back."""
+    """Row numbers and ranks, and the value some rows back."""
     here = mine[at]
     match call.function:
         case "row_number":
@@ -233,7 +233,7 @@ def over(*made: OverCall) -> OverQuery:
 
 @given(rows_strategy, calls())
 @settings(max_examples=100, deadline=None)
-def test_values_are_those_of_the_definition(rows: list[Row], made: tuple[OverCall, ...]) -> None:
+def test_values_agree_with_the_definition(rows: list[Row], made: tuple[OverCall, ...]) -> None:
     query = over(*made)
     try:
         expected = twin(query, rows)
@@ -271,7 +271,7 @@ def test_rows_within_the_delay_may_come_in_any_order(
 
 @given(rows_strategy, calls())
 @settings(max_examples=30, deadline=None)
-def test_keys_know_nothing_of_each_other(rows: list[Row], made: tuple[OverCall, ...]) -> None:
+def test_keys_do_not_affect_each_other(rows: list[Row], made: tuple[OverCall, ...]) -> None:
     rows = [{**row, "i": None if row["i"] is None else row["i"] // 64} for row in rows]
     table = table_of(rows)
     query = over(*made)
@@ -298,7 +298,7 @@ def test_what_is_kept_is_bounded_by_the_frames() -> None:
     assert everything["keys"].num_rows == 2
 
 
-def test_an_idle_key_asks_to_be_visited_and_is_then_forgotten() -> None:
+def test_an_idle_key_has_a_deadline_and_is_forgotten_when_it_is_visited() -> None:
     query = over(call("sum", "x", Frame(Unit.RANGE, 10 * SECOND)))
     table = table_of([{"k": "a", "t": 5, "x": 1.0}])
     out, state = query.open().advance(table, {}, Moment(2 * SECOND))

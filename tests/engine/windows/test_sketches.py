@@ -1,4 +1,4 @@
-"""Sketches: as accurate as they say, deterministic, mergeable, readable by Apache DataSketches."""
+"""Sketches: as accurate as documented, deterministic, mergeable, readable by Apache DataSketches."""
 
 import itertools
 
@@ -18,7 +18,7 @@ RANKS = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
 
 
 def take_in(accumulator: Accumulator, values: pa.Array, cuts: tuple[int, ...] = ()) -> list[pa.Array]:
-    """The partial result of one slot, rows taken in piece by piece."""
+    """The partial result of one slot, with rows added piece by piece."""
     parts = no_parts(accumulator)
     edges = [0, *cuts, len(values)]
     for start, stop in itertools.pairwise(edges):
@@ -86,7 +86,7 @@ def test_apache_datasketches_reads_the_sketch(size: int) -> None:
     assert theirs.n == size
     assert theirs.num_retained == len(items.values)
     assert theirs.get_quantile(0.5) == pytest.approx(np.median(values), abs=0.05 + 1 / size)
-    # It goes on as one of theirs would.
+    # The library can update it like one of its own.
     theirs.update(values)
     assert theirs.n == 2 * size
 
@@ -128,7 +128,7 @@ def test_distinct_values_are_counted_within_the_error(size: int, kind: pa.DataTy
     assert abs(estimate - size) <= 4 * 0.0163 * size
 
 
-def test_merged_registers_are_those_of_the_whole() -> None:
+def test_merged_registers_equal_those_of_the_whole() -> None:
     values = pa.array(np.arange(50_000) % 9_000)
     sketch = Cardinality(pa.int64())
     pieces = [take_in(sketch, values.slice(n * 5_000, 5_000)) for n in range(10)]

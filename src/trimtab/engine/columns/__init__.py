@@ -1,1 +1,1 @@
-"""Arrow columns as numbers: keys, times, orders and groups, with one answer to every question of equality."""
+"""Arrow columns as numbers: keys, times, orders and groups, with one rule for which values are equal."""

@@ -1,4 +1,4 @@
-"""Arrow columns as numpy arrays: one array a column, validity, whole numbers and doubles."""
+"""Arrow columns as numpy arrays: one array per column, validity, whole numbers and doubles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The column as one array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    # combine_chunks of no chunks at all still knows its type.
+    # combine_chunks keeps the type even if there are no chunks.
     column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # too large for one array of 32-bit offsets
         column = pa.concat_arrays(column.chunks)
@@ -30,7 +30,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what `plain` gives."""
+    """The type of what `plain` returns."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -48,7 +48,7 @@ def valid_mask(array: pa.Array) -> BoolArray:
 
 
 def null_mask(array: pa.Array) -> BoolArray | None:
-    """True where there is no value; None: there is one everywhere."""
+    """True where there is no value; None: there are no nulls."""
     return ~valid_mask(array) if array.null_count else None
 
 
@@ -75,7 +75,7 @@ def float64s(array: pa.Array) -> FloatArray:
 
 
 def canonical_nans(array: pa.Array) -> pa.Array:
-    """The array, with one NaN for all of them: their bits would show which one was met first."""
+    """The array with the same bits for all NaNs; otherwise they would show which NaN came first."""
     if not pa.types.is_floating(array.type):
         return array
     values = float64s(array)
@@ -85,17 +85,17 @@ def canonical_nans(array: pa.Array) -> pa.Array:
 
 
 def canonical_floats(values: FloatArray) -> FloatArray:
-    """The doubles with 0.0 for -0.0, and one NaN for all of them: numbers that SQL can't tell apart have equal bits.
+    """The doubles with 0.0 for -0.0 and the same bits for all NaNs: numbers that are equal in SQL have equal bits.
 
     >>> canonical_floats(np.array([-0.0, 1.5])).tolist()
     [0.0, 1.5]
     """
-    with np.errstate(invalid="ignore"):  # some NaNs warn when they are added to
+    with np.errstate(invalid="ignore"):  # numpy warns when it adds to some NaNs
         return np.where(np.isnan(values), np.nan, values + 0.0)
 
 
 def canonical(array: pa.Array) -> pa.Array:
-    """The array, with floats as `canonical_floats` has them; of other types equal values have equal bits anyway."""
+    """The array with `canonical_floats`; equal values of other types have equal bits anyway."""
     if not pa.types.is_floating(array.type):
         return array
     return pa.array(canonical_floats(float64s(array)), mask=null_mask(array)).cast(array.type)

@@ -1,8 +1,8 @@
 """One compiled version per kernel.
 
-Numba compiles a function once more for arrays that can't be written to, and Arrow's can't. Handing
-every array over as read-only leaves one version, instead of one per combination, compiled in the
-middle of a stream.
+Numba compiles a function again for read-only arrays, and Arrow's arrays are read-only. If every array
+is passed as read-only, there is one version, instead of one per combination, some of which would be
+compiled in the middle of a stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _frozen(value: Any) -> Any:
 
 
 def frozen_arguments(kernel: Callable[P, R]) -> Callable[P, R]:
-    """The kernel with all its arrays handed over read-only; for kernels called from Python."""
+    """The kernel with all its arrays passed as read-only; for kernels called from Python."""
 
     @wraps(kernel)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

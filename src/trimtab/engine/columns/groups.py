@@ -1,4 +1,4 @@
-"""Rows by the numbers of their groups: a counting sort, and where each group is first seen."""
+"""Rows by the numbers of their groups: a counting sort, and the first row of each group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.machine_code.kernel import kernel
 
 LARGE = 50_000
-"""From so many rows on machine code gains more than it costs to load Numba, where nothing else has loaded it."""
+"""From this many rows on, machine code saves more time than it takes to load Numba, if nothing else has loaded it."""
 
 
 @frozen_arguments
@@ -35,7 +35,7 @@ def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Arra
 
 
 def by_group(codes: Int64Array, count: int) -> Int64Array:
-    """The order of `counting_order`, without machine code where there are few rows."""
+    """The order of `counting_order`, without machine code if there are few rows."""
     if count <= 1:
         return np.arange(len(codes))
     return np.argsort(codes, kind="stable") if len(codes) < LARGE else counting_order(codes, count)[0]
@@ -61,5 +61,5 @@ def first_rows(codes: Int64Array, count: int) -> Int64Array:
         found: Int64Array = compiled_first_rows(codes, count)
         return found
     rows = np.full(count, -1, np.int64)
-    rows[codes[::-1]] = np.arange(len(codes))[::-1]  # of several writes the last one stays
+    rows[codes[::-1]] = np.arange(len(codes))[::-1]  # of several writes to a code the last one wins
     return rows

@@ -1,4 +1,4 @@
-"""Numbering keys: values that SQL groups together have one number, those of the state before new ones.
+"""Numbers keys: values that SQL groups together have one number, and keys of the state come before new ones.
 
 Null is a key, 0.0 and -0.0 are one key, and so are all NaNs, as in Spark.
 """
@@ -19,7 +19,7 @@ from trimtab.engine.columns.order import is_counted_time, order_codes, unfit
 from trimtab.machine_code.kernel import kernel
 
 SAMPLE = 1_000
-"""So many rows show that columns don't depend on each other before all rows are looked at."""
+"""How many rows are compared first: they mostly show if one column doesn't determine the others."""
 
 Numbered = tuple[Int64Array, int]
 """A number per row, from 0, and how many there are."""
@@ -44,9 +44,9 @@ def key_codes(columns: Sequence[pa.Array | pa.ChunkedArray], count: int) -> Numb
 
 
 def _codes_of_first(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbered | None:
-    """The keys where the first of several columns, whole numbers such as a hash, tells all of them apart already.
+    """The numbers of the first column, if it determines all others, as a hash of the key does.
 
-    None: it doesn't, or the columns are of types for which finding out takes as long as numbering them.
+    None: it doesn't, or the columns have types for which that check takes as long as numbering them.
     """
     if len(columns) < 2 or not pa.types.is_int64(columns[0].type) or not all(map(_is_compared, columns)):
         return None
@@ -56,7 +56,7 @@ def _codes_of_first(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbered |
     codes, count = value_codes(arrays[0])
     first, of_rows = pa.array(first_rows(codes, count)), pa.array(codes)
     for array in arrays[1:]:
-        # Every row must have what the first row of its number has.
+        # Every row must have the same value as the first row of its number.
         expected = array.take(first).take(of_rows)
         if not pc.all(pc.equal(array, expected), min_count=0).as_py():
             return None
@@ -64,7 +64,7 @@ def _codes_of_first(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbered |
 
 
 def _is_compared(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether values are the same key exactly where they are equal."""
+    """Whether values are the same key exactly if they are equal."""
     kind, types = column.type, pa.types
     simple = types.is_integer(kind) or is_counted_time(kind) or types.is_boolean(kind) or types.is_string(kind)
     return simple and not column.null_count
@@ -126,8 +126,8 @@ def _table_codes(values: Int64Array, least: int, span: int) -> Numbered:
 def joint_codes(columns: Sequence[Numbered], number: Callable[[Int64Array], Numbered] = distinct_numbers) -> Numbered:
     """Number the distinct combinations, in order of appearance.
 
-    Each column comes with the number of its codes; a product of two always fits, because it is made
-    dense again before the next one.
+    Each column comes with the number of its codes. A product of two numbers always fits into int64,
+    because codes are numbered again, from 0, after each column.
     """
     codes, count = columns[0]
     for more, size in columns[1:]:
@@ -137,7 +137,7 @@ def joint_codes(columns: Sequence[Numbered], number: Callable[[Int64Array], Numb
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys at hand: their columns, and how many there are (one, where there are no columns)."""
+    """Keys: their columns, and how many there are (one, if there are no columns)."""
 
     columns: dict[str, pa.Array]
     count: int
@@ -151,8 +151,8 @@ class Keys:
 def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) -> tuple[Int64Array, Keys]:
     """The key number of every row, and the keys: the `known` ones first, then the new ones.
 
-    Without key columns everything has the one key 0. A key is shown as 0.0 and not as -0.0, whichever came first: so
-    it looks the same wherever the stream is cut, and as in Spark.
+    Without key columns all rows have the one key 0. A key is shown as 0.0, never as -0.0, whichever came first: so it
+    is the same wherever the stream is cut, and the same as in Spark.
     """
     before = known.num_rows if known is not None else 0
     if not columns:
@@ -163,14 +163,14 @@ def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) 
             name: pa.concat_arrays([plain(known[name]).cast(array.type), array]) for name, array in arrays.items()
         }
     codes, count = key_codes(list(arrays.values()), before + rows.num_rows)
-    # Every known key is another one, so their numbers are their rows.
+    # Known keys are distinct, so their numbers are their rows.
     assert not before or codes[before - 1] == before - 1
     keys = Keys(arrays, len(codes)).take(first_rows(codes, count))
     return codes[before:], Keys({name: canonical(array) for name, array in keys.columns.items()}, count)
 
 
 def load_machine_code() -> None:
-    """Have the kernels ready that only large batches use."""
+    """Load the kernels that only large batches use."""
     few = np.zeros(4, np.int64)
     counting_order(few, 2)
     compiled_first_rows(few, 2)

@@ -1,7 +1,7 @@
-"""The one order of values, as Spark has it: for ORDER BY, for ties, and for the smallest and the largest.
+"""The order of values, the same as Spark's: for ORDER BY, for ties, and for the smallest and the largest.
 
-0.0 and -0.0 are equal. All NaNs are equal, and larger than any other number. Text is ordered by its bytes. Nulls go
-where the key says. Rows that are equal in all keys are in order of arrival.
+0.0 and -0.0 are equal. All NaNs are equal, and larger than any other number. Text is ordered by its bytes. Nulls come
+first or last, as the key specifies. Rows that are equal in all keys are in order of arrival.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def order_codes(array: pa.Array) -> Int64Array:
 def choice_codes(array: pa.Array) -> Int64Array:
     """As `order_codes`, but -0.0 comes before 0.0.
 
-    For the smallest and the largest of values whose order is lost, because they were gathered by several engines: of
-    two that are equal, the same one has to be chosen everywhere.
+    For the smallest and the largest of values that several engines have gathered, so that their order is lost: of two
+    equal values, every engine must choose the same one.
     """
     if not pa.types.is_floating(array.type):
         return order_codes(array)
@@ -96,21 +96,21 @@ def _ranks(array: pa.Array) -> Int64Array:
 
 
 def unfit(clause: str, kind: pa.DataType) -> InputError:
-    """The error for a column that a clause can't have."""
+    """The error for a column that a clause can't use."""
     hint = "choose a column of plain values, or make one in a sub-select"
     return InputError("input.type", f"{clause} a column of type {kind}", hint)
 
 
 def sort_levels(columns: Sequence[pa.Array | pa.ChunkedArray], keys: Sequence[OrderKey]) -> list[Int64Array]:
-    """Whole numbers by which rows sort, ascending, as the keys want; the most significant first.
+    """Whole numbers that, sorted ascending, sort rows by the keys; the most significant first.
 
-    Rows are equal in the order where they are equal in all levels.
+    Rows are equal in the order if they are equal in all levels.
     """
     return [level for column, key in zip(columns, keys, strict=True) for level in key_levels(column, key)]
 
 
 def key_levels(column: pa.Array | pa.ChunkedArray, key: OrderKey) -> list[Int64Array]:
-    """The levels of one key: where nulls go, if there are any, and the values."""
+    """The levels of one key: whether it is null, if there are nulls, and the values."""
     array = single(column)
     if pa.types.is_dictionary(array.type) and (
         array.dictionary.null_count or pa.types.is_floating(array.type.value_type)
@@ -118,7 +118,7 @@ def key_levels(column: pa.Array | pa.ChunkedArray, key: OrderKey) -> list[Int64A
         array = plain(array)
     codes = order_codes(array)
     if key.descending:
-        codes = ~codes  # not the negative: the smallest integer has none
+        codes = ~codes  # not the negative: the smallest integer has no negative
     if not array.null_count:
         return [codes]
     valid = valid_mask(array)
@@ -126,9 +126,9 @@ def key_levels(column: pa.Array | pa.ChunkedArray, key: OrderKey) -> list[Int64A
 
 
 def sorted_by(levels: Sequence[Int64Array]) -> Int64Array | None:
-    """The rows sorted by the levels, ties as they stand; None: they are sorted already.
+    """The rows sorted by the levels, ties in their present order; None: they are sorted already.
 
-    A stream is nearly in order: what is sorted is only looked at once.
+    A stream is nearly in order, and a level that is sorted already costs only one comparison per row.
     """
     order: Int64Array | None = None
     for level in reversed(levels):
@@ -140,13 +140,13 @@ def sorted_by(levels: Sequence[Int64Array]) -> Int64Array | None:
 
 
 def stable_order(levels: Sequence[Int64Array], count: int) -> Int64Array:
-    """The rows sorted by the levels, ties as they stand."""
+    """The rows sorted by the levels, ties in their present order."""
     order = sorted_by(levels)
     return np.arange(count) if order is None else order
 
 
 def in_order(columns: Sequence[pa.Array | pa.ChunkedArray], keys: Sequence[OrderKey]) -> Int64Array | None:
-    """The rows sorted by the keys, ties as they stand; None: they are sorted already."""
+    """The rows sorted by the keys, ties in their present order; None: they are sorted already."""
     return sorted_by(sort_levels(columns, keys))
 
 

@@ -1,4 +1,4 @@
-"""Event times as whole numbers: microseconds, or nanoseconds where the column has them."""
+"""Event times as whole numbers: microseconds, or nanoseconds if the column has them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ticks(array: pa.Array, name: str) -> Int64Array:
     """The ticks of an event-time column.
 
     Raises:
-        InputError: `input.null-time`, if a row has none, and `input.type` if it isn't a time.
+        InputError: `input.null-time` if a row has no time, and `input.type` if the column isn't a time.
     """
     if not is_time(array.type):
         raise InputError("input.type", f"{name} is {array.type}, and a window needs a timestamp")
@@ -40,7 +40,7 @@ def ticks(array: pa.Array, name: str) -> Int64Array:
 
 
 def refuse_nulls(array: pa.Array, name: str) -> None:
-    """Raise if a row has no time: it would have no place in the stream."""
+    """Raise InputError `input.null-time` if a row has no time: it would have no place in the order."""
     if array.null_count:
         row = pc.index(array.is_null(), pa.scalar(True)).as_py()
         raise InputError(

@@ -1,7 +1,8 @@
-"""The watermark: the time before which no more rows are expected. The rule is here, and nowhere else.
+"""The watermark: the time before which no more rows are expected. This is the only place with its rule.
 
-It is the newest event time so far less the delay, and it never falls. A batch judges its rows by the watermark at
-its beginning, so that a row can't make another one of its own batch late; what a batch decides may already use its end.
+It is the newest event time so far minus the delay, and it never falls. Whether a row is late is decided by the
+watermark at the beginning of its batch, so that no row makes another one of its batch late; operators get the watermark
+at the end of the batch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 
 def raised(watermark_us: int | None, newest_us: int | None, delay_us: int) -> int | None:
-    """The watermark after rows up to `newest_us` (None: there were none); None before the first row of all.
+    """The watermark after rows up to `newest_us` (None: there were none); None before the first row.
 
     >>> raised(None, 100, 10), raised(90, 95, 10), raised(90, None, 10), raised(None, None, 10)
     (90, 90, 90, None)
@@ -25,7 +26,7 @@ def raised(watermark_us: int | None, newest_us: int | None, delay_us: int) -> in
 
 
 def check_follows(before_us: int | None, after_us: int | None) -> None:
-    """Assert that one watermark may follow another: it may stay or rise, and never falls or gets lost.
+    """Assert that one watermark may follow another: it may stay or rise, but not fall or become None.
 
     >>> check_follows(None, 5), check_follows(5, 5)
     (None, None)
@@ -35,7 +36,7 @@ def check_follows(before_us: int | None, after_us: int | None) -> None:
 
 
 def is_late(times_us: npt.NDArray[np.int64], watermark_us: int) -> npt.NDArray[np.bool_]:
-    """Which rows come too late. A row at the watermark itself doesn't.
+    """Which rows are too late. A row exactly at the watermark is not.
 
     >>> is_late(np.array([89, 90, 91]), 90)
     array([ True, False, False])

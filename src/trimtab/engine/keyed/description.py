@@ -1,8 +1,8 @@
-"""A user's own keyed operator: what they write, and the names under which queries find it.
+"""A user's own keyed operator: what the user writes, and the names under which queries find it.
 
-Three parts. The description is a frozen dataclass with the operator's arguments. It opens a logic for a key, which
-sees the key's rows in order. Between batches nothing is left of the logic but its snapshot, from which the description
-opens it again: on another engine, or after a crash.
+It has three parts. The description is a frozen dataclass with the operator's arguments. It opens a logic for a key,
+which gets the key's rows in order. Between batches only the logic's snapshot is kept, from which the description opens
+the logic again, maybe on another engine, or after a crash.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ Snapshot = Mapping[str, Any]
 
 
 class Logic(Protocol):
-    """What an operator does for one key. It may have the methods of `Timed` and `Closing` as well."""
+    """What an operator does for one key. It may also have the methods of `Timed` and `Closing`."""
 
     def on_rows(self, rows: pa.Table) -> pa.Table | None:
-        """Take the key's next rows, at least one, in order; give the rows that are decided by now.
+        """Take the key's next rows, at least one, in order; return the output rows that are decided now.
 
-        How many come at once says nothing: the same rows in two calls have to give the same output as in one.
+        How many come at once must not matter: the same rows in two calls have to give the same output as in one.
         """
         ...
 
     def snapshot(self) -> Snapshot | None:
-        """All that the key needs to go on; None: the same as a key never seen, so that it can be forgotten."""
+        """All that the key needs to go on; None: nothing, so that the key can be forgotten."""
         ...
 
 
 @runtime_checkable
 class Timed(Protocol):
-    """A logic that wants to be called when time has passed, whether rows come or not."""
+    """A logic that is also called when time has passed, whether rows come or not."""
 
     def wake_us(self) -> int | None:
         """The next time to call `on_time` at, in microseconds since the epoch; None: never."""
         ...
 
     def on_time(self, wake_us: int) -> pa.Table | None:
-        """The time asked for has come: there are no more rows older than it.
+        """The time that `wake_us` returned has come: no older rows will come any more.
 
-        Rows are handed over many at once, so some may be later already: on_rows has to take a row that isn't older
-        than the time asked for as a sign, too, that it has come.
+        Many rows are handed over at once, so `on_rows` may get rows of that time or later before this call: it has to
+        treat such a row as the sign that the time has come.
         """
         ...
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """A logic that has something to say when the input ends."""
+    """A logic that is also called when the input ends."""
 
     def on_close(self) -> pa.Table | None:
-        """There are no more rows at all."""
+        """The input has ended; return the last output rows."""
         ...
 
 
 class KeyedOperator(ABC):
     """The description of an operator: subclass it as a frozen dataclass whose fields are the arguments in SQL.
 
-    `output`: the columns that it gives, beside the key. `state`: what a snapshot holds. `columns`: the columns of the
-    input that the logic looks at; None: all of them. `version`: raise it when snapshots of before mean something else.
+    `output`: the columns that it puts out after the key. `state`: the fields of a snapshot. `columns`: the columns of
+    the input that the logic reads; None: all of them. `version`: raise it when older snapshots no longer fit.
     """
 
     output: ClassVar[pa.Schema]
@@ -77,16 +77,16 @@ class KeyedOperator(ABC):
 
     @abstractmethod
     def open(self, snapshot: Snapshot | None) -> Logic:
-        """The logic of one key, going on from its snapshot, or new."""
+        """The logic of one key, restored from its snapshot; None: the key is new."""
 
     def merge(self, left: Snapshot, right: Snapshot) -> Snapshot:
-        """Two snapshots of one key, whose rows were dealt out to two engines, as one. Optional."""
+        """Merge two snapshots of one key, whose rows were divided over two engines. Optional."""
         raise NotImplementedError
 
     def signature(self) -> dict[str, Any]:
-        """What a checkpoint knows the operator by, beside its name in queries.
+        """What a checkpoint identifies the operator by, besides its name in queries.
 
-        Raises OperatorError `operator.description` where an argument is no plain value.
+        Raises OperatorError `operator.description` if an argument is not a plain value.
         """
         try:
             given = {field.name: signature_of(getattr(self, field.name)) for field in arguments(type(self))}
@@ -99,7 +99,7 @@ class KeyedOperator(ABC):
 
     @property
     def merges(self) -> bool:
-        """Whether `merge` is written, so that the rows of a key may be dealt out to several engines."""
+        """Whether the class defines `merge`, so that the rows of a key may be divided over several engines."""
         return type(self).merge is not KeyedOperator.merge
 
 
@@ -113,7 +113,7 @@ def operator(name: str) -> Callable[[type[Description]], type[Description]]:
 
     The same class may be registered again, as a notebook does when a cell runs twice.
 
-    Raises OperatorError: `operator.name` where the name is taken or is none, `operator.description` where the class
+    Raises OperatorError: `operator.name` if the name is taken or not an identifier, `operator.description` if the class
     is not a frozen dataclass with `open`, `output` and `state`.
     """
     if not (name.isidentifier() and name.isascii()):
@@ -152,9 +152,9 @@ def _check(name: str, description: Any) -> None:
 
 
 def _problem(description: Any) -> tuple[str, str]:
-    """What is wrong with what is said to be a description, and what to do; empty: nothing."""
+    """What is wrong with a description, and what to do; both empty if nothing is."""
     if not (isinstance(description, type) and issubclass(description, KeyedOperator)):
-        return f"{description!r} is no subclass of trimtab.KeyedOperator", ""
+        return f"{description!r} is not a subclass of trimtab.KeyedOperator", ""
     parameters = description.__dict__.get("__dataclass_params__")
     if parameters is None or not parameters.frozen:
         hint = "write @dataclass(frozen=True) between @trimtab.operator and the class"
@@ -181,6 +181,6 @@ def _problem(description: Any) -> tuple[str, str]:
 
 
 def arguments(description: type[KeyedOperator]) -> list[dataclasses.Field[Any]]:
-    """The fields that a query may give."""
+    """The fields that a query may set."""
     fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(description)  # type: ignore[arg-type] # checked
     return [field for field in fields if field.init]

@@ -25,8 +25,8 @@ NEVER = int(np.iinfo(np.int64).max)
 class Memory:
     """What is carried from batch to batch.
 
-    `snapshots` are structs, at most one per key, with `wakes_us`, when the key wants to be woken. `waiting`: rows that
-    have not been handed over.
+    `snapshots` are structs, at most one per key; `wakes_us` is when each of these keys is to be woken. `waiting`: rows
+    that have not been handed over.
     """
 
     snapshots: pa.Array
@@ -39,12 +39,12 @@ class Memory:
     def of_state(cls, description: KeyedOperator, name: str, columns: Sequence[str], state: State) -> Memory:
         """Read a state that isn't empty.
 
-        Raises OperatorError `operator.state` where it was written with other types.
+        Raises OperatorError `operator.state` if it was written with other types.
         """
         table, kind = state[SNAPSHOTS], state_type(description)
         snapshots = plain(table[SNAPSHOT])
         if snapshots.type != kind:
-            message = f"the state that was kept is {snapshots.type}, and declared is {kind}"
+            message = f"the stored state is {snapshots.type}, but the declared one is {kind}"
             raise OperatorError("operator.state", name, message, "start again without the old state")
         waiting = state[WAITING].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
         return cls(
@@ -63,7 +63,7 @@ class Memory:
         return cls(pa.array([], state_type(description)), none, none, pa.schema(fields).empty_table(), none)
 
     def to_state(self, keys: Keys, time: str | None) -> State:
-        """Pack the state; keys with nothing to remember are forgotten. `time` is the column that rows wait by."""
+        """Pack the state; keys without snapshot and rows are forgotten. `time` is the event-time column, if any."""
         used, deadlines = np.zeros(keys.count, np.bool_), np.full(keys.count, NEVER)
         used[self.waiting_keys] = used[self.snapshot_keys] = True
         deadlines[self.snapshot_keys] = self.wakes_us

@@ -1,7 +1,7 @@
-"""A user's own operator over a stream: rows to keys, in order, and what each key's logic makes of them.
+"""Runs a user's own operator over a stream: hands each key's rows to its logic, in order, and collects the output.
 
-Rows are sorted once a batch and sliced per key; the logic is called once per key that has rows, or whose time has
-come. Keys that have neither cost nothing but the copy of their snapshots.
+Rows are sorted once per batch and sliced per key; the logic is called for each key that has rows or is due to be woken.
+Other keys cost nothing but the copy of their snapshots.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from trimtab.keyed_state import DEADLINE, KEY, KEYS
 class KeyedQuery(Description):
     """One operator over rows with its columns computed; the output is the partition columns, its own, and `TIME_US`.
 
-    `columns`: the names that the logic knows, each with the column of the rows that it is. With a watermark the first
-    order column is the event time; it ascends and is never null. Rows at or behind the watermark wait.
+    `columns`: pairs of a name that the logic uses and the column of the rows. With a watermark the first order column
+    is the event time; it ascends and is never null. Rows at or after the watermark wait.
     """
 
     name: str
@@ -71,26 +71,26 @@ class KeyedQuery(Description):
         return StateTable(KEYS, (DEADLINE,)), StateTable(SNAPSHOTS, (KEY, WAKE, SNAPSHOT)), StateTable(WAITING, (KEY,))
 
     def split_obstacle(self) -> Obstacle | None:
-        """Only the description knows how two states of a key become one."""
+        """It can be split if its description has a `merge`."""
         if self.description.merges:
             return None
         hint = "add merge(left, right) to its description, or leave out split"
         return Obstacle(f"operator {self.name} doesn't say how two states of a key become one", hint)
 
     def open(self, settings: Settings = DEFAULTS) -> Visitor:
-        """It needs nothing else."""
+        """It needs no settings."""
         del settings
         return Visitor(self)
 
 
 @dataclass(frozen=True)
 class Visitor(Operator):
-    """Runs a `KeyedQuery`: visits every key that has rows, or whose time has come."""
+    """Runs a `KeyedQuery`: visits every key that has rows or is due to be woken."""
 
     query: KeyedQuery
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
-        """Hand over the rows that are in order by now, wake keys whose time has come."""
+        """Hand over the rows older than the watermark, and wake the keys that are due."""
         numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
         memory = self._memory(state, rows.schema)
         memory = self._with_rows(memory, rows, numbers)
@@ -102,7 +102,7 @@ class Visitor(Operator):
         return output, {} if moment.closing else memory.to_state(keys, self._time)
 
     def partial(self, rows: pa.Table) -> State:
-        """Raises OperatorError `operator.merge` where the logic gives rows before the parts are together."""
+        """Raises OperatorError `operator.merge` if the logic puts out rows before the parts are merged."""
         output, state = self.advance(rows, {}, Moment())
         if output.num_rows:
             message = "rows came out of a part of a key's rows, before the parts were merged"
@@ -113,16 +113,16 @@ class Visitor(Operator):
     def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
         """Two at a time, as the description merges snapshots.
 
-        Raises OperatorError `operator.merge` where the description has no `merge`.
+        Raises OperatorError `operator.merge` if the description has no `merge`.
         """
         del schema
         if not self.query.description.merges:
-            message = "its states can't be merged, so the rows of a key can't be dealt out to several engines"
+            message = "its states can't be merged, so the rows of a key can't be divided over several engines"
             raise OperatorError("operator.merge", self.query.name, message, "add merge(left, right) to the description")
         return reduce(self._merged, states, {})
 
     def warm(self, schema: pa.Schema) -> bool:
-        """A user's own code is left alone: made-up rows are none of its business."""
+        """Does nothing: a user's own code must not be called with made-up rows."""
         del schema
         return False
 
@@ -131,7 +131,7 @@ class Visitor(Operator):
             return left or right
         others, keys = encode_keys(left[KEYS], right[KEYS], self.query.partition)
         one, other = self._memory(left), self._memory(right)
-        # Those of the right come after, so a key in both has its second snapshot there.
+        # The right ones come second, so of a key in both states the first snapshot is the left one.
         snapshot_keys = np.concatenate([one.snapshot_keys, others[other.snapshot_keys]])
         order, starts = counting_order(snapshot_keys, keys.count)
         snapshots = pa.concat_arrays([one.snapshots, other.snapshots]).take(pa.array(order)).to_pylist()
@@ -169,14 +169,14 @@ class Visitor(Operator):
         return Memory.empty(self.query.description, self._needed, schema)
 
     def _with_rows(self, memory: Memory, rows: pa.Table, numbers: Int64Array) -> Memory:
-        """The memory with the new rows waiting, too."""
+        """The memory with the new rows added to the waiting ones."""
         table = pa.table({name: plain(rows[name]) for name in self._needed})
         if memory.waiting.num_rows:
             table = pa.concat_tables([memory.waiting, table]).combine_chunks()
         return replace(memory, waiting=table, waiting_keys=np.concatenate([memory.waiting_keys, numbers]))
 
     def _leaving(self, memory: Memory, moment: Moment) -> tuple[Memory, pa.Table, Int64Array]:
-        """The memory with those that wait on, and the rows to hand over with their keys."""
+        """The memory with the rows that keep waiting, and the rows to hand over with their keys."""
         table, numbers = memory.waiting, memory.waiting_keys
         if moment.watermark_us is None:
             return replace(memory, waiting=table.slice(0, 0), waiting_keys=numbers[:0]), table, numbers
@@ -188,17 +188,17 @@ class Visitor(Operator):
         return rest, table.filter(pa.array(ready)), numbers[ready]
 
     def _by_key(self, rows: pa.Table, numbers: Int64Array, count: int) -> tuple[pa.Table, Int64Array]:
-        """The columns that the logic knows, sorted by key and order, and where each key starts."""
+        """The columns that the logic reads, sorted by key and order, and where each key starts."""
         levels = sort_levels([rows[key.column] for key in self.query.order], self.query.order)
         by_time = arrival_order(levels, int64s(plain(rows[ARRIVAL])))
         order, starts = counting_order(numbers[by_time], count)
         places = pa.array(by_time[order])
         names = [name for name, _ in self.query.columns]
-        # One chunk a column, or slicing it would cost a search.
+        # One chunk per column: slicing several chunks would need a search.
         return pa.table([plain(rows[column]).take(places) for _, column in self.query.columns], names=names), starts
 
     def _latest(self, rows: pa.Table, numbers: Int64Array, count: int) -> Int64Array:
-        """The largest event time that each key is handed; `NEVER` where there is none."""
+        """The largest event time among the rows handed to each key; `NEVER` if there is none."""
         latest = np.full(count, -NEVER)
         if self._time is not None and is_time(rows.schema.field(self._time).type):
             known = valid_mask(plain(rows[self._time]))
@@ -208,7 +208,7 @@ class Visitor(Operator):
     def _visit(
         self, keys: Keys, memory: Memory, rows: pa.Table, starts: Int64Array, dates: Int64Array, moment: Moment
     ) -> tuple[list[Visit], Memory]:
-        """Call the logic of every key that has rows or whose time has come."""
+        """Call the logic of every key that has rows or is due to be woken."""
         known = np.full(keys.count, -1, np.int64)
         known[memory.snapshot_keys] = np.arange(len(memory.snapshot_keys))
         called = np.diff(starts) > 0
@@ -262,7 +262,7 @@ class Visitor(Operator):
         )
 
     def _output(self, visits: Sequence[Visit], keys: Keys, schema: pa.Schema) -> pa.Table:
-        """What came out, with the key of each row."""
+        """The output rows, each with its key."""
         wanted = self.query.output_schema(schema)
         found = [(visit.number, table, date_us) for visit in visits for table, date_us in visit.outputs]
         if not found:
@@ -277,7 +277,7 @@ class Visitor(Operator):
 
 
 def _taken(snapshots: pa.Array, places: Int64Array) -> pa.Array:
-    """The snapshots at these places, null where one is negative; without copying them where it is all of them."""
+    """The snapshots at these places, null for a negative place; not copied if these are all of them in order."""
     if len(places) == len(snapshots) and np.array_equal(places, np.arange(len(places))):
         return snapshots
     return snapshots.take(pa.array(places, mask=places < 0))

@@ -1,6 +1,6 @@
-"""Calling a user's code for one key, and holding it to what its description declares.
+"""Calls a user's code for one key, and checks its results against what its description declares.
 
-Whatever goes wrong there is one `OperatorError` with the operator, the key and the method.
+Whatever fails there is raised as an `OperatorError` that names the operator, the key and the method.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Visit:
-    """One key's turn in a batch: what its logic gives is gathered in `outputs`, each with the time to date it by.
+    """One key's turn in a batch: the output of its logic is gathered in `outputs`, each table with its event time.
 
-    `date_us` is the largest event time that the key is handed; None: it gets no rows, or there is no time.
+    `date_us` is the largest event time among the key's rows; None: it gets no rows, or there is no event time.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Visit:
         return self.call("open", self.description.open, snapshot)
 
     def hand_over(self, logic: Logic, rows: pa.Table) -> None:
-        """The key's next rows."""
+        """Hand the key's next rows to its logic."""
         self._gather("on_rows", self.call("on_rows", logic.on_rows, rows), self.date_us)
 
     def wake(self, logic: Logic, watermark_us: int) -> None:
-        """Call `on_time` as often as time has come by now."""
+        """Call `on_time` for every time up to the watermark that the logic asks for."""
         if not _is_timed(type(logic)):
             return
         assert isinstance(logic, Timed)
@@ -57,7 +57,7 @@ class Visit:
             last = wake
 
     def wake_us(self, logic: Logic) -> int | None:
-        """When the key wants to be woken."""
+        """When the logic asks to be woken."""
         if not _is_timed(type(logic)):
             return None
         assert isinstance(logic, Timed)
@@ -65,25 +65,25 @@ class Visit:
         return None if wake is None else self.call("wake_us", index, wake)
 
     def close(self, logic: Logic, watermark_us: int | None) -> None:
-        """The end of the input, for a key that has something to remember."""
+        """Call `on_close`, if the key still has a snapshot."""
         if _is_closing(type(logic)) and self.snapshot(logic) is not None:
             assert isinstance(logic, Closing)
             date_us = watermark_us if self.date_us is None else self.date_us
             self._gather("on_close", self.call("on_close", logic.on_close), date_us)
 
     def snapshot(self, logic: Logic) -> Snapshot | None:
-        """What the key needs to go on."""
+        """The key's snapshot, checked."""
         return self.checked("snapshot", self.call("snapshot", logic.snapshot))
 
     def merge(self, left: Snapshot, right: Snapshot) -> Snapshot:
-        """Two snapshots as one."""
+        """Merge two snapshots."""
         merged = self.checked("merge", self.call("merge", self.description.merge, left, right))
         if merged is None:
             raise self._error("operator.state", "merge", "it gave nothing")
         return merged
 
     def call(self, method: str, function: Callable[..., Answer], *args: Any) -> Answer:
-        """The answer of the user's code."""
+        """Call the user's code; raises OperatorError `operator.failed` if it raises."""
         try:
             return function(*args)
         except Exception as error:
@@ -135,7 +135,7 @@ class Visit:
     def _column(self, method: str, declared: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if column.type == declared.type:
             return column
-        if pa.types.is_null(column.type):  # of a list without values Arrow knows no better
+        if pa.types.is_null(column.type):  # Arrow's type for a list without values
             return pa.chunked_array([pa.nulls(len(column), declared.type)])
         message = f"{declared.name} is {column.type}, and declared as {declared.type}"
         raise self._error("operator.output", method, message, "build it with pa.table(..., schema=...) of `output`")
@@ -155,7 +155,7 @@ def snapshots_as_arrow(visits: Sequence[Visit], snapshots: Sequence[Snapshot], k
 
 
 def key_text(keys: Keys, number: int) -> str:
-    """The key as errors name it."""
+    """The key, as error messages show it."""
     named = [f"{name} = {column[number].as_py()!r}" for name, column in keys.columns.items() if not is_internal(name)]
     return ", ".join(named) or "all rows"
 

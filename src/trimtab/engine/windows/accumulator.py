@@ -1,9 +1,9 @@
-"""What an aggregate over a window is made of: partial results as columns, that add up in any order.
+"""Aggregates over windows: partial results as columns, which can be added up in any order.
 
-An accumulator is a description. Its partial results are Arrow columns, a row per slot, so they are
-state as they stand. One method does all the work: it gathers partial results and rows by slot. The
-partial results of the same slot may come from the state, from sessions that have grown together, or
-from another engine: adding them up in any order gives the same final value.
+An accumulator is a description. Its partial results are Arrow columns, a row per slot, so they can
+be stored as they are. One method does all the work: it gathers partial results and rows by slot. The
+partial results of the same slot may come from the state, from sessions that have joined, or from
+another engine: adding them up in any order gives the same final value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimtab.engine.windows.slots import Slots
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Rows to take in: the arguments, the event times (in the window's unit) and arrivals."""
+    """New rows: the arguments, the event times (in the window's unit) and arrivals."""
 
     args: tuple[pa.Array, ...]
     times: Int64Array
@@ -61,7 +61,7 @@ class Accumulator(Protocol):
         ...
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
-        """The partial result of every slot, of the given partial results and rows."""
+        """The partial result of every slot, from the given partial results and rows."""
         ...
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
@@ -87,6 +87,6 @@ def no_parts(accumulator: Accumulator) -> list[pa.Array]:
 
 
 def merge(accumulator: Accumulator, parts: Sequence[pa.Array], slots: Slots) -> list[pa.Array]:
-    """Merge partial results by slot: the same key and window from two places, for instance."""
+    """Merge partial results by slot, for instance those of one key and window from two engines."""
     nothing = Inputs.none(accumulator.types)
     return accumulator.gather(parts, slots, nothing, Slots(nothing.times, slots.count))

@@ -48,7 +48,8 @@ FUNCTIONS = (
 )
 
 APPROXIMATE_ORDER = ("percentile", "percentiles")
-"""Functions whose answer depends on how rows are dealt out: which values a sketch keeps is a matter of their order."""
+"""Functions whose answer depends on how rows are divided over engines: a sketch keeps values depending on their order.
+"""
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -65,7 +66,7 @@ def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequenc
     """The accumulator of a function for its argument types.
 
     Raises:
-        InputError: `input.type`, where the function has no meaning for them.
+        InputError: `input.type`, if the function doesn't work for them.
     """
     types = tuple(types)
     wrong = fault(function, types)

@@ -26,7 +26,7 @@ class ClockWindow:
     offset_us: int = 0
 
     def starts(self, times: Int64Array, scale: int) -> tuple[Int64Array, Int64Array]:
-        """Pairs of a row and the start of a window that it is in, by row; `scale` ticks a µs."""
+        """Pairs of a row and the start of a window that it is in, by row; `scale`: ticks per µs."""
         size, slide = self.size_us * scale, self.slide_us * scale
         latest = _latest(times, slide, self.offset_us * scale)
         rows = np.arange(len(times))
@@ -45,7 +45,7 @@ class ClockWindow:
 def _latest(times: Int64Array, slide: int, offset: int) -> Int64Array:
     """The start of the last window that covers each time.
 
-    Neighbours mostly share it, and a comparison is cheaper than a division.
+    Neighbouring rows mostly share it, and a comparison is cheaper than a division.
     """
     out = np.empty(times.size, np.int64)
     start = offset

@@ -1,10 +1,10 @@
 """Approximate number of different values: HyperLogLog in columns.
 
-A value's hash chooses one of 2**p registers, and the register keeps the longest run of zeros seen.
-Only registers that are set are kept, as a sorted list, so a small window has a small state. Taking
-maxima, it knows no order and no repetition: merging is exact. (Apache DataSketches' own takes one
-value per call, and its estimate depends on the order of the rows.) The estimator is Ertl's (2017),
-arXiv:1702.01284, which needs no tables and is good from one value on.
+A value's hash chooses one of 2**p registers, and the register keeps the longest run of zeros so far.
+Only registers that are set are kept, as a sorted list, so a small window has a small state. Maxima
+don't depend on order or repetition, so merging is exact. (The sketch of Apache DataSketches takes
+one value per call, and its estimate depends on the order of the rows.) The estimator is Ertl's
+(2017), arXiv:1702.01284, which needs no tables and is accurate from the first value on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UInt64Array = npt.NDArray[np.uint64]
 
 
 def p_for(error: float) -> int:
-    """The p whose standard error is at most `error`, within bounds."""
+    """The smallest p whose standard error is at most `error`, between 4 and 16."""
     return min(16, max(4, math.ceil(2 * math.log2(1.04 / error))))
 
 
@@ -45,14 +45,14 @@ class Cardinality(OfOneColumn):
     fields: tuple[pa.Field, ...] = (pa.field("registers", pa.list_(pa.int64())),)
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
-        """The larger run of every register; nulls are no values."""
+        """The longest run of every register; nulls don't count."""
         valid = valid_mask(rows.args[0])
         known = row_slots.where(valid)
         items, owners = items_of(parts[0], slots)
         fresh = _coupons(hashes(rows.args[0].filter(pa.array(valid))), self.p)
         coupons = np.concatenate([items.to_numpy(zero_copy_only=False), fresh])
         owners = owners.then(known)
-        # By slot, register and run: the last of its register is the one that counts.
+        # Sorted by slot, register and run: the last of each register is the longest.
         both = owners.ids << (self.p + RUN) | coupons
         both = np.unique(both)
         last = np.append(both[1:] >> RUN != both[:-1] >> RUN, True)[: len(both)]
@@ -81,7 +81,7 @@ def hashes(array: pa.Array) -> UInt64Array:
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if numeric or pa.types.is_temporal(kind):
         return np.asarray(_mix(order_codes(array).view(np.uint64)))
-    # Ranks are not stable between batches, text is.
+    # The order codes of other types are ranks within a batch, so their text is hashed instead.
     return hashes(array.cast(pa.string()))
 
 

@@ -40,9 +40,9 @@ REVERSED = (Rule.LARGEST, Rule.LARGEST_BY, Rule.LAST, Rule.LAST_KNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The value of one row. First and last are by time and then arrival, whatever came first.
+    """The value of one row. First and last are by time and then arrival, in whatever batch a row came.
 
-    Smallest and largest need no tie-break: values that come out alike can't be told apart.
+    Smallest and largest need no tie-break: values with equal codes are identical.
     """
 
     rule: Rule
@@ -92,7 +92,7 @@ class Choice:
         else:
             criteria = [int64s(c) for c in columns[1:]]
         if self.rule in REVERSED:
-            # Of equals by another column the first is wanted either way.
+            # Among rows with an equal second argument the first is chosen by either rule.
             turned = 1 if self.rule in BY_OTHER else len(criteria)
             criteria = [~c if i < turned else c for i, c in enumerate(criteria)]
         return np.stack(criteria)

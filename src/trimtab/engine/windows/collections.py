@@ -22,7 +22,7 @@ class Tally(OfOneColumn):
     """How often each value occurs; the answer is how many there are, or the `top` most frequent.
 
     Exact, so its state grows with the number of different values in the window, not with the
-    number of rows. Of equally frequent values the smaller comes first.
+    number of rows. Of equally frequent values the smaller one comes first.
     """
 
     top: int | None = None
@@ -41,7 +41,7 @@ class Tally(OfOneColumn):
         return (items, pa.field("counts", pa.list_(pa.int64())))
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
-        """Add the counts of the same value up; nulls are no values."""
+        """Add up the counts of the same value; nulls don't count."""
         valid = valid_mask(rows.args[0])
         items, owners = items_of(parts[0], slots)
         counts, _ = items_of(parts[1], slots)
@@ -90,7 +90,7 @@ class Collection(OfOneColumn):
         return (items, pa.field("times", number), pa.field("arrivals", number))
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
-        """Put the lists together; they are sorted when they are read."""
+        """Join the lists; `finish` sorts them."""
         if not self.nulls:
             valid = valid_mask(rows.args[0])
             rows, row_slots = rows.where(valid), row_slots.where(valid)
@@ -100,7 +100,7 @@ class Collection(OfOneColumn):
         return lists_by_slot(columns, split[0][1].then(row_slots))
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The lists in order; an empty one of no values, as Spark's collect_list has it."""
+        """The sorted lists; without values an empty one, as in Spark's collect_list."""
         every = Slots(np.arange(len(parts[0])), len(parts[0]))
         (items, owners), (times, _), (arrivals, _) = (items_of(part, every) for part in parts)
         order = sorted_within(owners, [int64s(times), int64s(arrivals)])

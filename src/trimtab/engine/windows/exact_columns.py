@@ -2,8 +2,8 @@
 
 A sum is a list `[first, digit, digit ...]`: `first` is the place of the lowest digit plus one, with
 the sign of the sum; the digits are 32 bits each, neither end zero. Zero is the empty list. So equal
-sums are equal lists, whatever was added in whatever order. Values that are not finite only leave a
-flag, because no finite number changes what they sum up to.
+sums are equal lists, whatever was added in whatever order. Values that are not finite only set a
+flag, because no finite number changes their sum.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ExactSums:
 
     @classmethod
     def zeros(cls, count: int) -> ExactSums:
-        """As many sums of nothing."""
+        """`count` empty sums."""
         return cls(NO_BITS, np.zeros(count + 1, np.int64), np.zeros(count, np.int64))
 
     @classmethod
@@ -57,7 +57,7 @@ class ExactSums:
         return lists, pa.array(self.flags, pa.int8())
 
     def gather(self, slots: Slots, bits: Int64Array, extra: Int64Array, rows: Slots) -> ExactSums:
-        """Add these sums, and rows given as the bits of doubles, up by slot.
+        """Add up these sums, and rows given as the bits of doubles, by slot.
 
         `extra` is a second double per row, or empty.
         """
@@ -83,14 +83,14 @@ class ExactSums:
         return values
 
     def read_twice(self) -> tuple[FloatArray, FloatArray]:
-        """Every sum rounded to a double, and what is left of it, rounded again."""
+        """Every sum rounded to a double, and the rest of it, rounded again."""
         high, low = _read_twice(self.lists, self.offsets, self.flags)
         return high, low
 
 
 @kernel
 def flag_of(bits: int) -> int:
-    """The flag of a double's bits: 0 where it is finite."""
+    """The flag of a double's bits: 0 if it is finite."""
     if (bits >> 52) & 0x7FF != 0x7FF:
         return 0
     if bits & 0xFFFFFFFFFFFFF:
@@ -159,7 +159,7 @@ def _gather(
     row_order: Int64Array,
     row_starts: Int64Array,
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Add lists and doubles up by slot; `order` and `starts` as `counting_order` gives them."""
+    """Add up lists and doubles by slot; `order` and `starts` are those of `counting_order`."""
     count = starts.size - 1
     out = np.empty(6 * count + DIGITS + 2, np.int64)
     out_offsets = np.zeros(count + 1, np.int64)
@@ -185,7 +185,7 @@ def _gather(
                 first = add(digits, extra[row], 1)
                 low, high = min(low, first), max(high, first + 2)
             adds += 2
-            if adds >= 1 << 28:  # long before a digit runs out of room
+            if adds >= 1 << 28:  # long before a digit can overflow
                 carry(digits, low, high)
                 high, adds = high + 1, 0
         out = grown(out, used)
@@ -197,7 +197,7 @@ def _gather(
 
 @kernel
 def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare: Int64Array) -> tuple[float, float]:
-    """Carried digits as the nearest double, and what is left as the next one.
+    """Carried digits as the nearest double, and the rest as a second one.
 
     `size` and `spare` are scratch space; `spare` is zero before and after.
     """
@@ -210,7 +210,7 @@ def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare:
     cell = np.empty(1)
     cell[0] = value
     first = add(spare, cell.view(np.int64)[0], -1)
-    # Its mantissa may reach below `low` with zeros, and rounding up may have reached above `top`.
+    # The double's mantissa may reach below `low` with zeros, and rounding up may have reached above `top`.
     bottom, above = min(low, first), max(top, first + 2)
     carry(spare, bottom, above)
     sign = magnitude(spare, bottom, above + 1, size)

@@ -1,10 +1,10 @@
-"""The exact sum of doubles, so that the order in which rows are added can't show in the answer.
+"""The exact sum of doubles, so that the answer doesn't depend on the order in which rows are added.
 
-Adding doubles rounds at every step, so a sum depends on how its rows were cut into batches, and
-taking a row out of a sliding frame leaves its rounding behind. Here a sum is a whole number: the
-doubles are multiples of 2**-1074, and a long row of 32-bit digits holds any sum of them without
-rounding. Rows go in and out in any order; only reading rounds, once, to the nearest double (as
-`math.fsum` does). Reference: Neal (2015), Fast exact summation using small and large
+Adding doubles rounds at every step, so a sum would depend on how its rows were cut into batches, and
+taking a row out of a sliding frame would leave its rounding error in the sum. Here a sum is a whole
+number: doubles are multiples of 2**-1074, and a long row of 32-bit digits holds any sum of them
+without rounding. Rows go in and out in any order; only reading rounds, once, to the nearest double
+(as `math.fsum` does). Reference: Neal (2015), Fast exact summation using small and large
 superaccumulators, arXiv:1505.05571.
 """
 
@@ -46,7 +46,7 @@ def add(digits: Int64Array, bits: int, sign: int) -> int:
 
 @kernel
 def carry(digits: Int64Array, low: int, high: int) -> None:
-    """Bring the digits `low` to `high` into [0, 2**32); the one above takes the rest, signed."""
+    """Bring the digits `low` to `high` into [0, 2**32); the digit above gets the rest, signed."""
     rest = 0
     for i in range(low, high + 1):
         rest += digits[i]
@@ -59,7 +59,7 @@ def carry(digits: Int64Array, low: int, high: int) -> None:
 def magnitude(digits: Int64Array, low: int, top: int, out: Int64Array) -> int:
     """Write the absolute value of carried digits to `out`; return the sign.
 
-    `digits[top]` is the signed one that `carry` leaves.
+    `digits[top]` is the signed digit that `carry` leaves.
     """
     if digits[top] >= 0:
         for i in range(low, top + 1):
@@ -88,7 +88,7 @@ def nearest(size: Int64Array, low: int, top: int, place: int) -> float:
     head = size[first]
     middle = size[first - 1] if first - 1 >= low else 0
     tail = size[first - 2] if first - 2 >= low else 0
-    # 64 bits with the highest set; whatever is below them only matters as "more than nothing".
+    # 64 bits with the highest set; of what is below them it only matters whether it is zero.
     room = 32 - math.frexp(float(head))[1]
     word = (np.uint64(head) << np.uint64(32)) | np.uint64(middle)
     word = (word << np.uint64(room)) | (np.uint64(tail) >> np.uint64(32 - room))
@@ -104,7 +104,7 @@ def nearest(size: Int64Array, low: int, top: int, place: int) -> float:
 
 @kernel
 def special(counts_nan: int, counts_plus: int, counts_minus: int) -> float:
-    """The sum of values that are not finite, or 0 where there are none."""
+    """The sum of values that are not finite, or 0 if there are none."""
     if counts_nan > 0 or (counts_plus > 0 and counts_minus > 0):
         return math.nan
     if counts_plus > 0:

@@ -1,8 +1,8 @@
 """GROUP BY a window: one row per key and window, once the watermark has passed its end.
 
-Rows are taken into the partial results as they come, so the state is bounded by the windows that
-are open, not by their rows. Partial results add up in any order (see `accumulator.py`), which is
-why rows within the delay may come in any order and batches may be cut anywhere.
+Rows are added to the partial results as they come, so the state is bounded by the windows that are
+open, not by their rows. Partial results can be added up in any order (see `accumulator.py`), so rows
+within the delay may come in any order and batches may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class GroupCall:
 class GroupQuery(Description):
     """`SELECT keys, window, calls GROUP BY keys, window`.
 
-    The output has the `partition` columns, the columns `start_name` and `end_name`, and one per
-    call, and `TIME_US`. Times come out in microseconds (nanoseconds, if they came so).
+    The output has the `partition` columns, the columns `start_name` and `end_name`, one per call,
+    and `TIME_US`. Times are put out in microseconds (in nanoseconds, if the column has them).
     """
 
     partition: tuple[str, ...]
@@ -76,7 +76,7 @@ class GroupQuery(Description):
         fields += [pa.field(call.name, a.result) for call, a in self.accumulators(schema)]
         return pa.schema([*fields, pa.field(TIME_US, pa.int64())])
 
-    order = ()  # partial results add up in any order
+    order = ()  # partial results can be added up in any order
 
     @property
     def state_tables(self) -> tuple[StateTable, ...]:
@@ -84,7 +84,7 @@ class GroupQuery(Description):
         return StateTable(KEYS, (DEADLINE,)), StateTable(WINDOWS, (KEY, START, LAST))
 
     def split_obstacle(self) -> Obstacle | None:
-        """None but for sketches: which values one keeps is a matter of their order."""
+        """Only sketches are an obstacle: which values they keep depends on the order of the values."""
         if not any(call.function in APPROXIMATE_ORDER for call in self.calls):
             return None
         hint = "leave out split, or move it to a query of its own that isn't split"
@@ -111,7 +111,7 @@ class Grouper(Operator):
     query: GroupQuery
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
-        """Take rows into their windows, and give the windows that are complete."""
+        """Add rows to their windows, and put out the windows that are complete."""
         arrivals = int64s(plain(rows[ARRIVAL]))
         if not bool((arrivals[1:] >= arrivals[:-1]).all()):
             by_arrival = np.argsort(arrivals, kind="stable")  # sketches take rows in that order
@@ -151,7 +151,7 @@ class Grouper(Operator):
         return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
 
     def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
-        """Windows of the same key and time as one."""
+        """Merge windows of the same key and time."""
         states = [state for state in states if state]
         if len(states) < 2:
             return states[0] if states else {}
@@ -170,14 +170,14 @@ class Grouper(Operator):
         return self._keep(now, now.starts + self._length(now, scale), keys, scale, accumulators)
 
     def warm(self, schema: pa.Schema) -> bool:
-        """Merging as well: a job may come to split its hot keys at any time."""
+        """Warms merging as well: a job may begin to split its hot keys at any time."""
         state = self.partial(made_up(schema))
         self.merge([state, state], schema)
         return super().warm(schema)
 
     @property
     def _held_us(self) -> int:
-        """How much longer than to its end a window stays open: a row at a session's very end still joins it."""
+        """How long a window stays open after its end: a row exactly at a session's end still joins it."""
         return 1 if isinstance(self.query.window, SessionWindow) else 0
 
     def _length(self, now: _Open, scale: int) -> Int64Array | int:
@@ -200,7 +200,7 @@ class Grouper(Operator):
             all_keys = np.concatenate([before.keys, keys[row]])
             all_starts = np.concatenate([before.starts, starts])
             all_lasts = all_starts
-            # Starts are a whole number of slides apart: counted in those, they are small numbers.
+            # Starts are whole numbers of slides apart, so they are counted in slides: small numbers.
             least = all_starts.min(initial=np.iinfo(np.int64).max)
             codes, span = distinct_numbers((all_starts - least) // (self.query.window.slide_us * scale))
             ids, count = joint_codes([(all_keys, 0), (codes, span)])
@@ -279,7 +279,7 @@ class _Open:
 
     @classmethod
     def together(cls, several: Sequence[_Open], numbers: Sequence[Int64Array]) -> _Open:
-        """Windows of several states one behind another; `numbers` are the new ones of each state's keys."""
+        """Windows of several states, one after another; `numbers` are the new numbers of each state's keys."""
         return cls(
             np.concatenate([own[each.keys] for each, own in zip(several, numbers, strict=True)]),
             np.concatenate([each.starts for each in several]),

@@ -1,9 +1,9 @@
 """KLL sketches over columns: quantiles of many values from a few hundred of them.
 
 A sketch has levels; a value on level n stands for 2**n values. When the levels are full, the lowest
-one that has no room is sorted and every other value moves up. Which half moves is decided by a
-coin, here a hash of the row count, so that the same rows give the same sketch. The layout is that
-of Apache DataSketches. Reference: Karnin, Lang, Liberty (2016), arXiv:1603.05346.
+full one is sorted and every other value moves up. Which half moves is decided by a coin, here a hash
+of the row count, so that the same rows give the same sketch. The layout is that of Apache
+DataSketches. Reference: Karnin, Lang, Liberty (2016), arXiv:1603.05346.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LEVELS = 40  # enough for 2**40 values
 
 
 def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least: float, most: float) -> bytes:
-    """A sketch of two or more values in the serial form that any Apache DataSketches reads.
+    """A sketch of two or more values in the serial form of Apache DataSketches.
 
-    `items` are those of level 0, then level 1 ...; `levels` says how many each has.
+    `items` are those of level 0, then level 1 ...; `levels` is how many each level has.
     """
     ends = np.cumsum(levels)
     sorted_items = np.concatenate(
@@ -42,9 +42,9 @@ def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least:
 @frozen_arguments
 @kernel
 def exact_quantiles(items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray) -> FloatArray:
-    """The smallest value that at least a share of `rank` of the values don't exceed.
+    """For each rank, the smallest value that at least this share of the values don't exceed.
 
-    (slots, ranks); zero for sketches that have dropped values.
+    Shape (slots, ranks); zero for sketches that have dropped values.
     """
     out = np.zeros((counts.size, ranks.size))
     for i in range(counts.size):
@@ -97,7 +97,7 @@ def _compress(box: FloatArray, sizes: Int64Array, levels: int, count: int, k: in
             levels += 1
         size = sizes[level]
         items = np.sort(box[level, :size])
-        odd = size & 1  # one stays behind
+        odd = size & 1  # of an odd number, one value stays on its level
         kept = odd + _coin(count, level)
         for i in range(kept, size, 2):
             box[level + 1, sizes[level + 1]] = items[i]
@@ -146,7 +146,7 @@ def gather_sketches(
     row_starts: Int64Array,
     k: int,
 ) -> tuple[FloatArray, Int64Array, Int64Array, Int64Array, Int64Array, FloatArray, FloatArray]:
-    """Merge sketches and take in values by slot; see `Quantiles.fields` for the columns."""
+    """Merge sketches and add values by slot; see `Quantiles.fields` for the columns."""
     total = starts.size - 1
     out, out_offsets = np.empty(1024, np.float64), np.zeros(total + 1, np.int64)
     out_levels = np.empty(total + LEVELS, np.int64)

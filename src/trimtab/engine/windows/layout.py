@@ -23,8 +23,8 @@ class Layout:
     keys     (m,)     the key at each place
     starts   (k + 1,) the first place of each key
     fresh    (k,)     the first place of each key's new rows
-    places   (r,)     the place of every new row, in the order in which they leave
-    peers    (m,)     one behind the last place with an equal order (new rows only)
+    places   (r,)     the place of every new row, in the order in which they are put out
+    peers    (m,)     the end (exclusive) of the places with an equal order (new rows only)
     """
 
     order: Int64Array
@@ -52,8 +52,8 @@ def lay_out(kept: Int64Array, new: Int64Array, by_time: Int64Array, ranks: Seque
     for rank in ranks:
         values = np.concatenate([np.zeros(len(kept), np.int64), rank])[order]
         ends[:-1] |= values[1:] != values[:-1]
-    behind = np.where(ends, np.arange(1, len(keys) + 1), len(keys))
-    peers = np.minimum.accumulate(behind[::-1])[::-1]
+    stops = np.where(ends, np.arange(1, len(keys) + 1), len(keys))
+    peers = np.minimum.accumulate(stops[::-1])[::-1]
     return Layout(order, keys, starts, fresh, places[len(kept) :], peers)
 
 
@@ -67,10 +67,10 @@ class Unit(enum.Enum):
 @signed("frame")
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rows before the current one that count; `preceding` None: all of them.
+    """The rows before the current one that belong to its frame; `preceding` None: all of them.
 
-    A RANGE is measured in microseconds over a time, or in the unit of a number; the rows that are
-    equal to the current one in the order belong to it.
+    A RANGE is measured in microseconds over a time, or in the unit of a number; rows that are equal
+    to the current one in the order belong to its frame, too.
     """
 
     unit: Unit = Unit.RANGE
@@ -78,23 +78,23 @@ class Frame:
 
 
 def bounds(frame: Frame, layout: Layout, order: Int64Array | FloatArray, scale: int) -> tuple[Int64Array, Int64Array]:
-    """The first place of each new row's frame, and one behind its last.
+    """The first place of each new row's frame, and its end (exclusive).
 
     `order` is the order column by place; `scale` of its units are one of the frame's.
     """
     here = np.arange(len(layout.order))
-    behind = here + 1 if frame.unit is Unit.ROWS else layout.peers
+    ends = here + 1 if frame.unit is Unit.ROWS else layout.peers
     first = layout.starts[layout.keys]
     if frame.preceding is None:
-        return first, behind
+        return first, ends
     if frame.unit is Unit.ROWS:
-        return np.maximum(first, here - int(frame.preceding)), behind
+        return np.maximum(first, here - int(frame.preceding)), ends
     if order.dtype == np.float64:
         wide = order.astype(np.float64, copy=False)
-        return _range_floating(wide, layout.starts, layout.fresh, float(frame.preceding)), behind
+        return _range_floating(wide, layout.starts, layout.fresh, float(frame.preceding)), ends
     # Whole numbers are at most 5.5 apart if they are at most 5 apart.
     reach, whole = int(frame.preceding * scale), order.astype(np.int64, copy=False)
-    return _range_whole(whole, layout.starts, layout.fresh, reach), behind
+    return _range_whole(whole, layout.starts, layout.fresh, reach), ends
 
 
 @frozen_arguments

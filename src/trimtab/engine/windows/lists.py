@@ -22,7 +22,7 @@ def items_of(lists: pa.Array, slots: Slots) -> tuple[pa.Array, Slots]:
 
 
 def lists_by_slot(columns: Sequence[pa.Array], slots: Slots) -> list[pa.Array]:
-    """A list per slot of every column's items, in the order they come."""
+    """For every column, a list per slot of its items, in their order."""
     order, starts = slots.ordered
     places, offsets = pa.array(order), pa.array(starts, pa.int32())
     return [pa.ListArray.from_arrays(offsets, column.take(places)) for column in columns]

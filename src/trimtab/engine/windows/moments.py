@@ -10,7 +10,7 @@ SPLIT = 134217729.0  # 2**27 + 1: halves a double's 53 bits (Dekker 1971)
 
 
 def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The product rounded, and its rounding error, exactly (where nothing over- or underflows)."""
+    """The product rounded, and its exact rounding error (unless something over- or underflows)."""
     with np.errstate(over="ignore", invalid="ignore"):
         product = a * b
         a_high = a * SPLIT - (a * SPLIT - a)
@@ -40,7 +40,7 @@ def spread(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         count = np.maximum(counts, 1).astype(np.float64)
         mean = sums[0] / count
-        # What the rounded mean misses, so that mean + rest is the mean to 106 bits.
+        # The rounding error of the mean, so that mean + rest is the mean to 106 bits.
         product, error = exact_product(mean, count)
         rest = ((sums[0] - product) - error + sums[1]) / count
         # sum * (mean + rest), in two doubles
@@ -48,6 +48,6 @@ def spread(
         tail = tail + sums[0] * rest + sums[1] * mean
         total, low = _exact_add(squares[0], -head)
         result = total + (low + (squares[1] - tail))
-        # Rounding may leave a hair below zero. NaN stays: maximum keeps it.
+        # Rounding may give slightly less than zero. NaN stays: maximum keeps it.
         result = np.maximum(result, 0.0)
         return np.where(np.isfinite(sums[0]) & np.isfinite(squares[0]), result, np.nan)

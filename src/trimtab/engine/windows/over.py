@@ -1,8 +1,8 @@
 """`agg(x) OVER (PARTITION BY k ORDER BY ts ...)`: a row out per row in, with values of its frame.
 
-A row leaves once no row can come any more that belongs before it (or among its peers): when the
-watermark has passed its time. Without a watermark rows must come in order, and leave at once; only
-the last peers wait, if a frame includes them. What stays is bounded by the frames.
+A row is put out (it leaves) when no row can come any more that belongs before it or among its
+peers: when the watermark has passed its time. Without a watermark rows must come in order, and
+leave at once; only the last peers wait, if a frame includes them. The state is bounded by the frames.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OverQuery(Description):
 
     @property
     def state_tables(self) -> tuple[StateTable, ...]:
-        """What is known of a key, rows in reach of frames, and rows that have not left."""
+        """Per key: totals so far, rows in reach of frames, and rows that have not left."""
         last = tuple(last_column(place) for place in range(len(self.order)))
         return StateTable(KEYS, (DEADLINE, SEEN, *last)), StateTable(FRAME, (KEY,)), StateTable(WAITING, (KEY,))
 
@@ -113,15 +113,15 @@ def _compute(
     for call, running, old in zip(plan.calls, plan.running, memory.parts, strict=True):
         if call.frame not in spans:
             spans[call.frame] = bounds(call.frame, layout, position, plan.scale)
-        first, behind = spans[call.frame]
+        first, ends = spans[call.frame]
         if not call.bounded:  # the rows kept for other calls are in the partial results already
             first = np.minimum(np.maximum(first, layout.fresh[layout.keys]), here)
         for arg in call.args:
-            if arg not in source:  # only looked at where the row is a new one
+            if arg not in source:  # this call reads only new rows, so the kept ones may be blank
                 blank = pa.nulls(padding, batch.rows[arg].type)
                 source[arg] = pa.concat_arrays([blank, batch.rows[arg]])
         args = tuple(source[arg] for arg in call.args)
-        frames = Frames(layout, first, behind, memory.seen, args, call.bounded)
+        frames = Frames(layout, first, ends, memory.rows_before, args, call.bounded)
         column, new = running.run(frames, old)
         columns.append(column)
         parts.append(new)
@@ -152,7 +152,7 @@ def _remember(
         for key, old in zip(plan.order, memory.last, strict=True)
     ]
     return Memory(
-        seen=memory.seen + stops - layout.fresh,
+        rows_before=memory.rows_before + stops - layout.fresh,
         last=last,
         parts=parts,
         frame=frame,

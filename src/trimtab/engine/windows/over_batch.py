@@ -1,4 +1,4 @@
-"""Sorting the rows of a batch, and deciding which of them may leave."""
+"""Sorts the rows of a batch, and decides which of them leave."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from trimtab.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows that leave now, and those that wait on.
+    """The rows that leave now, and those that keep waiting.
 
     `by_time` sorts them by the order columns and arrival. `ranks` are the order columns as numbers,
-    `last_ranks` the same of the last row of every key that has left before.
+    `last_ranks` the same for the last row of every key that has left before.
     """
 
     rows: dict[str, pa.Array]
@@ -62,7 +62,7 @@ def sort_batch(plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, 
         times = floor_us(positions.astype(np.int64, copy=False), plan.type_of(plan.time))
         ready = times < moment.watermark_us
     elif plan.peers:
-        ready = ~_last_peers(keys, by_time, ranks, len(memory.seen))
+        ready = ~_last_peers(keys, by_time, ranks, len(memory.rows_before))
     table = pa.table(arrays)
     if ready.all():
         return Batch(arrays, keys, by_time, positions, ranks, last_ranks, table.slice(0, 0), keys[:0])
@@ -83,7 +83,7 @@ def sort_batch(plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, 
 def _last_peers(keys: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int) -> BoolArray:
     """The rows that are last in the order of their key, with all their equals."""
     last = np.full(count, -1, np.int64)
-    last[keys[by_time]] = by_time  # of several writes the last one stays
+    last[keys[by_time]] = by_time  # of several writes to a key the last one wins
     peers = np.ones(len(keys), np.bool_)
     for rank in ranks:
         peers &= rank == rank[last[keys]]
@@ -95,7 +95,7 @@ def refuse_disorder(plan: Plan, batch: Batch, memory: Memory, keys: Keys) -> Non
     first = np.full(keys.count, -1, np.int64)
     backwards = batch.by_time[::-1]
     first[batch.keys[backwards]] = backwards
-    touched = np.flatnonzero((first >= 0) & (memory.seen > 0))
+    touched = np.flatnonzero((first >= 0) & (memory.rows_before > 0))
     undecided, before = np.ones(len(touched), np.bool_), np.zeros(len(touched), np.bool_)
     for rank, last in zip(batch.ranks, batch.last_ranks, strict=True):
         new, old = rank[first[touched]], last[touched]

@@ -1,4 +1,4 @@
-"""A function call with OVER: what it needs of the rows before, and how it is computed."""
+"""A function call with OVER: what it needs of earlier rows, and how it is computed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OverCall:
 
     @property
     def bounded(self) -> bool:
-        """Whether it needs rows of its frame only, and nothing of all before."""
+        """Whether it needs only the rows of its frame, and no total of all earlier rows."""
         return self.function == "lag" or (self.function not in NUMBERS and self.frame.preceding is not None)
 
     @property
@@ -69,7 +69,7 @@ class OverCall:
 
     @property
     def peers(self) -> bool:
-        """Whether it needs to see all rows that are equal in the order."""
+        """Whether it needs all rows that are equal in the order."""
         if self.function in NUMBERS:
             return self.function != "row_number"
         return self.function != "lag" and self.frame.unit is Unit.RANGE

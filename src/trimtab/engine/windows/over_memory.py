@@ -1,4 +1,4 @@
-"""The state of an `OverQuery`, unpacked: what is known per key, and the rows still needed."""
+"""The state of an `OverQuery`, unpacked: totals per key, and the rows that are still needed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NEVER = np.iinfo(np.int64).max
 class Memory:
     """What is carried from batch to batch.
 
-    Per key: `seen`, the number of rows that have left; `last`, the order columns of the last of
-    them; and `parts`, the partial results of each call. `frame`: rows that have left and are in
+    Per key: `rows_before`, the number of rows that have left; `last`, the order columns of the last
+    of them; and `parts`, the partial results of each call. `frame`: rows that have left and are in
     reach of frames. `waiting`: rows that have not left.
     """
 
-    seen: Int64Array
+    rows_before: Int64Array
     last: list[pa.Array]
     parts: list[list[pa.Array]]
     frame: pa.Table
@@ -39,7 +39,7 @@ class Memory:
 
     @classmethod
     def of_state(cls, plan: Plan, state: State, count: int) -> Memory:
-        """Read the state, for `count` keys; those that are new have seen nothing."""
+        """Read the state for `count` keys; new keys have no rows yet."""
         keys = state.get(KEYS)
 
         def column(name: str, kind: pa.DataType) -> pa.Array:
@@ -55,16 +55,16 @@ class Memory:
 
         parts = [[column(name, field.type) for name, field in _part_columns(plan, i)] for i in range(len(plan.calls))]
         last = [column(last_column(i), plan.type_of(k.column)) for i, k in enumerate(plan.order)]
-        seen = int64s(column(SEEN, pa.int64()))
-        return cls(seen, last, parts, *table(FRAME, plan.retained), *table(WAITING, plan.columns))
+        rows_before = int64s(column(SEEN, pa.int64()))
+        return cls(rows_before, last, parts, *table(FRAME, plan.retained), *table(WAITING, plan.columns))
 
     def to_state(self, plan: Plan, keys: Keys, moment: Moment) -> State:
-        """Pack the state; keys that nothing depends on are forgotten."""
+        """Pack the state; keys that no later row depends on are forgotten."""
         used, deadlines = self._lifetimes(plan, keys.count, moment)
         numbers, chosen = np.cumsum(used) - 1, pa.array(used)
         columns = dict(keys.take(np.flatnonzero(used)).columns)
         columns[DEADLINE] = pa.array(deadlines, mask=deadlines == NEVER).filter(chosen)
-        columns[SEEN] = pa.array(self.seen[used])
+        columns[SEEN] = pa.array(self.rows_before[used])
         for i, last in enumerate(self.last):
             columns[last_column(i)] = last.filter(chosen)
         for i, parts in enumerate(self.parts):
@@ -79,7 +79,7 @@ class Memory:
     def _lifetimes(
         self, plan: Plan, count: int, moment: Moment
     ) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Int64Array]:
-        """Which keys stay, and the watermark at which each wants to be visited."""
+        """Which keys stay, and the watermark at which each must be visited."""
         used, deadlines = np.ones(count, np.bool_), np.full(count, NEVER)
         if moment.watermark_us is None:
             return used, deadlines  # the last order of every key is needed
@@ -121,7 +121,7 @@ def _with_key(table: pa.Table, keys: Int64Array) -> pa.Table:
 
 
 def _blank(kind: pa.DataType, count: int) -> pa.Array:
-    """The partial results of keys that have seen nothing: zero, empty, or null."""
+    """The partial results of keys without rows: zero, empty, or null."""
     if pa.types.is_integer(kind):
         return pa.array(np.zeros(count, np.int64)).cast(kind)
     if pa.types.is_fixed_size_list(kind):

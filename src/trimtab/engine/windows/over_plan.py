@@ -1,4 +1,4 @@
-"""What a set of OVER calls needs, worked out for the types of the rows at hand."""
+"""What a set of OVER calls needs, for the types of the rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Plan:
 
     @cached_property
     def forgetful(self) -> bool:
-        """Whether a key without rows in reach is the same as a key never seen."""
+        """Whether a key without rows in reach is the same as a new key."""
         return all(call.bounded and call.rows_back == 0 for call in self.calls)
 
     @cached_property
@@ -99,5 +99,5 @@ class Plan:
         refuse_nulls(array, self.time)
         if pa.types.is_floating(array.type):
             return float64s(array)
-        # Of other types only the order matters, which the sort levels know.
+        # Of other types only the order matters, and that is in the sort levels.
         return int64s(array) if pa.types.is_integer(array.type) else np.zeros(len(array), np.int64)

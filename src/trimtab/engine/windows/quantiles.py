@@ -1,10 +1,10 @@
 """Approximate quantiles: KLL sketches, answered by Apache DataSketches.
 
-The library's own updates flip a coin that can't be seeded: the same rows give another answer in
-every process, and a repeated batch would contradict itself. So rows are taken in by `kll.py`, over
-all slots at once, and the library answers. Rows must come in order of arrival. A sketch of fewer
-than k values has them all, and its answer is exact. Merging is exact up to there as well; past it
-the answer of merged sketches is as good, but may be another one.
+The library's own updates flip a coin that can't be seeded: the same rows would give different
+answers in every process, and in a repeated batch. So `kll.py` adds the rows, for all slots at once,
+and the library answers. Rows must come in order of arrival. A sketch of fewer than k values holds
+all of them, and its answer is exact, also when merged. Beyond that, merged sketches are as accurate
+as a single one, but may give another answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGEST_K = 4096
 
 
 def k_for(accuracy: float) -> int:
-    """The k whose rank error is about 1/accuracy (the library's fit), within bounds."""
+    """The k whose rank error is about 1/accuracy (the library's formula), between `LEAST` and `LARGEST_K`."""
     return int(min(LARGEST_K, max(LEAST, round((2.296 * accuracy) ** (1 / 0.9021)))))
 
 
@@ -39,7 +39,7 @@ def k_for(accuracy: float) -> int:
 class Quantiles(OfOneColumn):
     """`percentile_approx(x, p)`, or with `many`, a list for several p. NaN is ignored.
 
-    With k = 200 a rank is off by 1.33% or less, 99 times of 100.
+    With k = 200 a rank is off by 1.33% or less in 99 of 100 cases.
     """
 
     ranks: tuple[float, ...]
@@ -48,12 +48,12 @@ class Quantiles(OfOneColumn):
 
     @property
     def result(self) -> pa.DataType:
-        """Values are among those seen, so they have their type."""
+        """Answers are values of the input, so they have its type."""
         return pa.list_(self.kind) if self.many else self.kind
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
-        """The values kept, how many on each level, how many were seen, the smallest and largest."""
+        """The values kept, how many on each level, the number of all values, the smallest and the largest."""
         return (
             pa.field("items", pa.list_(pa.float64())),
             pa.field("levels", pa.list_(pa.int64())),
@@ -63,7 +63,7 @@ class Quantiles(OfOneColumn):
         )
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
-        """Merge the sketches and take the rows in, in their order."""
+        """Merge the sketches and add the rows, in their order."""
         values = self._doubles(rows.args[0])
         valid = valid_mask(rows.args[0]) & ~np.isnan(values)
         row_slots = row_slots.where(valid)
@@ -89,13 +89,13 @@ class Quantiles(OfOneColumn):
         ]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """Ask the library, sketch by sketch; null of no values."""
-        import datasketches  # only where quantiles are asked for
+        """Ask the library, sketch by sketch; null without values."""
+        import datasketches  # loaded only if a query needs quantiles
 
         items, starts = parts[0].values.to_numpy(), parts[0].offsets.to_numpy()
         levels, level_starts = parts[1].values.to_numpy(), parts[1].offsets.to_numpy()
         counts, least, most = int64s(parts[2]), float64s(parts[3]), float64s(parts[4])
-        # A sketch that never was full is just a list of values: no need to ask anyone.
+        # A sketch that was never full is a plain list of values, which needs no library.
         answers = exact_quantiles(items, starts.astype(np.int64), counts, np.array(self.ranks))
         for i in np.flatnonzero(counts > np.diff(starts)):
             sketch = datasketches.kll_doubles_sketch.deserialize(
@@ -109,7 +109,7 @@ class Quantiles(OfOneColumn):
                 )
             )
             answers[i] = sketch.get_quantiles(list(self.ranks), True)
-            # The ends may have been dropped from the levels, but they are known.
+            # The smallest and the largest may have been dropped from the levels, but are kept apart.
             answers[i, np.array(self.ranks) <= 0] = least[i]
             answers[i, np.array(self.ranks) >= 1] = most[i]
         return self._typed(answers, counts == 0)

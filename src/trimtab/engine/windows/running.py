@@ -1,7 +1,7 @@
-"""What a function of OVER is: for every new row a value of its frame, and what to keep for later.
+"""The functions of OVER: for every new row a value of its frame, and what to keep for later.
 
-Over a bounded frame nothing is kept but the frame's rows, which the operator does. Over all rows so
-far a partial result per key is kept, in the columns of the same accumulators that GROUP BY uses.
+Over a bounded frame a function keeps nothing, because the operator keeps the frame's rows. Over all
+rows so far it keeps a partial result per key, in the columns of the accumulators of GROUP BY.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ Inner = TypeVar("Inner", bound=Accumulator)
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What a function is given: the layout, the frames by place, and the rows seen before by key.
+    """What a function gets: the layout, the frames by place (`ends` exclusive), and row counts.
 
-    `args` are columns by row (not by place). `bounded`: no partial results, the rows are all here.
+    `rows_before`: how many rows each key has had. `args` are columns by row (not by place).
+    `bounded`: there are no partial results, all rows of the frames are here.
     """
 
     layout: Layout
     first: Int64Array
-    behind: Int64Array
-    seen: Int64Array
+    ends: Int64Array
+    rows_before: Int64Array
     args: tuple[pa.Array, ...]
     bounded: bool
 

@@ -25,14 +25,14 @@ class RunningChoice(OfAccumulator[Choice]):
         return tuple(field for field in self.inner.fields if field.name in ("value", "by"))
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
-        """Choose places; a value kept from before has a place behind all rows."""
+        """Choose places; values kept from before have places after all rows."""
         layout = frames.layout
         size, count = len(layout.order), len(layout.fresh)
         columns = list(frames.args)
         held = np.full(count, -1, np.int64)
         if not frames.bounded:
             columns = [pa.concat_arrays([c, p]) for c, p in zip(columns, parts, strict=True)]
-            held = np.where(frames.seen > 0, np.arange(size, size + count), -1)
+            held = np.where(frames.rows_before > 0, np.arange(size, size + count), -1)
         # By place, then the values held.
         rows = np.concatenate([layout.order, np.arange(size, len(columns[0]))])
         best, last = self._choose(frames, columns, rows, held)
@@ -48,7 +48,7 @@ class RunningChoice(OfAccumulator[Choice]):
     def _choose(
         self, frames: Frames, columns: list[pa.Array], rows: Int64Array, held: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """The chosen place by place, and the one in which each key ends; -1 is none."""
+        """The chosen place for every place, and for each key the one after its last row; -1: none."""
         rule, layout = self.inner.rule, frames.layout
         by = columns[-1]
         eligible = valid_mask(by)[rows]
@@ -60,24 +60,24 @@ class RunningChoice(OfAccumulator[Choice]):
             codes = (choice_codes if rule in BY_VALUE else order_codes)(by)[rows]
             if rule in (Rule.LARGEST, Rule.LARGEST_BY):
                 codes = ~codes
-            spans = (frames.first, frames.behind, layout.starts, layout.fresh)
+            spans = (frames.first, frames.ends, layout.starts, layout.fresh)
             best, last = slide_best(codes, eligible, *spans, held)
             return best, last
         inside = eligible[: len(layout.order)]
         before = held[layout.keys]
         if rule in (Rule.FIRST, Rule.FIRST_KNOWN):
             found = _next_place(inside)[frames.first]
-            found = np.where(found < frames.behind, found, -1)
+            found = np.where(found < frames.ends, found, -1)
             best = np.where(before >= 0, before, found)
         else:
-            found = _previous_place(inside)[frames.behind - 1]
+            found = _previous_place(inside)[frames.ends - 1]
             best = np.where(found >= frames.first, found, before)
         last = layout.starts[1:] - 1
         return best, np.where(last >= layout.fresh, np.append(best, -1)[last], held)
 
 
 def _next_place(eligible: BoolArray) -> Int64Array:
-    """The first eligible place at or behind each; past the end if there is none."""
+    """The first eligible place at or after each; past the end if there is none."""
     size = len(eligible)
     places = np.where(eligible, np.arange(size), size)
     return np.minimum.accumulate(places[::-1])[::-1]
@@ -90,7 +90,7 @@ def _previous_place(eligible: BoolArray) -> Int64Array:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """`lag(x, offset, default)`: the value some rows before; the frame plays no part."""
+    """`lag(x, offset, default)`: the value `offset` rows before; the frame doesn't matter."""
 
     kind: pa.DataType
     offset: int
@@ -102,7 +102,7 @@ class Lag:
         return self.kind
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
-        """Look back; where there is no such row the default of the current one, or null."""
+        """Look back; if there is no such row, the current row's default, or null."""
         del parts
         layout = frames.layout
         back = layout.places - self.offset
@@ -124,22 +124,22 @@ class Number:
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
-        """How many groups of peers there were; rows are counted anyway."""
+        """How many groups of peers there were; the number of rows is kept in any case."""
         return (pa.field("groups", pa.int64()),) if self.function == "dense_rank" else ()
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
-        """Count on from what was seen."""
+        """Continue the numbering of earlier batches."""
         layout = frames.layout
         here = np.arange(len(layout.order))
         if self.function == "row_number":
-            numbers = here - layout.fresh[layout.keys] + 1 + frames.seen[layout.keys]
+            numbers = here - layout.fresh[layout.keys] + 1 + frames.rows_before[layout.keys]
             return pa.array(numbers[layout.places]), []
-        # The first of its peers: the place where the row before ends its own.
+        # A row is the first of its peers if the peers of the row before it end there.
         heads = np.append(True, layout.peers[:-1] == here[1:])[: len(here)]
         heads |= here == layout.fresh[layout.keys]
         if self.function == "rank":
             first = np.maximum.accumulate(np.where(heads, here, 0))
-            numbers = first - layout.fresh[layout.keys] + 1 + frames.seen[layout.keys]
+            numbers = first - layout.fresh[layout.keys] + 1 + frames.rows_before[layout.keys]
             return pa.array(numbers[layout.places]), []
         before = int64s(parts[0])
         heads &= here >= layout.fresh[layout.keys]

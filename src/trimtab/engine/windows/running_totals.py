@@ -32,7 +32,7 @@ from trimtab.engine.windows.wide_sum import (
 def _counts(frames: Frames, valid: BoolArray, before: pa.Array | None) -> tuple[Int64Array, Int64Array]:
     """How many valid rows a frame has, by place, and how many each key has had."""
     total = prefix_sums(valid.astype(np.int64))
-    counts = total[frames.behind] - total[frames.first]
+    counts = total[frames.ends] - total[frames.first]
     if frames.bounded:
         return counts, np.empty(0, np.int64)
     known, layout = int64s(before), frames.layout
@@ -57,14 +57,14 @@ class RunningWideSum(OfAccumulator[WideSum]):
     """`sum` and `avg` of whole numbers: differences of running sums, which are exact."""
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
-        """Add up all digits; 2**31 rows are far away."""
+        """Add up all digits; they have room for 2**31 rows, more than a batch has."""
         layout, places = frames.layout, frames.layout.places
         (arg,) = frames.args
         valid = valid_mask(arg)[layout.order]
         counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
         small = small_values(arg)
         total = prefix_sums((digits_of(arg) if small is None else small)[layout.order])
-        sums = total[frames.behind[places]] - total[frames.first[places]]
+        sums = total[frames.ends[places]] - total[frames.first[places]]
         added = total[layout.starts[1:]] - total[layout.fresh]
         if small is not None:
             sums, added = split_whole(sums), split_whole(added)
@@ -130,7 +130,7 @@ def _slide(
         NO_BITS if extra is None else extra.view(np.int64),
         valid,
         frames.first,
-        frames.behind,
+        frames.ends,
         layout.starts,
         layout.fresh,
         before.lists,

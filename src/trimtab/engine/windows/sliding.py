@@ -55,7 +55,7 @@ def slide_sums(
     extra: Int64Array,
     valid: BoolArray,
     first: Int64Array,
-    behind: Int64Array,
+    ends: Int64Array,
     starts: Int64Array,
     fresh: Int64Array,
     lists: Int64Array,
@@ -63,13 +63,13 @@ def slide_sums(
     flags: Int64Array,
     twice: bool,
 ) -> tuple[FloatArray, FloatArray, Int64Array, Int64Array, Int64Array]:
-    """The exact sum of every new row's frame, rounded, and the sums in which each key ends.
+    """The exact sum of every new row's frame, rounded, and the sum of each key after its last row.
 
     bits, extra, valid      (m,)   the doubles by place; extra may be empty
-    first, behind           (m,)   the frames
+    first, ends             (m,)   the frames, ends exclusive
     starts, fresh           (k,)   as in `Layout`
-    lists, offsets, flags          the sums from before, that are part of every frame of their key
-    twice                          whether to give what rounding left as well
+    lists, offsets, flags          the sums from before, which are part of every frame of their key
+    twice                          whether to return the rounding error as well
     """
     count = fresh.size
     high_out, low_out = np.zeros(bits.size), np.zeros(bits.size if twice else 0)
@@ -85,7 +85,7 @@ def slide_sums(
         stop = starts[key + 1]
         left = right = first[fresh[key]] if fresh[key] < stop else stop
         for i in range(fresh[key], stop):
-            while right < behind[i]:
+            while right < ends[i]:
                 low, high = _move(digits, odd, bits, extra, valid, right, 1, low, high)
                 right += 1
             while left < first[i]:
@@ -114,7 +114,7 @@ def slide_best(
     codes: Int64Array,
     eligible: BoolArray,
     first: Int64Array,
-    behind: Int64Array,
+    ends: Int64Array,
     starts: Int64Array,
     fresh: Int64Array,
     held: Int64Array,
@@ -122,9 +122,9 @@ def slide_best(
     """The place of the smallest code in every new row's frame, the earliest of equals, or -1.
 
     `held[key]` is the place of a value from before that is part of every frame of its key, or -1.
-    Gives the places by place, and the one in which each key ends.
+    Returns the chosen place for every place, and for each key the one after its last row.
 
-    Codes that can never win again leave the queue from behind, so each enters and leaves once.
+    Codes that can never win again leave the queue at its tail, so each enters and leaves once.
     """
     best = np.full(first.size, -1, np.int64)
     last = held.copy()
@@ -137,7 +137,7 @@ def slide_best(
         right = first[fresh[key]]
         winner = -1
         for i in range(fresh[key], stop):
-            while right < behind[i]:
+            while right < ends[i]:
                 if eligible[right]:
                     while tail > head and codes[right] < codes[queue[tail - 1]]:
                         tail -= 1

@@ -1,4 +1,4 @@
-"""Slots: where an aggregate of a key and window gathers its rows."""
+"""Slots: one for each key and window, by which an aggregate gathers its rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Slots:
 
     @cached_property
     def ordered(self) -> tuple[Int64Array, Int64Array]:
-        """The items by slot, in order within it, and where each slot starts in that."""
+        """The items sorted by slot, otherwise in their order, and where each slot starts."""
         order, starts = counting_order(self.ids, self.count)
         return order, starts
 

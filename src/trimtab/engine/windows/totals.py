@@ -62,7 +62,7 @@ class WideSum(OfOneColumn):
 
     @property
     def result(self) -> pa.DataType:
-        """As the kind of number has it; an average is a double."""
+        """The type of a sum of these numbers; an average is a double."""
         return pa.float64() if self.average else sum_type(self.kind)
 
     @property
@@ -78,7 +78,7 @@ class WideSum(OfOneColumn):
         return [pa.array(count_by_slot(parts[0], slots, known)), sums.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The sum or average; null of no values."""
+        """The sum or average; null without values."""
         return self.value(int64s(parts[0]), WideSums.of_arrow(parts[1]))
 
     def value(self, counts: Int64Array, sums: WideSums) -> pa.Array:
@@ -92,7 +92,7 @@ class WideSum(OfOneColumn):
 
 @dataclass(frozen=True, slots=True)
 class FloatSum(OfOneColumn):
-    """`sum` and `avg` of doubles: exact until it is read, so the order of rows can't show."""
+    """`sum` and `avg` of doubles: exact until it is read, so the order of rows doesn't matter."""
 
     average: bool = False
     result: pa.DataType = pa.float64()
@@ -106,7 +106,7 @@ class FloatSum(OfOneColumn):
         return [pa.array(count_by_slot(parts[0], slots, known)), *sums.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The sum or average; null of no values."""
+        """The sum or average; null without values."""
         return self.value(int64s(parts[0]), ExactSums.of_arrow(*parts[1:]).read())
 
     def value(self, counts: Int64Array, sums: FloatArray) -> pa.Array:
@@ -141,7 +141,7 @@ class Variance(OfOneColumn):
         return [counts, *sums.to_arrow(), *squares.to_arrow()]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The variance or its root; null of too few values."""
+        """The variance or its root; null if there are too few values."""
         sums, squares = ExactSums.of_arrow(*parts[1:3]), ExactSums.of_arrow(*parts[3:])
         return self.value(int64s(parts[0]), sums.read_twice(), squares.read_twice())
 

@@ -1,7 +1,7 @@
 """Exact sums of whole numbers and decimals: four digits of 32 bits, checked only when read.
 
-A sum may leave the range of its type on the way and come back: whether that is an error must not
-depend on the order of the rows, so only the final sum is checked.
+A sum may leave the range of its type and come back, depending on the order of the rows. An error must
+not depend on that order, so only the final sum is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGITS_TYPE = pa.list_(pa.int64(), WIDTH)
 
 
 def small_values(array: pa.Array) -> Int64Array | None:
-    """The values, if no sum of any of them can leave int64; nulls as zero."""
+    """The values, if no sum of them can leave int64, else None; nulls as zero."""
     if pa.types.is_decimal128(array.type):
         return None
     values = int64s(array)
@@ -92,7 +92,7 @@ class WideSums:
         return pa.FixedSizeListArray.from_arrays(flat, WIDTH)
 
     def gather(self, slots: Slots, values: pa.Array, rows: Slots) -> WideSums:
-        """Add these sums, and the values of rows, up by slot."""
+        """Add up these sums, and the values of rows, by slot."""
         before = _add(self.digits, slots.ids, slots.count)
         small = small_values(values)
         if small is None:
@@ -103,7 +103,7 @@ class WideSums:
         """The sums as `kind`, null where not `filled`.
 
         Raises:
-            MatchError: `window.overflow`, where one does not fit.
+            MatchError: `window.overflow`, if one does not fit.
         """
         low = self.digits[:, 0] | (self.digits[:, 1] << 32)
         high = self.digits[:, 2] | (self.digits[:, 3] << 32)
@@ -127,7 +127,7 @@ class WideSums:
 @frozen_arguments
 @kernel
 def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
-    """Add rows of digits up by slot. A digit has room for 2**31 of them."""
+    """Add up rows of digits by slot. A digit has room for 2**31 of them."""
     total = np.zeros((count, WIDTH), np.int64)
     for i in range(ids.size):
         for j in range(WIDTH):
@@ -138,7 +138,7 @@ def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
 @frozen_arguments
 @kernel
 def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
-    """Add whole numbers up by slot."""
+    """Add up whole numbers by slot."""
     total = np.zeros(count, np.int64)
     for i in range(ids.size):
         total[ids[i]] += values[i]
