@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.deciding.policy import Balance, Scale, balance_from_json, balance_of, scale_from_json
+from trimtab.deciding.policy import Balance, Scale, balance_of
 from trimtab.errors import JobError
 from trimtab.planning.registry import POLICIES
 
@@ -72,14 +72,11 @@ def test_every_name_is_a_policy(name: str) -> None:
 
 def test_none_is_no_policy() -> None:
     assert balance_of(None) is None
-    assert balance_from_json(None) is None
-    assert scale_from_json(None) is None
 
 
 def test_policies_and_rules_come_back_from_json_as_they_were() -> None:
     policy = Balance(planner="lptf", measure="state", max_rstd=None, max_moves=3, period_s=0.1)
-    found = balance_from_json(json.loads(json.dumps(policy.as_json())))
-    assert found is not None
+    found = Balance(**json.loads(json.dumps(policy.as_json())))
     assert found.as_json() == policy.as_json()
     rule = Scale(max_engines=7, interval_s=0.25)
-    assert scale_from_json(json.loads(json.dumps(rule.as_json()))) == rule
+    assert Scale(**json.loads(json.dumps(rule.as_json()))) == rule

@@ -17,7 +17,7 @@ from trimtab.deciding import actions
 from trimtab.deciding.coordinator import Decision
 from trimtab.deciding.observation import Observation, ObservedHotKeys
 from trimtab.deciding.placement import Placement
-from trimtab.deciding.policy import Balance, Scale, balance_from_json, scale_from_json
+from trimtab.deciding.policy import Balance, Scale
 from trimtab.errors import StateError
 from trimtab.state.files import Folder
 
@@ -81,8 +81,8 @@ def to_bytes(entry: Entry) -> bytes:
         "hosts": observed.hosts,
         "is_planner_compiled": observed.is_planner_compiled,
         "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
-        "balance": None if entry.balance is None else entry.balance.as_json(),
-        "scale": None if entry.scale is None else entry.scale.as_json(),
+        "balance": entry.balance and entry.balance.as_json(),
+        "scale": entry.scale and entry.scale.as_json(),
         "split": entry.split,
         "interval_s": entry.interval_s,
         "is_first": entry.is_first,
@@ -128,8 +128,8 @@ def from_bytes(content: bytes) -> Entry:
     return Entry(
         observed=observed,
         decision=Decision(**{**decided, "actions": actions.from_json(decided["actions"])}),
-        balance=balance_from_json(about["balance"]),
-        scale=scale_from_json(about["scale"]),
+        balance=about["balance"] and Balance(**about["balance"]),
+        scale=about["scale"] and Scale(**about["scale"]),
         split=about["split"],
         interval_s=about["interval_s"],
         is_first=about["is_first"],

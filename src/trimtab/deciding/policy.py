@@ -6,7 +6,6 @@ These are descriptions without logic: the coordinator acts on them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -163,16 +162,6 @@ def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> N
     if balance is not None and balance.measured is not Measure.BUSY:
         message = f"scale needs utilisations, but load is measured as {balance.measured.value}"
         raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
-
-
-def balance_from_json(values: Mapping[str, Any] | None) -> Balance | None:
-    """The policy that `as_json` wrote."""
-    return None if values is None else Balance(**values)
-
-
-def scale_from_json(values: Mapping[str, Any] | None) -> Scale | None:
-    """The rule that `as_json` wrote."""
-    return None if values is None else Scale(**values)
 
 
 def _at_least(code: str, **limits: tuple[float | None, float]) -> None:

@@ -32,36 +32,22 @@ from trimtab.language.scope import Labels, Scope
 
 LOGICAL = {"FIRST": Side.FIRST, "LAST": Side.LAST}
 PHYSICAL = {"PREV": -1, "NEXT": 1}
-AGGREGATE_NAMES = {
+_AGGREGATES = (
+    *("any_value", "approx_count_distinct", "array_agg", "avg", "bool_and", "bool_or", "collect_list", "count"),
+    *("first_value", "last_value", "max", "max_by", "min", "min_by", "sum"),
+    *("stddev_pop", "stddev_samp", "var_pop", "var_samp"),
+)
+AGGREGATE_NAMES = {name.upper(): name for name in _AGGREGATES} | {
     "ANY": "bool_or",
-    "ANY_VALUE": "any_value",
-    "APPROX_COUNT_DISTINCT": "approx_count_distinct",
     "ARBITRARY": "any_value",
     "ARG_MAX": "max_by",
     "ARG_MIN": "min_by",
-    "ARRAY_AGG": "array_agg",
-    "AVG": "avg",
-    "BOOL_AND": "bool_and",
-    "BOOL_OR": "bool_or",
-    "COLLECT_LIST": "collect_list",
-    "COUNT": "count",
     "EVERY": "bool_and",
-    "FIRST_VALUE": "first_value",
-    "LAST_VALUE": "last_value",
-    "MAX": "max",
-    "MAX_BY": "max_by",
     "MEAN": "avg",
-    "MIN": "min",
-    "MIN_BY": "min_by",
     "SOME": "bool_or",
     "STD": "stddev_samp",
     "STDDEV": "stddev_samp",
-    "STDDEV_POP": "stddev_pop",
-    "STDDEV_SAMP": "stddev_samp",
-    "SUM": "sum",
     "VARIANCE": "var_samp",
-    "VAR_POP": "var_pop",
-    "VAR_SAMP": "var_samp",
 }
 SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {
     *("array_agg", "first_value", "last_value", "max_by", "min_by"),

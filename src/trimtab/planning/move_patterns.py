@@ -112,25 +112,19 @@ def _class_sums(falling, homes, only, edges, most, heavy, light):
     The units are those of home `only`, or for `only` below 0 those of any other home than `-1 - only`.
     """
     counts = np.zeros(edges.size, np.int64)
-    for place in range(falling.size):
-        if (only >= 0 and homes[place] != only) or (only < 0 and homes[place] == -1 - only):
-            continue
-        kind = 0
-        while falling[place] < edges[kind]:
-            kind += 1
-        if counts[kind] < most:
-            counts[kind] += 1
-            heavy[kind, counts[kind]] = heavy[kind, counts[kind] - 1] + falling[place]
-    counts[:] = 0
-    for place in range(falling.size - 1, -1, -1):
-        if (only >= 0 and homes[place] != only) or (only < 0 and homes[place] == -1 - only):
-            continue
-        kind = 0
-        while falling[place] < edges[kind]:
-            kind += 1
-        if counts[kind] < most:
-            counts[kind] += 1
-            light[kind, counts[kind]] = light[kind, counts[kind] - 1] + falling[place]
+    for rising in range(2):
+        sums = light if rising else heavy
+        counts[:] = 0
+        for step in range(falling.size):
+            place = falling.size - 1 - step if rising else step
+            if (only >= 0 and homes[place] != only) or (only < 0 and homes[place] == -1 - only):
+                continue
+            kind = 0
+            while falling[place] < edges[kind]:
+                kind += 1
+            if counts[kind] < most:
+                counts[kind] += 1
+                sums[kind, counts[kind]] = sums[kind, counts[kind] - 1] + falling[place]
     return counts
 
 

@@ -85,27 +85,26 @@ def sort_again(nodes, levels):
 @kernel
 def _unlink(lists, unit, node):
     above, below = lists.heavier[unit], lists.lighter[unit]
-    if above != NONE:
-        lists.lighter[above] = below
-    else:
-        lists.heaviest[node] = below
-    if below != NONE:
-        lists.heavier[below] = above
-    else:
-        lists.lightest[node] = above
+    _join(lists, node, above, below, below, above)
 
 
 @kernel
 def _link(lists, unit, node, above, below):
     lists.heavier[unit], lists.lighter[unit] = above, below
+    _join(lists, node, above, below, unit, unit)
+
+
+@kernel
+def _join(lists, node, above, below, next_lighter, next_heavier):
+    """Say what comes after `above` and before `below`; where there is none, the node's list begins or ends there."""
     if above != NONE:
-        lists.lighter[above] = unit
+        lists.lighter[above] = next_lighter
     else:
-        lists.heaviest[node] = unit
+        lists.heaviest[node] = next_lighter
     if below != NONE:
-        lists.heavier[below] = unit
+        lists.heavier[below] = next_heavier
     else:
-        lists.lightest[node] = unit
+        lists.lightest[node] = next_heavier
 
 
 @kernel
