@@ -1,6 +1,6 @@
-"""A checkpoint as an earlier build left it in the middle of a stream, with what its queries had given by then.
+"""A checkpoint that an earlier build left in the middle of a stream, and the output of its queries until then.
 
-`python -m tests.golden.checkpoints NAME` writes one of this build. Each format of the state gets one, once: every later
+`python -m tests.golden.checkpoints NAME` writes one with this build, once for each format of the state: every later
 build has to go on from it.
 """
 
@@ -22,9 +22,9 @@ from tests.support.spark_laws import SETTINGS, FileStream, stored
 FOLDER = Path(__file__).parent
 SUFFIX = ".tar.gz"
 BATCHES, BEFORE, ROWS = 6, 3, 12
-"""All batches of the stream, those that the earlier build had, and the rows of each."""
+"""The number of batches of the stream, of batches that the earlier build ran, and of rows in each."""
 NOWHERE = "/golden"
-"""Where the archive says that the stream's files are, which Spark has in its logs."""
+"""What replaces the stream's folder in the archive, where Spark's logs name its files."""
 _DAWN = datetime.datetime(2026, 1, 1)
 
 
@@ -60,7 +60,7 @@ def run(spark: Any, home: Path, batches: int, *, close: bool) -> Any:
 
 
 def write(name: str) -> None:
-    """Run the first batches, and keep checkpoint and answers."""
+    """Run the first batches, and archive the checkpoint and the answers."""
     from trimtab.spark.session import start_session
 
     spark = start_session("golden", "local[2]", SETTINGS)
@@ -76,10 +76,10 @@ def write(name: str) -> None:
                 path.write_text(path.read_text().replace(folder, NOWHERE))
         with tarfile.open(FOLDER / f"{name}{SUFFIX}", "w:gz") as archive:
             for part in ("checkpoint", "answers"):
-                archive.add(home / part, part, filter=_nobodys)
+                archive.add(home / part, part, filter=_without_owner)
 
 
-def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, "", ""
     return entry
 

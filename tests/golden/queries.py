@@ -1,7 +1,7 @@
 """Queries of every kind, with every part that an operator can have, and the stream that they read.
 
-`python -m tests.golden.queries` writes their signatures down. That is right for new queries only: a signature that
-changes makes jobs refuse the checkpoints that they have.
+`python -m tests.golden.queries` writes their signatures. Do that for new queries only: a job refuses its
+checkpoint if the signature of a query has changed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Steps:
 @trimtab.operator("golden_steps")
 @dataclass(frozen=True)
 class Steps(trimtab.KeyedOperator):
-    """A row for every so many rows of a key."""
+    """A row for every `every` rows of a key."""
 
     output = pa.schema([("n", pa.int64())])
     state = pa.schema([("seen", pa.int64())])
@@ -78,7 +78,7 @@ def compiled(sql: str) -> Query:
 
 
 def write_signatures() -> None:
-    """Keep the signatures of all queries."""
+    """Write the signatures of all queries."""
     lines = [f"{json.dumps(name)}: {json.dumps(compiled(sql).signature)}" for name, sql in QUERIES.items()]
     SIGNATURES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""A query has the signature that it had in earlier builds: that is how its state is found again."""
+"""A query has the signature that it had in earlier builds, or a job would refuse its state."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_queries_that_differ_have_other_signatures() -> None:
         assert fingerprint(compiled(QUERIES[name].replace(old, new))) != fingerprint(compiled(QUERIES[name]))
 
 
-def test_what_is_made_of_matches_is_no_part_of_it() -> None:
+def test_the_finish_is_no_part_of_the_signature() -> None:
     again = QUERIES["rises"].replace("SELECT *", "SELECT k AS key, a + b AS total")
     assert fingerprint(compiled(again)) == fingerprint(compiled(QUERIES["rises"]))
 
 
-def test_names_in_the_code_are_no_part_of_it() -> None:
+def test_names_in_the_code_are_no_part_of_the_signature() -> None:
     @signed("order", renamed={"name": "column"}, without=("note",))
     @dataclasses.dataclass(frozen=True)
     class Renamed:
@@ -77,7 +77,7 @@ def test_arguments_of_an_operator_are_plain_values() -> None:
         Steps(object()).signature()  # type: ignore[arg-type]
 
 
-def test_a_part_that_nobody_signed_is_refused() -> None:
+def test_a_part_without_a_signed_name_is_refused() -> None:
     @dataclasses.dataclass(frozen=True)
     class New:
         value: int

@@ -17,7 +17,7 @@ PATIENCE_S = 120
 
 
 class Answers:
-    """Takes answers in, and lets a test wait for them."""
+    """Receives answers, and lets a test wait for them."""
 
     def __init__(self) -> None:
         self.made: list[dict[Entry, bytes]] = []
@@ -52,9 +52,7 @@ def test_what_a_function_uses_is_compiled_in_another_process(compiler: Compiler)
     compiler.stop()
 
 
-def test_what_fails_is_logged_and_what_comes_later_is_done(
-    compiler: Compiler, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_is_logged_and_later_requests_are_done(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
     answers = Answers()
     compiler.ask(fail, None, answers.take)
     compiler.ask(use_all, None, answers.take)
@@ -65,7 +63,7 @@ def test_what_fails_is_logged_and_what_comes_later_is_done(
     compiler.stop()
 
 
-def test_a_death_is_logged_once_and_nobody_waits(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_death_of_the_process_is_logged_once(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
     answers, ended = Answers(), threading.Event()
     caplog.set_level(logging.WARNING)
     compiler.ask(die, None, answers.take)

@@ -29,11 +29,11 @@ def empty_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         each.__dict__.pop("machine", None)
     wanted.take()
     yield
-    shelf.accept_nothing_more()
+    shelf.forget_offer()
 
 
 def fresh(old: Kernel) -> Kernel:
-    """The kernel as a process has it that has loaded nothing yet."""
+    """The kernel as in a process that has loaded nothing yet."""
     return Kernel(old.function, old.name)
 
 
@@ -42,7 +42,7 @@ def test_a_kernel_is_compiled_where_that_is_allowed_and_kept() -> None:
     assert [entry.name for entry in shelf.cache().entries()] == ["tests.machine_code.kernels_to_test.doubled_sum"]
 
 
-def test_where_it_is_not_it_runs_as_plain_python_and_is_wanted() -> None:
+def test_where_it_may_not_be_compiled_it_runs_as_plain_python_and_is_noted() -> None:
     with if_missing(Missing.PLAIN):
         assert doubled_sum(np.arange(4)) == 12
         assert factorial(5) == 120
@@ -54,7 +54,7 @@ def test_where_it_is_not_it_runs_as_plain_python_and_is_wanted() -> None:
     assert "machine" not in double.__dict__
 
 
-def test_who_has_something_better_to_run_is_told_that_it_is_missing() -> None:
+def test_under_refuse_missing_machine_code_is_an_error() -> None:
     with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
         doubled_sum(np.arange(4))
     doubled_sum(np.arange(4))
@@ -64,7 +64,7 @@ def test_who_has_something_better_to_run_is_told_that_it_is_missing() -> None:
             doubled_sum(np.arange(4.0))  # of other types
 
 
-def test_what_was_wanted_is_compiled_for_just_those_types() -> None:
+def test_a_noted_function_is_compiled_for_just_the_noted_types() -> None:
     with if_missing(Missing.PLAIN):
         doubled_sum(np.arange(4.0))
     notes = wanted.take()
@@ -80,7 +80,7 @@ def test_machine_code_of_the_shelf_is_used_instead_of_compiling() -> None:
         assert fresh(doubled_sum)(np.arange(4)) == 12
 
 
-def test_a_damaged_file_is_as_good_as_missing() -> None:
+def test_a_damaged_file_counts_as_missing() -> None:
     doubled_sum(np.arange(4))
     (file,) = shelf.cache().path.iterdir()
     content = bytearray(file.read_bytes())
@@ -101,13 +101,13 @@ def test_a_worker_runs_cached_machine_code_only_if_its_digest_is_the_one_that_th
     shelf.accept({entry: digest_of(b"something else")}, lambda: {entry: b"not that either"})
     with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
         fresh(doubled_sum)(np.arange(4))
-    assert shelf.cache().read(entry) == code  # what was sent and isn't what was promised isn't kept
+    assert shelf.cache().read(entry) == code  # sent code with another digest than the offered one isn't kept
     shelf.accept({entry: digest_of(code)}, lambda: pytest.fail("it is there already"))
     with if_missing(Missing.REFUSE):
         assert fresh(doubled_sum)(np.arange(4)) == 12
 
 
-def test_what_a_machine_lacks_is_fetched_once_and_kept() -> None:
+def test_code_that_a_machine_lacks_is_fetched_once_and_kept() -> None:
     doubled_sum(np.arange(4))
     (entry,) = shelf.cache().entries()
     code = shelf.cache().read(entry)
@@ -120,7 +120,7 @@ def test_what_a_machine_lacks_is_fetched_once_and_kept() -> None:
         assert fresh(doubled_sum)(np.arange(4)) == 12
 
 
-def test_what_is_installed_needs_nobodys_leave() -> None:
+def test_installed_code_needs_no_offer() -> None:
     doubled_sum(np.arange(4))
     (entry,) = shelf.cache().entries()
     code = shelf.cache().read(entry)

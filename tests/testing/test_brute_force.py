@@ -12,7 +12,7 @@ from trimtab.planning.problem import Problem
 
 @settings(max_examples=60)
 @given(problem=problems(most_nodes=3, most_units=5))
-def test_nothing_allowed_is_better(problem: Problem) -> None:
+def test_no_allowed_placement_is_better(problem: Problem) -> None:
     plan = brute_force(problem)
     assert problem.faults(plan.owner) == []
     allowed = [

@@ -44,7 +44,7 @@ def test_times_never_go_back_and_cuts_are_inside(seed: int) -> None:
     assert all(0 <= cut <= len(times) for cut in case.cuts)
 
 
-def test_no_decisions_at_all_write_the_plainest_case() -> None:
+def test_an_empty_script_writes_the_plainest_case() -> None:
     case = a_case(ScriptedChoices([]))
     assert case.table.num_rows == 0
     assert "PATTERN (A)" in case.sql

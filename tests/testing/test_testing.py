@@ -1,4 +1,4 @@
-"""What users test with finds what is wrong, and names the smallest cut that shows it."""
+"""The checks for users' tests find mistakes, and name the smallest cut that shows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DROPS = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES 
 
 @dataclass
 class Sum:
-    """A sum, whose snapshot is what a test makes of it."""
+    """A sum, whose snapshot is made by a function of the test."""
 
     made: Callable[[int], Snapshot | None]
     total: int = 0
@@ -76,7 +76,7 @@ COUNTER = itertools.count()
 
 @dataclass(frozen=True)
 class Moody(Summing):
-    def open(self, snapshot: Snapshot | None) -> Logic:  # noqa: ARG002 - it has moods instead
+    def open(self, snapshot: Snapshot | None) -> Logic:  # noqa: ARG002 - it is wrong on purpose
         return Sum(lambda total: {"total": total}, total=next(COUNTER))
 
 
@@ -87,11 +87,11 @@ def test_an_operator_that_keeps_its_rules_gives_its_answer() -> None:
             assert_same_rows(found, {"k": ["a", "b"], "total": [12, 6]})
 
 
-def test_without_a_key_all_rows_are_of_one() -> None:
+def test_without_a_key_all_rows_have_the_same_key() -> None:
     assert check_operator(Summing(), ROWS).to_pylist() == [{"total": 18}]
 
 
-def test_of_the_cuts_that_show_as_few_as_possible_are_named() -> None:
+def test_as_few_cuts_as_possible_are_reported() -> None:
     with pytest.raises(BrokenLawError, match=r"cut at \[4\] .*\nmissing: .*\ntoo many: ") as raised:
         check_operator(Summing(forgets_above=2), ROWS, partition_by="k", event_time="ts", tries=12)
     assert raised.value.cuts == [4]
@@ -100,7 +100,7 @@ def test_of_the_cuts_that_show_as_few_as_possible_are_named() -> None:
     assert len(raised.value.cuts) == 1
 
 
-def test_an_operator_that_answers_otherwise_the_second_time_is_found() -> None:
+def test_an_operator_with_another_answer_the_second_time_is_found() -> None:
     with pytest.raises(BrokenLawError, match="another answer the second time"):
         check_operator(Moody(), ROWS, partition_by="k")
 
@@ -110,13 +110,13 @@ def test_a_merge_that_loses_rows_is_found() -> None:
         check_operator(MergingWrongly(), ROWS, partition_by="k", event_time="ts")
 
 
-def test_rows_that_parts_give_before_they_are_merged_are_found() -> None:
-    one = rows_at("ts n", (0, 1))  # so that no cut shows
-    with pytest.raises(BrokenLawError, match="on_rows gives rows before parts are merged"):
+def test_rows_that_parts_return_before_they_are_merged_are_found() -> None:
+    one = rows_at("ts n", (0, 1))  # so that there are no cuts to find it
+    with pytest.raises(BrokenLawError, match="on_rows returns rows before parts are merged"):
         check_operator(Merging(early=True), one)
 
 
-def test_an_operator_that_fails_says_so_itself() -> None:
+def test_the_error_of_an_operator_that_fails_is_raised() -> None:
     with pytest.raises(trimtab.OperatorError, match=r"operator\.failed.*on_close"):
         check_operator(Summing(), rows_at("ts n", (0, 2**62), (1, 2**62), (2, 2**62)))
 
@@ -128,7 +128,7 @@ def test_a_column_that_the_rows_lack_is_named() -> None:
 
 @settings(max_examples=10)
 @given(st.permutations(range(12)))
-def test_a_query_answers_the_same_however_its_rows_are_cut(order: list[int]) -> None:
+def test_a_query_gives_the_same_however_its_rows_are_cut(order: list[int]) -> None:
     moved = ROWS.take(order)
     answer = check_cuts(DROPS, {"t": moved}, event_time="ts", delay="12 seconds", tries=5)
     assert_same_rows(answer, trimtab.evaluate(DROPS, {"t": ROWS}))
@@ -145,12 +145,12 @@ def test_a_query_without_rows_holds() -> None:
     assert check_cuts(DROPS, {"t": ROWS.slice(0, 0)}, event_time="ts").num_rows == 0
 
 
-def test_the_mistakes_of_a_query_are_its_own() -> None:
+def test_a_mistake_in_a_query_is_raised() -> None:
     with pytest.raises(trimtab.TrimtabError, match=r"query\.column"):
         check_cuts("SELECT m FROM t", {"t": ROWS})
 
 
-def test_a_bag_has_rows_as_often_as_they_are_there() -> None:
+def test_a_bag_has_every_copy_of_a_row() -> None:
     assert difference({"n": [1, 1]}, {"n": [1]}) == "missing: {'n': 1}"
     assert difference({"n": [1] * 3}, {"n": list[int]()}) == "missing: {'n': 1} (3 times)"
     assert "missing: 2 other kinds of row" in difference({"n": [*range(7)]}, {"n": [9]})
@@ -174,7 +174,7 @@ def test_times_are_written_in_any_way() -> None:
 
 
 @pytest.mark.parametrize("row", [("noon", 1), (1,)])
-def test_a_row_that_is_none_is_refused(row: tuple[Any, ...]) -> None:
+def test_an_invalid_row_is_refused(row: tuple[Any, ...]) -> None:
     with pytest.raises(InputError, match=r"input\.value"):
         rows_at("ts n", row)
 

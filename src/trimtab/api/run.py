@@ -1,4 +1,4 @@
-"""A job under way: look at it, change it, stop it."""
+"""A running job: observe it, change it, stop it."""
 
 from __future__ import annotations
 

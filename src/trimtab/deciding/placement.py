@@ -46,7 +46,7 @@ class Spread:
 
     @classmethod
     def over(cls, slot: int, engines: Sequence[int]) -> Spread:
-        """Shares dealt out to these engines in turn."""
+        """Shares assigned to these engines in turn."""
         return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
 
     def within(self, engines: int) -> Spread | None:

@@ -1,7 +1,7 @@
-"""Machine code: which functions have it, where it is kept, who makes it, and what runs until it is there.
+"""Machine code: which functions have it, where it is kept, what makes it, and what runs until it is made.
 
-kernel.py           `@kernel`: a function that runs as machine code, or as plain Python until it has some
-dispatcher.py       a kernel as Numba has it; nothing else imports Numba
+kernel.py           `@kernel`: a function that runs as machine code, or as plain Python until that is made
+dispatcher.py       Numba's form of a kernel; no other module imports Numba
 numba_import.py     importing Numba beside a stream
 fingerprint.py      what machine code depends on: the function, all that it calls, the versions
 processor.py        what kind of processor this is
@@ -9,6 +9,6 @@ shelf.py            where machine code is kept: the installation's own, the user
 offer.py            what a driver sends to its workers
 policy.py           what happens where machine code is missing: compile it here, run plain Python, or refuse
 wanted.py           what ran as plain Python and should be compiled
-compiler.py         asking the compile process beside a job
+compiler.py         sends requests to the compile process beside a job
 compile_process.py  that process
 """

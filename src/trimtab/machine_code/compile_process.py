@@ -1,8 +1,8 @@
 """The process in which machine code is made.
 
 It reads requests from its standard input and answers on its standard output, one after the other, both pickled. It ends
-when its input does, that is with whoever started it. Compiling holds the interpreter's lock for seconds, which is why
-it is done in no other process.
+when its input ends, that is with the process that started it. Compiling holds the interpreter's lock for seconds, so a
+job compiles only here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOWEST_PRIORITY = 19
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something to do: a function that calls all kernels that are wanted, by its module and name, with its argument."""
+    """A function to call, which calls all kernels that are wanted: its module, its name and its argument."""
 
     number: int
     module: str
@@ -36,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a request: the machine code that there is for it, or what went wrong."""
+    """The result of a request: the machine code that was loaded or made, and the error if there was one."""
 
     number: int
     made: dict[Entry, bytes] = field(default_factory=dict)  # with digests
@@ -44,7 +44,7 @@ class Answer:
 
 
 def compile_noted(notes: tuple[Note, ...]) -> None:
-    """Have machine code for what others ran as plain Python."""
+    """Compile what other processes ran as plain Python."""
     for note in notes:
         arguments = tuple(example_of(each) for each in note.types)
         _kernel_of(note).machine.compile_for(arguments)
@@ -52,7 +52,7 @@ def compile_noted(notes: tuple[Note, ...]) -> None:
 
 def _kernel_of(note: Note) -> Any:
     if isinstance(note.function, str):
-        # The engine generates functions and knows how; asked for by name, as it stands above this package.
+        # The engine makes generated functions. It is imported by name here, because it is a layer above this package.
         return importlib.import_module("trimtab.engine.match.kernels.generated").kernel_of(note.function)
     module, name = note.function
     importlib.import_module(module)
@@ -60,7 +60,7 @@ def _kernel_of(note: Note) -> Any:
 
 
 def answer(request: Request) -> Answer:
-    """Do what was asked for."""
+    """Call the requested function."""
     shelf.touched.clear()
     try:
         function = getattr(importlib.import_module(request.module), request.function)
@@ -71,11 +71,11 @@ def answer(request: Request) -> Answer:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends."""
     os.nice(LOWEST_PRIORITY)
-    sys.path[:] = pickle.load(sys.stdin.buffer)  # of the process that asks: users' own modules may be needed
+    sys.path[:] = pickle.load(sys.stdin.buffer)  # of the requesting process: users' own modules may be needed
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not get between the answers
+    os.dup2(2, 1)  # what other code prints must not get between the answers
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
     while True:
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def _read(source: IO[bytes], requests: queue.SimpleQueue[Request]) -> None:
-    """Take requests in; end the process, whatever it is doing, when nobody is there any more to ask."""
+    """Read requests; end the process, whatever it is doing, when its input ends."""
     try:
         while True:
             requests.put(pickle.load(source))

@@ -1,6 +1,6 @@
-"""Compiling beside a job: hands requests to the compile process, and answers to whoever asked.
+"""Compiling beside a job: sends requests to the compile process, and passes its answers to callbacks.
 
-Nobody waits for it. What fails or dies there is logged once, and everything goes on without machine code.
+No batch waits for it. A failure or the death of the process is logged, and the job goes on without machine code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENDING_S = 10.0
 """How long the process may take to end once it has closed its answers."""
 
 Done = Callable[[dict[Entry, bytes], bool], None]
-"""Called in a thread of the compiler with the machine code that there is, and whether all went well."""
+"""Called in a thread of the compiler with the machine code that was loaded or made, and whether there was no error."""
 
 
 class Compiler:
@@ -43,14 +43,14 @@ class Compiler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being compiled."""
+        """Whether no request is waiting for its answer."""
         with self._lock:
             return not self._waiting
 
     def ask(self, function: Callable[[Any], None], argument: Any, done: Done) -> None:
-        """Have a function called in the compile process, where everything is compiled that it uses.
+        """Have a function called in the compile process, which compiles every kernel that it calls.
 
-        `argument` is pickled; bytes that are a pickle already are handed on as they are.
+        `argument` is pickled; bytes are taken for a pickle and sent as they are.
         """
         packed = argument if isinstance(argument, bytes) else pickle.dumps(argument)
         with self._lock:
@@ -60,7 +60,7 @@ class Compiler:
             self._waiting[self._asked] = done
             self._requests.put(Request(self._asked, function.__module__, function.__qualname__, packed))
             if self._asked == 1:
-                # In threads: starting a process and filling a pipe take longer than a batch should wait.
+                # In a thread: starting a process and filling a pipe take longer than a batch should wait.
                 threading.Thread(target=self._feed, name="trimtab-compiler-requests", daemon=True).start()
 
     def stop(self) -> None:
@@ -100,7 +100,7 @@ class Compiler:
         try:
             while True:
                 self._take(pickle.load(process.stdout))
-        except Exception as error:  # whatever it is, it must not be silent, and the stream goes on
+        except Exception as error:  # any error is logged, and the stream goes on
             status = process.wait(ENDING_S) if isinstance(error, EOFError) else error
             with self._lock:
                 self._fail(f"the compile process ended with status {status}")
@@ -109,7 +109,7 @@ class Compiler:
         with self._lock:
             done = self._waiting.pop(answer.number, None)
         if answer.error:
-            _log.warning("something could not be compiled, and runs as plain Python:\n%s", answer.error)
+            _log.warning("a function could not be compiled, and runs as plain Python:\n%s", answer.error)
         if done is not None:
             done(answer.made, not answer.error)
 
@@ -118,12 +118,12 @@ class Compiler:
             return
         self.is_broken = True
         self._waiting.clear()
-        said = ""
+        errors = ""
         if self._errors is not None:
             self._errors.seek(0)
-            said = self._errors.read()[-2_000:].decode(errors="replace").strip()
+            errors = self._errors.read()[-2_000:].decode(errors="replace").strip()
             self._errors.close()
-        _log.warning("nothing is compiled any more, and what isn't yet runs as plain Python: %s\n%s", why, said)
+        _log.warning("nothing is compiled any more; what has no machine code runs as plain Python: %s\n%s", why, errors)
 
 
 _shared_lock = threading.Lock()
@@ -131,9 +131,9 @@ _shared: dict[str, Compiler] = {}
 
 
 def shared_compiler(purpose: str) -> Compiler:
-    """The compiler of this process for a purpose: what it has begun for one job is of use to the next.
+    """The compiler of this process for a purpose; the next job goes on with what it has compiled for earlier ones.
 
-    Engines don't wait until the planners are done, which take longest: each purpose has a compiler of its own.
+    Each purpose has its own compiler, so that engines don't wait for the planners, which take longest.
     """
     with _shared_lock:
         if purpose not in _shared or _shared[purpose].is_broken:

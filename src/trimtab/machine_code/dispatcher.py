@@ -1,6 +1,6 @@
-"""A kernel as Numba has it. Importing this imports Numba, and nothing else in trimtab does.
+"""Numba's form of a kernel. Importing this module imports Numba; no other module of trimtab does.
 
-Numba would compile what is called and missing, whoever calls it; here that happens only where it is allowed. Its cache
+Numba by itself compiles every missing function when it is called; here it does so only where that is allowed. Its cache
 of files is replaced by the shelf, whose entries are recognised by their content and can be sent to other machines.
 """
 
@@ -24,35 +24,35 @@ from trimtab.machine_code.shelf import Entry
 
 
 class Dispatcher(CPUDispatcher):
-    """Numba's function for a kernel."""
+    """The function that Numba compiles and calls for a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         function, names = kernel.with_own_names()
-        kernel.__dict__["machine"] = self  # before the others are looked at: functions may call themselves
+        kernel.__dict__["machine"] = self  # set before the called kernels are visited: functions may call themselves
         for name, other in kernel.called.items():
             names[name] = other.machine
         super().__init__(function, targetoptions=_options(kernel))
         self.kernel, self._cache = kernel, _Shelved(self)
 
     def entry(self, arguments: tuple[Any, ...]) -> Entry:
-        """Which machine code it is for arguments of these types, on a processor of this kind."""
+        """The shelf's entry for arguments of these types, on a processor of this kind."""
         context: Any = self.targetctx
         kernel, processor = self.kernel, context.codegen().magic_tuple()
         parts = [kernel.fingerprint, kernel.error_model, *map(str, arguments), *map(str, processor)]
         return Entry(kernel.name, hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32])
 
     def compile_for(self, arguments: tuple[Any, ...]) -> None:
-        """Have machine code for arguments like these, from the shelf or compiled."""
+        """Load machine code for arguments like these from the shelf, or compile it."""
         self.compile(tuple(self.typeof_pyval(argument) for argument in arguments))
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """How another kernel calls this one: with a 3 as with any number, or Numba would compile it for each."""
+        """How another kernel calls this one: a literal 3 as any integer, or Numba would compile it for each literal."""
         return super().get_call_template(
             tuple(types.unliteral(each) for each in args), {name: types.unliteral(each) for name, each in kws.items()}
         )
 
     def compile(self, sig: Any) -> Any:
-        """Numba's own, which also comes here for every kernel that another one calls."""
+        """Numba's own method, counted: Numba also calls it for every kernel that another one calls."""
         _compiling.depth += 1
         try:
             return super().compile(sig)
@@ -60,7 +60,7 @@ class Dispatcher(CPUDispatcher):
             _compiling.depth -= 1
 
     def _compilation_chain_init_hook(self) -> None:
-        """Numba looks for extensions of its compiler here, which takes a tenth of a second."""
+        """Look for extensions of Numba's compiler only if it is used: that takes a tenth of a second."""
         if when_missing() is Missing.COMPILE:
             super()._compilation_chain_init_hook()
 
@@ -68,7 +68,7 @@ class Dispatcher(CPUDispatcher):
         try:
             return super()._compile_for_args(*args, **kws)
         except NotCompiledError:
-            return self.kernel.without_machine_code(args)  # Numba calls what it is given here
+            return self.kernel.without_machine_code(args)  # Numba calls the function that is returned here
 
 
 def _options(kernel: Kernel) -> dict[str, Any]:
@@ -85,7 +85,7 @@ _compiling = _Compiling()
 
 
 class _Shelved(NullCache):
-    """Numba's view of the shelf: asked before anything is compiled, told afterwards."""
+    """The shelf as Numba's cache: read before a function is compiled, written afterwards."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -93,25 +93,25 @@ class _Shelved(NullCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Machine code for a signature; None: compile it. Raises NotCompiledError where that is not allowed.
 
-        What Numba would set up here besides, a third of a second's work, is of use to its compiler alone.
+        Numba's own method also sets up its compiler, which takes a third of a second and isn't needed to load code.
         """
         code = shelf.read(self._dispatcher.entry(_arguments(sig)))
         if code is not None:
-            rtsys.initialize(target_context)  # which arrays that kernels make are counted by
+            rtsys.initialize(target_context)  # it counts the references to arrays that kernels make
             return compiler.CompileResult._rebuild(target_context, *pickle.loads(code))
         if when_missing() is not Missing.COMPILE:
             raise NotCompiledError(self._dispatcher.kernel.name)
         return None
 
     def save_overload(self, sig: Any, cres: Any) -> None:
-        """Keep what was compiled, unless it is a part of another kernel, which holds a copy of it."""
+        """Keep what was compiled, unless it was compiled as a part of another kernel, which holds a copy of it."""
         if _compiling.depth == 1 and not cres.lifted and not cres.library.has_dynamic_globals:
             shelf.write(self._dispatcher.entry(_arguments(sig)), _packed(cres))
 
 
 def _packed(cres: Any) -> bytes:
     library, descriptor, environment, signature, objectmode, lifted, _annotation, *rest = cres._reduce()
-    # Without the annotated source, which nobody reads and is as long as the code itself.
+    # Without the annotated source, which is never read and is as long as the code itself.
     return pickle.dumps((library, descriptor, environment, signature, objectmode, lifted, "", *rest), protocol=5)
 
 

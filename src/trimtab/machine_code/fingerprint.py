@@ -1,7 +1,7 @@
-"""What a function's machine code depends on, in short: if the fingerprint is the same, so is the machine code.
+"""A hash of everything that a function's machine code depends on: the same fingerprint means the same machine code.
 
-Numba's own cache looks at the age of one file. That misses a change in a function that is called from another file, and
-says nothing to another machine whose copy of the file is of another age.
+Numba's own cache compares the time stamp of one file. That misses a change in a called function of another file, and
+is of no use on another machine, whose copy of the file has another time stamp.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def versions() -> str:
 def fingerprint(function: FunctionType, inner: Callable[[Any], FunctionType | None]) -> str:
     """The hash of a function's code and of all that it refers to.
 
-    `inner` gives the function behind a value that is compiled along with this one, None for all other values.
+    `inner` returns the function of a value that is compiled along with this one, None for all other values.
     """
     known: dict[FunctionType, int] = {}
     digest = hashlib.sha256(versions().encode())

@@ -1,6 +1,6 @@
-"""`@kernel`: a function over arrays that runs as machine code, or as plain Python until it has some.
+"""`@kernel`: a function over arrays that runs as machine code, or as plain Python until that is made.
 
-Numba is imported when there is machine code to run or to make, and not before: that takes 0.3 s.
+Numba is imported only when there is machine code to run or to make, because importing it takes 0.3 s.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def by_name(module: str, name: str) -> Kernel:
 class Kernel:
     """A function with the forms in which it can run.
 
-    `name`: as its machine code is called on the shelf. `source`: what the function was generated from, if it was.
+    `name`: the name of its machine code on the shelf. `source`: the text of a generated function, None for others.
     `error_model`: "numpy" if a division by zero gives infinity, "python" if it raises.
     """
 
@@ -47,13 +47,13 @@ class Kernel:
         update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the best there is, or compile it where that is allowed."""
+        """Run machine code if there is some or it may be compiled here, else plain Python."""
         if "machine" in self.__dict__ or when_missing() is Missing.COMPILE or self._can_be_loaded:
             return self.machine(*arguments)
         return self.without_machine_code(arguments)(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By name: machine code doesn't travel inside other things."""
+        """Pickled by name: machine code isn't pickled with it."""
         return by_name, self.wanted_as
 
     @property
@@ -62,7 +62,7 @@ class Kernel:
         return self.source or (self.function.__module__, self.function.__qualname__)
 
     def without_machine_code(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        """What to call instead of machine code; notes that it is wanted. Raises NotCompiledError if told to."""
+        """Return what to call instead, and note that machine code is wanted. Raises NotCompiledError under REFUSE."""
         if when_missing() is Missing.REFUSE:
             raise NotCompiledError(self.name)
         wanted.want(self.wanted_as, arguments)
@@ -70,12 +70,12 @@ class Kernel:
 
     @property
     def _can_be_loaded(self) -> bool:
-        """Whether machine code may be had at once. A stream doesn't even wait until Numba is imported."""
+        """Whether machine code may be loaded at once. A stream doesn't even wait until Numba is imported."""
         return shelf.has(self.name) and (when_missing() is Missing.REFUSE or is_numba_there())
 
     @cached_property
     def machine(self) -> Any:
-        """The function as Numba has it, a `Dispatcher`: with machine code, or able to get some."""
+        """Numba's form of the function, a `Dispatcher`, which loads or compiles machine code."""
         from trimtab.machine_code.dispatcher import Dispatcher
 
         return Dispatcher(self)
@@ -89,13 +89,13 @@ class Kernel:
     def _twin(self) -> FunctionType:
         """The function with the kernels that it calls as plain Python, too: each call has to be cheap."""
         twin, names = self.with_own_names()
-        self.__dict__["_twin"] = twin  # before the others are looked at: functions may call themselves
+        self.__dict__["_twin"] = twin  # set before the called kernels are visited: functions may call themselves
         for name, other in self.called.items():
             names[name] = other._twin
         return twin
 
     def with_own_names(self) -> tuple[FunctionType, dict[str, Any]]:
-        """A copy of the function, and the names that it looks up, to be changed."""
+        """A copy of the function, and its globals, which the caller may change."""
         function = self.function
         names = dict(function.__globals__)
         copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
@@ -110,5 +110,5 @@ class Kernel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What the machine code depends on but for types and the processor."""
+        """A hash of everything that the machine code depends on, except argument types and the processor."""
         return fingerprint(self.function, lambda value: value.function if isinstance(value, Kernel) else None)

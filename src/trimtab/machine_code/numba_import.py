@@ -1,4 +1,4 @@
-"""Numba, imported beside a stream: that takes 0.3 s, and ten times as long where Python has no bytecode of it yet."""
+"""Numba, imported in a thread: it takes 0.3 s, and ten times as long where Python has no bytecode of it yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _threads: list[threading.Thread] = []
 
 
 def is_numba_there() -> bool:
-    """Whether Numba is imported; if not, that is begun in a thread, and the caller does without for the moment."""
+    """Whether Numba is imported; if not, start importing it in a thread. The caller runs plain Python until then."""
     with _lock:
         if not _threads:
             module = "trimtab.machine_code.dispatcher"

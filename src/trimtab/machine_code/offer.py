@@ -12,7 +12,7 @@ from trimtab.machine_code.shelf import Entry
 
 
 class Sent(Protocol):
-    """Something that Spark brings to every worker that looks at it."""
+    """A Spark broadcast: a value that Spark sends to every worker that reads it."""
 
     @property
     def value(self) -> Any:
@@ -22,7 +22,7 @@ class Sent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the driver has for the engines: the digest of each piece of machine code, and where to get the pieces."""
+    """The machine code that the driver has for the engines: the digest of each entry, and where to get the code."""
 
     digests: Mapping[Entry, bytes] = field(default_factory=dict)
     codes: Sent | None = None  # by entry
@@ -34,5 +34,5 @@ class Offer:
         return self.processor != kind()
 
     def take_up(self) -> None:
-        """Let this process, a worker, run what is offered and what is installed, and nothing else."""
+        """Let this process, a worker, run only what is offered and what is installed."""
         shelf.accept(self.digests, lambda: {} if self.codes is None else self.codes.value)

@@ -33,13 +33,13 @@ _missing: ContextVar[Missing] = ContextVar("trimtab_missing_machine_code", defau
 
 
 def when_missing() -> Missing:
-    """What holds here, in this thread."""
+    """The policy of this thread, at this point."""
     return _missing.get()
 
 
 @contextmanager
 def if_missing(choice: Missing) -> Iterator[None]:
-    """Within the block, in this thread, do this where machine code is missing."""
+    """Set what this thread does inside the block where machine code is missing."""
     before = _missing.set(choice)
     try:
         yield

@@ -8,17 +8,17 @@ import os
 import platform
 from pathlib import Path
 
-_TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part", "Features")
-"""What Linux says of a processor that its instructions depend on; the rest differs from core to core."""
+_RELEVANT = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part", "Features")
+"""The fields of /proc/cpuinfo that a processor's instructions depend on; the others differ from core to core."""
 
 
 @functools.cache
 def kind() -> str:
-    """The kind, in short; the same on machines that can run each other's machine code."""
+    """The kind, as a hash; machines with the same hash can run each other's machine code."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
     except OSError:
         lines = [platform.processor()]
-    told = sorted(line for line in lines if line.split("\t", 1)[0].split(":")[0].strip() in _TELLING) or lines
+    relevant = sorted(line for line in lines if line.split("\t", 1)[0].split(":")[0].strip() in _RELEVANT) or lines
     chosen = [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
-    return hashlib.sha256("\n".join([platform.machine(), *told, *chosen]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([platform.machine(), *relevant, *chosen]).encode()).hexdigest()[:16]

@@ -1,11 +1,11 @@
 """Where machine code is kept, as one small file for each function and combination of argument types.
 
 installed   what `trimtab warm` and `make` built, in this Python environment: a part of the installation
-cache       what was compiled since, in the user's cache (`TRIMTAB_CACHE_DIR`)
+cache       what was compiled later, in the user's cache (`TRIMTAB_CACHE_DIR`)
 offered     in a Spark worker: what the driver sent, by digest
 
 A worker runs what is installed and what the driver offers, and nothing else: a file of the cache is used only if its
-digest is the offered one. Machine code is loaded by unpickling, so it has to come from somebody who is trusted.
+digest is the offered one. Machine code is loaded by unpickling, so it must come from a trusted source.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIGEST_BYTES = 32
 class Entry:
     """Machine code of one function for one combination of argument types.
 
-    `name`: the function's, without what it is made of. `key`: all that the machine code depends on, hashed.
+    `name`: that of the function. `key`: a hash of everything that the machine code depends on.
     """
 
     name: str
@@ -41,18 +41,18 @@ class Entry:
 
 
 def digest_of(code: bytes) -> bytes:
-    """What machine code is recognised by."""
+    """The hash that identifies machine code."""
     return hashlib.sha256(code).digest()
 
 
 class Folder:
-    """A folder of machine code. What is damaged is as good as missing."""
+    """A folder of machine code. A damaged file counts as missing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, entry: Entry) -> bytes | None:
-        """The code of an entry; None if it isn't there, or isn't what was written."""
+        """The code of an entry; None if there is none, or if it is damaged."""
         try:
             content = (self.path / entry.file).read_bytes()
         except OSError:
@@ -64,7 +64,7 @@ class Folder:
         """Keep the code of an entry; a folder that can't be written to keeps nothing."""
         with suppress(OSError):
             self.path.mkdir(parents=True, exist_ok=True)
-            # Written aside and renamed: several processes may write the same entry at once.
+            # Written under another name and renamed: several processes may write the same entry at once.
             handle, temporary = tempfile.mkstemp(dir=self.path, suffix=".tmp")
             with os.fdopen(handle, "wb") as file:
                 file.write(digest_of(code) + code)
@@ -75,7 +75,7 @@ class Folder:
         return next(self.path.glob(f"{name}-*{SUFFIX}"), None) is not None
 
     def entries(self) -> Iterator[Entry]:
-        """All there is."""
+        """All entries of the folder."""
         for file in sorted(self.path.glob(f"*{SUFFIX}")):
             name, _, key = file.name.removesuffix(SUFFIX).rpartition("-")
             yield Entry(name, key)
@@ -90,7 +90,7 @@ def installed() -> Folder:
 
 @functools.cache
 def cache() -> Folder:
-    """What was compiled since: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
+    """What was compiled later: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
     chosen = os.environ.get("TRIMTAB_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(chosen) if chosen else Path(home) / "trimtab" / "machine-code"
@@ -104,7 +104,7 @@ def cache() -> Folder:
 
 @dataclass(slots=True)
 class _Offered:
-    """What the driver offers to this process; None: this process is nobody's worker."""
+    """What the driver offers to this process; None: this process isn't a worker."""
 
     digests: dict[Entry, bytes] | None = None
     names: frozenset[str] = frozenset()
@@ -116,7 +116,7 @@ touched: dict[Entry, bytes] = {}
 
 
 def accept(offer: Mapping[Entry, bytes], fetch: Callable[[], Mapping[Entry, bytes]]) -> None:
-    """From now on, load what is installed and what was offered, and nothing else.
+    """From now on, load only what is installed and what was offered.
 
     `offer` has digests. What the cache of this machine lacks is fetched, and kept there for other processes.
     """
@@ -135,20 +135,20 @@ def _has_digest(code: bytes | None, digest: bytes | None) -> bool:
     return code is not None and digest_of(code) == digest
 
 
-def accept_nothing_more() -> None:
-    """Be nobody's worker any more."""
+def forget_offer() -> None:
+    """Load whatever is in the cache again, as a process that isn't a worker."""
     _offered.digests, _offered.names = None, frozenset()
 
 
 def has(name: str) -> bool:
-    """Whether machine code of a function can be had without compiling it, for some types."""
+    """Whether there is machine code of a function that may be loaded, for some types."""
     if installed().has(name):
         return True
     return cache().has(name) if _offered.digests is None else name in _offered.names
 
 
 def read(entry: Entry) -> bytes | None:
-    """The machine code, if it can be had without compiling it."""
+    """The machine code, None if there is none that may be loaded."""
     code = installed().read(entry)
     if code is None:
         code = cache().read(entry)

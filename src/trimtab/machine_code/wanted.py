@@ -1,6 +1,6 @@
-"""What ran as plain Python for lack of machine code: noted here, so that it is compiled beside the stream.
+"""Notes of functions that ran as plain Python for lack of machine code, so that they are compiled beside the stream.
 
-A note says which function, and the types of its arguments; it is made, sent and compared without importing Numba.
+A note has the function and the types of its arguments; it is made, sent and compared without importing Numba.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-MOST = 1_000
-"""How many notes wait at the most; a function that is called with ever new types can't fill the memory."""
+MAX_NOTES = 1_000
+"""How many notes are kept at most, so that a function called with ever new types can't fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ def want(function: tuple[str, str] | str, arguments: tuple[Any, ...]) -> None:
     try:
         note = Note(function, tuple(type_of(argument) for argument in arguments))
     except TypeError:
-        return  # nobody could ask for it
+        return  # it can't be compiled in another process
     with _lock:
-        if len(_notes) < MOST:
+        if len(_notes) < MAX_NOTES:
             _notes[note] = None
 
 
 def take() -> tuple[Note, ...]:
-    """What was noted since the last time."""
+    """The notes since the last call."""
     with _lock:
         taken = tuple(_notes)
         _notes.clear()

@@ -1,6 +1,6 @@
 """For tests of your own queries and operators: rows with times, answers compared as bags, and the laws as functions.
 
-What is wrong is an `AssertionError` that says where: any test runner shows it. docs/testing.md has examples.
+A failure is an `AssertionError` that says where: any test runner shows it. docs/testing.md has examples.
 """
 
 from trimtab.testing.bags import assert_same_rows, bag, difference

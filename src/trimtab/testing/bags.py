@@ -1,4 +1,4 @@
-"""Answers as bags: rows in no order, each as often as it is there. Neither batches nor engines change a bag."""
+"""Answers as bags: rows in no order, each with its number of copies. Neither batches nor engines change a bag."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from trimtab.api.evaluate import as_arrow
 
 DIGITS = 10
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 
 
 def bag(table: Any, *, digits: int = DIGITS) -> list[str]:
-    """The rows as texts, sorted: equal for tables that have the same rows, in whatever order.
+    """The rows as texts, sorted: equal for tables that have the same rows, in any order.
 
     Args:
         table: An Arrow, pandas or polars table.
-        digits: Floats are the same if so many digits are. NaN is NaN, and -0.0 is 0.0.
+        digits: Floats are equal if this many digits are. NaN is NaN, and -0.0 is 0.0.
 
     >>> bag({"n": [2, 1], "x": [0.1 + 0.2, float("nan")]})
     ["{'n': 1, 'x': nan}", "{'n': 2, 'x': 0.3}"]
@@ -47,8 +47,8 @@ def assert_same_rows(found: Any, expected: Any, *, digits: int = DIGITS) -> None
 
 def _lines(what: str, rows: Counter[str]) -> list[str]:
     lines = [f"{what}: {row}" + (f" ({count} times)" if count > 1 else "") for row, count in sorted(rows.items())]
-    more = len(lines) - MOST_SHOWN
-    return lines if more <= 0 else [*lines[:MOST_SHOWN], f"{what}: {more} other kinds of row"]
+    more = len(lines) - MAX_SHOWN
+    return lines if more <= 0 else [*lines[:MAX_SHOWN], f"{what}: {more} other kinds of row"]
 
 
 def _text(value: Any, digits: int) -> str:

@@ -1,6 +1,6 @@
-"""The law of cutting, for a query and for an operator of your own; and what an operator's `merge` has to keep to.
+"""The law of cutting, for a query and for an operator of your own; and the rules of an operator's `merge`.
 
-Cuts are drawn from a seed. Of those that change the answer as few as possible are reported.
+Cuts are drawn from a seed. If some change the answer, as few of them as possible are reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PARTS = 3
 
 
 class BrokenLawError(AssertionError):
-    """The same rows gave different answers. `cuts`: where they were cut; empty if that isn't the reason."""
+    """The same rows gave different answers. `cuts`: where they were cut; empty if cuts aren't the reason."""
 
     def __init__(self, message: str, cuts: Sequence[int] = ()) -> None:
         super().__init__(message)
@@ -49,10 +49,10 @@ def check_cuts(
     tries: int = TRIES,
     seed: int = 0,
 ) -> pa.Table:
-    """Check that a query answers the same however its rows are cut into batches; return the answer.
+    """Check that a query gives the same answer however its rows are cut into batches; return the answer.
 
-    The query is evaluated whole, with a batch for each row, and cut at random places: at every single one where the
-    table has fewer rows than `tries`.
+    The query is evaluated whole, with a batch for each row, and cut at random places; a table with
+    fewer rows than `tries` is also cut at every single place.
 
     Args:
         sql: The query, as `evaluate` takes it.
@@ -60,14 +60,14 @@ def check_cuts(
         event_time: The column with the time of each event; without it, rows are taken in the order they have.
         delay: How late rows may be.
         tries: How many ways of cutting are tried.
-        seed: What they are drawn from.
+        seed: Where the random choices start from.
 
     Raises:
         BrokenLawError: With the cuts that changed the answer, and the rows that differ.
     """
     inputs = {name: as_arrow(name, table) for name, table in tables.items()}
     run = partial(evaluate, sql, inputs, event_time=event_time, delay=delay)
-    run()  # which finds all mistakes in the query and its tables
+    run()  # raises for any mistake in the query and its tables
     schemas = {name: readable(table.slice(0, 0)).schema for name, table in inputs.items()}
     table = inputs[compile_query(sql, schemas, event_time=event_time).source]
     if event_time is not None:
@@ -86,25 +86,25 @@ def check_operator(
     tries: int = TRIES,
     seed: int = 0,
 ) -> pa.Table:
-    """Check that an operator of your own keeps its rules on these rows; return what it gives for them.
+    """Check that an operator of your own keeps its rules on these rows; return its output.
 
-    1. It gives the same rows again, and the same however they are cut into batches. Between batches the state is
+    1. It gives the same output a second time, and however the rows are cut into batches. Between batches the state is
        written as Arrow and read again, as a checkpoint does.
-    2. If it has a `merge`: a key's rows, dealt out to three logics, give nothing before their states are merged, and
-       then the same as one logic, in whatever order they are merged.
+    2. If it has a `merge`: a key's rows, divided among three logics, give no output before their states are merged, and
+       then the same as one logic, in any order of merging.
 
     Args:
         operator: The description, with its arguments. It need not be registered.
         table: The rows, in the order of their arrival.
         partition_by: The columns of the key; by default all rows have one key.
-        event_time: The column with the time of each event, by which rows are ordered, and logics woken.
+        event_time: The column with the time of each event, by which rows are ordered and `on_time` is called.
         delay: How late rows may be.
-        tries: How many ways of cutting are tried, and of dealing rows out.
-        seed: What they are drawn from.
+        tries: How many ways of cutting, and of dividing rows among logics, are tried.
+        seed: Where the random choices start from.
 
     Raises:
         BrokenLawError: With what was done, and the rows that differ.
-        OperatorError: Where the operator fails or gives something else than it declares.
+        OperatorError: Where the operator fails or returns something other than it declares.
     """
     rows = readable(as_arrow("of rows", table))
     rows = rows.append_column(ARRIVAL, pa.array(np.arange(rows.num_rows)))
@@ -135,7 +135,7 @@ def _check(run: Callable[[Sequence[int]], pa.Table], rows: int, tries: int, seed
         if difference(whole, run(cuts)):
             cuts = _fewest(cuts, lambda fewer: bool(difference(whole, run(fewer))))
             text = difference(whole, run(cuts))
-            raise BrokenLawError(f"cut at {cuts} the answer is another one than whole\n{text}", cuts)
+            raise BrokenLawError(f"cut at {cuts} the rows give another answer than uncut\n{text}", cuts)
     return whole
 
 
@@ -152,7 +152,7 @@ def _ways_of_cutting(rows: int, tries: int, dice: random.Random) -> Iterator[lis
 
 
 def _fewest(cuts: list[int], differs: Callable[[list[int]], bool]) -> list[int]:
-    """As few of the cuts as still change the answer: one after the other is left out, if it can be."""
+    """As few of the cuts as still change the answer: each is left out if the others alone change it."""
     for cut in list(cuts):
         fewer = [each for each in cuts if each != cut]
         if fewer and differs(fewer):
@@ -161,12 +161,10 @@ def _fewest(cuts: list[int], differs: Callable[[list[int]], bool]) -> list[int]:
 
 
 def _check_delay(times: np.ndarray[tuple[int], np.dtype[np.int64]], late_us: int) -> None:
-    """Rows later than that are dropped or not by where the cuts are: no law covers them."""
+    """Raise for rows later than the delay: the cuts decide whether they are dropped, so no law covers them."""
     if late := np.flatnonzero(np.maximum.accumulate(times) - times > late_us).tolist():
-        behind_s = (int(times[: late[0]].max()) - int(times[late[0]])) / 1e6
-        message = (
-            f"row {late[0]} is {behind_s:g} seconds older than a row before it, and the delay is {late_us / 1e6:g}"
-        )
+        older_s = (int(times[: late[0]].max()) - int(times[late[0]])) / 1e6
+        message = f"row {late[0]} is {older_s:g} seconds older than a row before it, and the delay is {late_us / 1e6:g}"
         raise InputError("input.delay", message, "raise the delay, or leave late rows out: they are dropped by batch")
 
 
@@ -200,8 +198,8 @@ def _check_merge(
         for part in range(PARTS):
             output, state = query.advance(rows.filter(pa.array(dealt == part)), {}, Moment())
             if output.num_rows:
-                message = f"it has a merge, and on_rows gives rows before parts are merged: {output.to_pylist()[0]}"
-                raise BrokenLawError(f"{message}\ngive them in on_time or on_close, where all parts are together")
+                message = f"it has a merge, but on_rows returns rows before parts are merged: {output.to_pylist()[0]}"
+                raise BrokenLawError(f"{message}\nreturn them in on_time or on_close, when all parts are merged")
             states.append(state)
         one, two, three = states
         schema = rows.schema

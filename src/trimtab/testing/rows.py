@@ -1,4 +1,4 @@
-"""Rows with event times, written as briefly as a test wants them."""
+"""Rows with event times, in a short notation for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from trimtab.errors import InputError
 
 START = datetime.datetime(2026, 1, 1)
-"""What seconds are counted from, unless said otherwise."""
+"""What seconds are counted from by default."""
 
 
 def rows_at(columns: str, *rows: tuple[object, ...], start: datetime.datetime = START) -> pa.Table:
@@ -17,8 +17,8 @@ def rows_at(columns: str, *rows: tuple[object, ...], start: datetime.datetime = 
 
     Args:
         columns: The names of the columns, that of the time first, with spaces between them.
-        rows: A value for each column. A time may be a number of seconds, a timedelta or a datetime. The types of the
-            other columns are what Arrow makes of the values.
+        rows: A value for each column. A time may be a number of seconds, a timedelta or a datetime. Arrow infers the
+            types of the other columns.
         start: What the seconds are counted from. With a time zone, the times have it, too.
 
     >>> rows_at("ts sensor heat", (0, "a", 91.0), (0.5, "b", None)).to_pylist()[1]
@@ -41,4 +41,4 @@ def _time(value: object, start: datetime.datetime) -> datetime.datetime:
             return start + value
         case int() | float():
             return start + datetime.timedelta(seconds=value)
-    raise InputError("input.value", f"{value!r} is no time", "write seconds, a timedelta or a datetime")
+    raise InputError("input.value", f"{value!r} is not a time", "write seconds, a timedelta or a datetime")

@@ -1,1 +1,1 @@
-"""One engine in one batch: what it is told, what it does with its rows, what it reports."""
+"""One engine in one batch: its orders, what it does with its rows, and its report."""

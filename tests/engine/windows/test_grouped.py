@@ -118,10 +118,10 @@ def run(query: GroupQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: i
     out = []
     edges = [0, *sorted(min(cut, table.num_rows) for cut in cuts), table.num_rows, table.num_rows]
     for start, stop in itertools.pairwise(edges):
-        seen = table.slice(0, stop)["ts"].to_pylist()
+        times = table.slice(0, stop)["ts"].to_pylist()
         watermark = None
-        if delay_s is not None and seen:
-            watermark = int(((max(seen) - EPOCH).total_seconds() - delay_s) * SECOND)
+        if delay_s is not None and times:
+            watermark = int(((max(times) - EPOCH).total_seconds() - delay_s) * SECOND)
         batch = table.slice(start, stop - start)
         rows, state = query.open().advance(batch, saved(state), Moment(watermark))
         assert rows.schema == query.output_schema(table.schema)

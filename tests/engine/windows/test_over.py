@@ -104,10 +104,10 @@ def run(query: OverQuery, table: pa.Table, cuts: Sequence[int] = (), delay_s: in
     edges = [0, *sorted(min(cut, table.num_rows) for cut in cuts), table.num_rows]
     for start, stop in itertools.pairwise(edges):
         batch = table.slice(start, stop - start)
-        seen = table.slice(0, stop)["ts"].to_pylist()
+        times = table.slice(0, stop)["ts"].to_pylist()
         watermark = None
         if delay_s is not None:
-            latest = max(seen, default=EPOCH) - dt.timedelta(seconds=delay_s)
+            latest = max(times, default=EPOCH) - dt.timedelta(seconds=delay_s)
             watermark = int((latest - EPOCH).total_seconds() * SECOND)
         closing = stop == table.num_rows and (start, stop) == tuple(edges[-2:])
         rows, state = query.open().advance(batch, saved(state), Moment(watermark, closing))

@@ -16,7 +16,7 @@ from trimtab.engine.windows.over_plan import Plan
 from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW
 
 FRAME, WAITING = "frame", "waiting"
-SEEN = "__seen"
+SEEN = "__seen"  # the state column of `rows_before`; checkpoints have this name
 NEVER = np.iinfo(np.int64).max
 
 
