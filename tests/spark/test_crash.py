@@ -23,7 +23,7 @@ from tests.support.crash_answers import differences, expected, make_input
 @pytest.mark.spark  # four times
 def test_killing_drivers_and_workers_never_changes_the_answer(tmp_path: Path) -> None:
     make_input(tmp_path / "input", seed=3, files=12, rows=60)
-    law = CrashLaw(tmp_path, random.Random(3), expected(tmp_path / "input"), tell=print)
+    law = CrashLaw(tmp_path, random.Random(3), expected(tmp_path / "input"), report=print)
     plan = Plan(["python worker", "driver", "driver's jvm", "python worker", "driver's python"])
     while plan and not law.tally.problems:
         law.run_job(plan)

@@ -1,6 +1,6 @@
-"""A coordinator and a simulated stream in a closed loop: what it decides is where key groups are in the next batch.
+"""A coordinator and a simulated stream in a closed loop: its decisions place the key groups of the next batch.
 
-No Spark, no time that passes: batches of any cost on hosts of any speed, thousands in a second.
+No Spark, and simulated time: batches of any cost on hosts of any speed, thousands in a second.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from trimtab.deciding.observation import Float64Array, Observation
 from trimtab.deciding.placement import Placement
 
 EVENT_NS = 1_000_000.0
-"""What an event costs at speed 1, unless told otherwise."""
+"""The default cost of an event at speed 1."""
 
 
 @dataclass(slots=True)
 class BalanceLoop:
     """Batches of a stream, each observed by a coordinator, whose actions are carried out before the next one.
 
-    coordinator  who decides
+    coordinator  decides
     placement    of the next batch
     speeds       of the hosts by name; engines are dealt out to them in turn
     event_ns     (groups,) what an event of each key group costs at speed 1
-    overhead_s   what a batch takes beside its slowest engine
-    interval_s   how often a batch is begun; one that takes longer holds up the next
+    overhead_s   what a batch takes in addition to its slowest engine
+    interval_s   how often a batch is begun; one that takes longer delays the next
     noise        busy times are off by up to this share, at random
     """
 
@@ -46,11 +46,11 @@ class BalanceLoop:
     _dice: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        """Throw the dice of this loop from its seed."""
+        """Make the random generator from the seed."""
         self._dice = np.random.default_rng(self.seed)
 
     def batch(self, events: npt.ArrayLike, *, state_bytes: npt.ArrayLike | None = None) -> Decision:
-        """One batch of so many events by key group, and what is decided on it."""
+        """Run one batch with these events by key group; return what is decided on it."""
         observed = self.observation(np.asarray(events, np.int64), state_bytes)
         decision = self.coordinator.step(observed)
         self.observed.append(observed)
@@ -59,11 +59,11 @@ class BalanceLoop:
         return decision
 
     def run(self, events: npt.ArrayLike, batches: int) -> list[Decision]:
-        """So many batches that are all alike."""
+        """Run `batches` equal batches."""
         return [self.batch(events) for _ in range(batches)]
 
     def observation(self, events: npt.NDArray[np.int64], state_bytes: npt.ArrayLike | None = None) -> Observation:
-        """What the engines would report of a batch as they are placed now."""
+        """What the engines would report about a batch with the present placement."""
         owner, hosts = self.placement.array(), self.hosts
         costs = EVENT_NS if self.event_ns is None else self.event_ns
         off = 1.0 + self.noise * self._dice.uniform(-1.0, 1.0, len(events))
@@ -113,7 +113,7 @@ def moved_groups(decision: Decision) -> Mapping[int, int]:
 
 
 def faults(actions: Sequence[Action], placement: Placement, *, min_engines: int, max_engines: int) -> list[str]:
-    """What is wrong with actions on a placement, in words; empty if nothing is."""
+    """What is wrong with actions on a placement, as sentences; empty if nothing is."""
     found = []
     draining: set[int] = set()
     for action in actions:
@@ -125,7 +125,7 @@ def faults(actions: Sequence[Action], placement: Placement, *, min_engines: int,
                 draining.add(engine)
             case Move(moves):
                 known = all(0 <= g < len(placement.owner) and 0 <= e < engines for g, e in moves.items())
-                found += [] if known and moves else ["a move of nothing, or of what isn't there"]
+                found += [] if known and moves else ["a move of no group, or of a group that doesn't exist"]
                 found += [f"group {g} is on {e} already" for g, e in moves.items() if known and placement.owner[g] == e]
                 found += ["something moves to an engine that is emptied"] if draining & set(moves.values()) else []
             case DropEngines(count):
@@ -140,7 +140,7 @@ def faults(actions: Sequence[Action], placement: Placement, *, min_engines: int,
 
 
 def engine_changes(decisions: Sequence[Decision]) -> list[int]:
-    """The engines that came (above 0) or were sent away (below 0), change by change."""
+    """The engines that were added (above 0) or removed (below 0), change by change."""
     found = []
     for decision in decisions:
         added = sum(action.count for action in decision.actions if isinstance(action, AddEngines))

@@ -1,7 +1,7 @@
 """A job in a bottle: one stream through driver, engines, state files and manifests, without Spark and in one process.
 
-All of `driver/`, `worker/`, `engine/` and `state/` is the real thing. Around it are a source that brings rows as Spark
-does (those of a batch that wasn't done come again), and sinks that know batches by their numbers. Batches take
+All of `driver/`, `worker/`, `engine/` and `state/` is the real thing. Around it are a source that repeats the rows of a
+batch that wasn't committed, as Spark does, and sinks that identify batches by their numbers. Batches take
 milliseconds, so a property test can try hundreds of cuts, placements, merges and deaths.
 
 >>> import datetime, tempfile
@@ -52,8 +52,8 @@ class Bottle:
         event_time: The column with the time of each event.
         delay_us: How late rows may come.
         key_groups: Into how many groups keys are hashed.
-        slot_bits: How much of a key's hash its slot keeps. Few bits make keys share slots, as on Spark hardly ever.
-        max_threads: How many partial matches a key may have under way at once.
+        slot_bits: How many bits of a key's hash its slot keeps. With few, keys share slots, which is rare on Spark.
+        max_threads: How many partial matches a key may have at once.
         keep_original: Whether late and quarantined rows are kept, and not only counted.
         split: The queries whose keys a placement may spread over engines.
     """
@@ -78,15 +78,15 @@ class Bottle:
         self._traits = Traits(schema, event_time, key_groups, slot_bits, keep_original, max_threads)
         self.outside = Outside()
         self._log: list[tuple[pa.Table, int]] = []  # Spark's: the rows of each batch, written before it is begun
-        self._done = 0  # batches that Spark knows to be done
+        self._done = 0  # batches that Spark's log has as committed
         self._arrived = 0
         self.change(queries, delay_us, split)
         self.restart()
 
-    # What happens to it ------------------------------------------------------------------------
+    # What a test does to it ------------------------------------------------------------------------
 
     def change(self, queries: Mapping[str, str], delay_us: int, split: Collection[str] = ()) -> None:
-        """From the next start on, the job asks for something else."""
+        """Change the job's settings from the next start on."""
         self.split, self.delay_us = tuple(split), delay_us
         self.setup: Setup = setup_of(dict(queries), self._traits, delay_us, self.split)
 
@@ -99,7 +99,7 @@ class Bottle:
         when_dead: Callable[[], None] = lambda: None,
         writes_late: bool = False,
     ) -> None:
-        """Let rows come as one batch, and go on until it is done; without a placement all stays where it was.
+        """Run rows as one batch until it is committed; without a placement the groups stay where they are.
 
         `dies_after`: the job dies after this many steps, each before or after an effect, and is started again.
         `when_dead` is called in between.
@@ -115,7 +115,7 @@ class Bottle:
     def close(
         self, placement: Placement | None = None, *, dies_after: int | None = None, writes_late: bool = False
     ) -> None:
-        """The input ends."""
+        """End the input."""
         arrived = BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
@@ -128,7 +128,7 @@ class Bottle:
     def _is_done(
         self, placement: Placement | None = None, dies_after: int | None = None, writes_late: bool = False
     ) -> bool:
-        """Take the rows that Spark doesn't know to be done; False if the job dies over it."""
+        """Run the rows that aren't committed in Spark's log; False if the job dies in the middle."""
         rows, first_number = self._log[self._done]
         arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
@@ -144,7 +144,7 @@ class Bottle:
         return [merge for name in self._known_queries() for merge in plan_merges(name, self.runs(name), groups)]
 
     def merge_into_base(self, query: str, first_group: int, end_group: int) -> list[Merge]:
-        """A merge of all that is known of some groups, or of a few more if a base run has them together; maybe none."""
+        """A merge of all runs for some groups, and for the others of their base runs; maybe none."""
         base = [run for run in self.runs(query) if run.is_base]
         own = [run for run in base if run.first_group < end_group and first_group < run.end_group]
         first = min([first_group, *(run.first_group for run in own)])
@@ -153,7 +153,7 @@ class Bottle:
         return [Merge(query, (*recent, *own), first, end, True, tuple(own))] if recent else []
 
     def merge_of_batches(self, query: str, first: int, end: int) -> list[Merge]:
-        """A merge of the recent runs of some batches, counted among those there are; maybe none."""
+        """A merge of the recent runs of some batches, by their position among those that have runs; maybe none."""
         recent = [run for run in self.runs(query) if not run.is_base]
         sequences = sorted({run.sequence for run in recent})[first:end]
         base = tuple(run for run in self.runs(query) if run.is_base)
@@ -162,7 +162,7 @@ class Bottle:
 
     def carry_out(self, merges: Sequence[Merge]) -> None:
         """Do merges of the last version; the next commit takes them up."""
-        assert not self._shell.merged, "a plan of merges is under way"
+        assert not self._shell.merged, "earlier merges aren't committed yet"
         assert self.manifest is not None
         known, folder = self.manifest.segments, self._files.folders.segments
         for merge in merges:
@@ -175,7 +175,7 @@ class Bottle:
         self._shell = BottleShell(self._files, known, self._traits, self.outside)
         self._files.sweep_leftovers()
 
-    # What came of it ---------------------------------------------------------------------------
+    # What came out ---------------------------------------------------------------------------
 
     @property
     def manifest(self) -> Manifest | None:

@@ -22,14 +22,14 @@ Int64Array = npt.NDArray[np.int64]
 SLOT_BITS = GROUP_SHIFT
 MOST_CACHED = 500
 _COMPUTED: dict[tuple[int, tuple[Computed, ...]], tuple[pa.Table, list[pa.ChunkedArray]]] = {}
-"""What was computed of a batch: laws run several jobs over the same ones, and DuckDB takes milliseconds each time."""
+"""Computed columns of batches: laws run several jobs over the same ones, and DuckDB takes milliseconds each time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsToEngines:
-    """What the queries of a stream need of its rows, and where each row goes.
+    """Computes the columns that a stream's queries need, and the engine of each row.
 
-    `slot_bits`: how much of a key's hash its slot keeps. Few bits make keys share slots, as on Spark hardly ever.
+    `slot_bits`: how many bits of a key's hash its slot keeps. With few, keys share slots, which is rare on Spark.
     """
 
     layout: IntakePlan
@@ -39,7 +39,7 @@ class RowsToEngines:
     keep_original: bool
 
     def arriving(self, rows: pa.Table, first_number: int) -> pa.Table:
-        """The rows as they come to the engines; `first_number` counts all rows of the stream."""
+        """The rows as the engines get them; `first_number` is the first row's number in the stream."""
         columns = {each.name: column for each, column in zip(self.layout.columns, self._computed(rows), strict=True)}
         numbers = np.arange(rows.num_rows, dtype=np.int64) + first_number
         for reading in self.layout.readings:
@@ -78,7 +78,7 @@ class RowsToEngines:
         return self._slots([columns[key] for key in route.keys], rows.num_rows)
 
     def _computed(self, rows: pa.Table) -> list[pa.ChunkedArray]:
-        """The columns of tier 1, all of them in one go."""
+        """The columns of tier 1, all of them at once."""
         wanted = self.layout.columns
         key = (id(rows), wanted)
         if key not in _COMPUTED:
@@ -96,7 +96,7 @@ class RowsToEngines:
         return groups << GROUP_SHIFT | (hashes >> np.uint64(16)).astype(np.int64) & ((1 << self.slot_bits) - 1)
 
     def _wanted(self, rows: pa.Table) -> pa.Array:
-        """Rows that some query wants: the others stay out, as on Spark."""
+        """Which rows some query reads: the others are left out, as on Spark."""
         wanted = np.zeros(rows.num_rows, np.bool_)
         for reading in self.layout.readings:
             wanted |= np.asarray(rows.column(reading.wanted).combine_chunks().fill_null(False))

@@ -1,6 +1,6 @@
 """The shell of a bottle: what `spark/pipeline.py` is on Spark, in one process and in milliseconds.
 
-It may be told to die at any step, and then dies there: what is in files stays, everything else is gone.
+A test may make it die at any step: what is in files stays, everything else is gone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DiedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What stays the same for a bottle's life.
+    """What never changes for a bottle.
 
     `slot_bits`: see `RowsToEngines`. `keep_original`: whether late and quarantined rows are kept, and not only counted.
     """
@@ -61,9 +61,9 @@ class Traits:
 
 @dataclass
 class Outside:
-    """What is outside of a job, and stays when it dies: its sinks, which know batches by their numbers.
+    """What is outside of a job, and stays when it dies: its sinks, which identify batches by their numbers.
 
-    A batch that is given again has to be the same batch.
+    A batch that is written again has to be the same.
     """
 
     taken: dict[str, dict[int, pa.Table]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Outside:
         rows = pa.table({}) if table is None else table
         if before is not None:
             same = repr(before.to_pylist()) == repr(rows.to_pylist())  # NaN is NaN here
-            assert same, f"batch {number} of {name} was another one the first time"
+            assert same, f"batch {number} of {name} was different the first time"
         self.taken[name][number] = rows
 
     def rows(self, name: str) -> pa.Table:
@@ -85,17 +85,17 @@ class Outside:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyInBottle(Ready):
-    """Queries ready to run, with their operators built, and what brings them their rows."""
+    """Queries ready to run, with their operators built, and the splitter of their rows."""
 
     engines: ReadyPlan
     to_engines: RowsToEngines
 
 
 class LazyWriter(Executor):
-    """Writes when someone waits for it: as late as a thread of its own could."""
+    """Writes only when its result is needed: as late as a thread could."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Note what is to be done."""
+        """Note the call for later."""
         return _Later(fn, args, kwargs)
 
 
@@ -111,7 +111,7 @@ class _Later(Future[Any]):
 
 
 class EagerWriter(Executor):
-    """Writes at once: as early as a thread of its own could."""
+    """Writes at once: as early as a thread could."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Do it."""
@@ -121,7 +121,7 @@ class EagerWriter(Executor):
 
 
 class BottleShell(Shell):
-    """One start of a bottle's job: gone when it dies.
+    """One run of a bottle's job, from a start until it dies.
 
     `steps_to_live`: how many effects it may have before it dies; None: it doesn't.
     """
@@ -144,7 +144,7 @@ class BottleShell(Shell):
             self.run_batch(arrived)
 
     def perform(self, instruction: Instruction) -> Happening | None:
-        """Do one thing, unless the end has come."""
+        """Perform one instruction, unless the job dies here."""
         self._live_on()
         happened = super().perform(instruction)
         self._live_on()
@@ -162,7 +162,7 @@ class BottleShell(Shell):
         return replace(cached, merger=Merger(cached.plan))  # it remembers the last batch of its job
 
     def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
-        """One engine after another."""
+        """Run the engines one after another."""
         assert isinstance(ready, ReadyInBottle)
         arriving = ready.to_engines.arriving(self.rows, self.first_number)
         engines = ready.to_engines.engines(arriving, plan.placement)
@@ -187,20 +187,20 @@ class BottleShell(Shell):
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks."""
         table, files = combine(output.outputs)
-        assert not files, "nothing is too large for a report here"
+        assert not files, "every output fits into its report here"
         self.outside.take(output.name, output.plan.number, table)
 
     def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
-        """Those that were carried out since the last batch."""
+        """The merges that were done since the last batch."""
         del known
         merged, self.merged = self.merged, []
         return merged
 
     def plan_merges(self, manifest: Manifest) -> None:
-        """Whoever has the bottle merges what they like."""
+        """Do nothing: a test chooses what is merged."""
 
     def before_commit(self) -> None:
-        """There is nobody else."""
+        """Do nothing: there is no other job."""
 
 
 @lru_cache(maxsize=1000)
@@ -210,7 +210,7 @@ def compiled(sql: str, schema: pa.Schema, event_time: str) -> Query:
 
 
 def setup_of(queries: dict[str, str], traits: Traits, delay_us: int, split: Sequence[str] = ()) -> Setup:
-    """What a job with these queries asks for."""
+    """The setup of a job with these queries."""
     prints = {name: fingerprint(compiled(sql, traits.schema, traits.event_time)) for name, sql in queries.items()}
     asked = {name: QuerySetup(sql, prints[name], name in split) for name, sql in queries.items()}
     return Setup(traits.event_time, delay_us, asked)

@@ -1,4 +1,4 @@
-"""Every placement tried: the slow and obvious planner that the others are held against."""
+"""Every placement tried: the slow and obvious planner that the others are compared with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Pro
 def brute_force(problem: Problem, *, most_placements: int = 300_000) -> Plan:
     """The smallest load distance that any allowed placement has; of those with it the one with the fewest moves.
 
-    Its lower bound is its load distance: it is proved by having looked at everything. Only for a handful of units.
+    Its lower bound is its load distance, proved by trying every placement. Only for a handful of units.
 
     >>> problem = Problem(loads=[3.0, 3.0, 2.0, 2.0, 2.0], homes=[0, 0, 0, 0, 1], capacities=[10.0, 10.0], max_moves=2)
     >>> plan = brute_force(problem)

@@ -1,6 +1,6 @@
 """Cases as plain text: a query over small tables, and the rows or the error that it gives.
 
-A file is a list of cases. A case is a title, options, tables, the query, and what it answers:
+A file is a list of cases. A case is a title, options, tables, the query, and its answer:
 
     ## A sentence that says what the case shows
     cuts: 1 3
@@ -14,10 +14,10 @@ A file is a list of cases. A case is a title, options, tables, the query, and wh
     1  | 20.00
     2  | null
 
-Tables above the first title are there in every case of the file. Answers are bags of rows, unless `ordered: yes`. A
-column of the answer may state its type. An error is `error:` and its whole text. Text in quotes is text, so 'null' is
-no null and '' is the empty text. Options are those of `evaluate`; `arrival: out of order` says that rows can't be
-cut into batches.
+Tables above the first title are in every case of the file. Answers are bags of rows, unless `ordered: yes`. A column
+of the answer may state its type. An error is `error:` and its whole text. Text in quotes is text, so 'null' isn't null
+and '' is the empty text. Options are those of `evaluate`; `arrival: out of order` says that rows can't be cut into
+batches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where random writers take their decisions from: a seed, a script, or a property-testing library.
+"""Where random generators of cases take their decisions from: a seed, a script, or a property-testing library.
 
 Every decision is a whole number of which 0 is the plainest. So any list of numbers is a script that
 writes something valid, and a failing case is simplified by simplifying its list.
@@ -22,7 +22,7 @@ class Choices(Protocol):
 
 
 class SeededChoices:
-    """Decisions that are all alike likely, and the list of them so far."""
+    """Uniformly random decisions, and the list of them so far."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -35,7 +35,7 @@ class SeededChoices:
 
 
 class ScriptedChoices:
-    """Decisions read from a list; the plainest ones when it is at its end."""
+    """Decisions read from a list; the plainest ones after its end."""
 
     def __init__(self, script: Sequence[int]) -> None:
         self._rest = iter(script)
@@ -51,7 +51,7 @@ def between(choices: Choices, least: int, most: int) -> int:
 
 
 def one_of(choices: Choices, *options: T) -> T:
-    """One of the options, the plainest first; name one twice to see it twice as often."""
+    """One of the options, the plainest first; name one twice to get it twice as often."""
     return options[choices.below(len(options))]
 
 
@@ -62,14 +62,14 @@ def some_of(choices: Choices, options: Sequence[T]) -> tuple[T, ...]:
 
 
 def chance(choices: Choices, percent: int) -> bool:
-    """True in about so many cases of a hundred."""
+    """True with a probability of `percent`."""
     return choices.below(100) >= 100 - percent
 
 
 def repeat(choices: Choices, percent: int, most: int) -> Iterator[int]:
-    """Go round again each time with so much chance, `most` times at most.
+    """Rounds of a loop: another one follows with a probability of `percent`, at most `most` in all.
 
-    Unlike a number of rounds that is drawn first, this lets a round be cut out of a script.
+    Unlike with a number of rounds that is drawn first, a round can be cut out of a script.
     """
     for i in range(most):
         if not chance(choices, percent):
@@ -92,7 +92,7 @@ def simplify(script: Sequence[int], fails: Callable[[Sequence[int]], bool]) -> l
         for size in [*(half for half in halves if half > 12), *range(12, 0, -1)]:
             at = 0
             while at < len(best):
-                # To drop decisions moves all later ones forward; to zero them keeps those in place.
+                # Dropping decisions moves all later ones forward; zeroing them keeps those in place.
                 tries = [best[:at] + best[at + size :]]
                 if any(best[at : at + size]):
                     tries.append(best[:at] + [0] * len(best[at : at + size]) + best[at + size :])

@@ -38,7 +38,7 @@ DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
 LOCAL_KINDS = (*DRIVER_KINDS, *("python worker",) * 4, "python daemon")
 CLUSTER_KINDS = (*DRIVER_KINDS, *("executor",) * 4, "machine", "python worker")
 Plan = collections.deque[str]
-"""Kinds of kills yet to be done."""
+"""Kinds of kills that are still to be done."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Attempt:
     process: subprocess.Popen[bytes]
     mark: str
     log: Path
-    deliberate: bool = False  # whether its end was our doing
+    deliberate: bool = False  # whether we killed its driver
 
     def of_kind(self, kind: str, cluster: Cluster | None) -> list[Process]:
         """The processes that a kill of this kind can choose from."""
@@ -92,16 +92,16 @@ class Attempt:
 
 @dataclass(slots=True)
 class CrashLaw:
-    """Kills jobs in a folder; `kills` of them are tallied."""
+    """Kills jobs in a folder, and tallies the kills."""
 
     folder: Path
     dice: random.Random
     right: Answer
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     tally: Tally = field(default_factory=Tally)
 
     def run_job(self, plan: Plan, cluster: Cluster | None = None) -> None:
-        """One job from its start to its end, killed on the way as planned; what was done is gone from the plan."""
+        """One job from its start to its end, killed on the way as planned; a kill that was done leaves the plan."""
         self.tally.jobs += 1
         home = self.folder / f"job-{self.tally.jobs}"
         home.mkdir()
@@ -115,14 +115,14 @@ class CrashLaw:
                 while plan and not attempt.deliberate and self._await_moment(attempt, home):
                     kind = plan.popleft()
                     if not self._kill(attempt, kind, cluster, home):
-                        plan.append(kind)  # it wasn't there; later
+                        plan.append(kind)  # no such process right now: try later
                 code = attempt.process.wait(PATIENCE_S)
-                said = attempt.log.read_text(errors="replace")
-                self.tally.retries += said.count(RETRIED)
+                log = attempt.log.read_text(errors="replace")
+                self.tally.retries += log.count(RETRIED)
                 if code == 0:
                     break
                 if not attempt.deliberate:
-                    end = "\n".join(said.splitlines()[-60:])
+                    end = "\n".join(log.splitlines()[-60:])
                     self._wrong(f"{home.name}: a start ended with {code}, though its driver was not killed:\n{end}")
                     return
                 engines = self.dice.choice((None, None, 2, 3))
@@ -137,7 +137,7 @@ class CrashLaw:
         self._judge(home)
 
     def _judge(self, home: Path) -> None:
-        """Look at what a job that has ended left behind."""
+        """Check the checkpoint and the output of a job that has ended."""
         self._verify(home)
         for entries in logs(home / "checkpoint"):
             self.tally.decided += carried_out(entries)
@@ -148,8 +148,8 @@ class CrashLaw:
         """Wait for a random moment, most often in the middle of a batch; False if the job ended before."""
         if self.dice.random() < 0.1:  # while it starts
             return self._still_runs(attempt, self.dice.uniform(0.0, 5.0))
-        behind = newest_batch(home) + self.dice.choice((0, 1, 1, 2, 3))
-        while newest_batch(home) < behind:
+        awaited = newest_batch(home) + self.dice.choice((0, 1, 1, 2, 3))
+        while newest_batch(home) < awaited:
             if not self._still_runs(attempt, 0.01):
                 return False
         return self._still_runs(attempt, self.dice.uniform(0.0, 0.7))
@@ -163,13 +163,13 @@ class CrashLaw:
         return False
 
     def _kill(self, attempt: Attempt, kind: str, cluster: Cluster | None, home: Path) -> bool:
-        """Kill something of this kind; False if there is nothing."""
+        """Kill a process of this kind; False if there is none."""
         batch = newest_batch(home)
         machine = self.dice.randrange(cluster.workers) if cluster is not None else 0
         if kind == "machine" and cluster is not None:
             cluster.kill_worker(machine)
         elif kind == "driver":
-            # Daemons have to find out by themselves, as they do when it's the machine's out-of-memory killer.
+            # Daemons aren't killed: they have to notice it themselves, as when the out-of-memory killer did it.
             victims = [each for each in marked(attempt.mark) if "pyspark.daemon" not in each.command]
             killed = [each.kill() for each in victims]
             if not any(killed):
@@ -182,7 +182,7 @@ class CrashLaw:
             attempt.deliberate = kind in DRIVER_KINDS
         self.tally.kills[kind] += 1
         self._verify(home)
-        self.tell(f"kill {self.tally.kills.total()}: {kind}, {home.name} behind batch {batch}")
+        self.report(f"kill {self.tally.kills.total()}: {kind}, {home.name} after batch {batch}")
         if kind == "machine" and cluster is not None:
             time.sleep(self.dice.uniform(0.0, 2.0))
             cluster.restart_worker(machine)
@@ -193,13 +193,13 @@ class CrashLaw:
         there = attempt.of_kind(kind, cluster)
         if kind != "python worker":
             return there
-        until_s = time.monotonic() + BUSY_WITHIN_S  # one that works: an idle one is hardly missed
+        until_s = time.monotonic() + BUSY_WITHIN_S  # a busy one: killing an idle one has hardly any effect
         while not any(each.is_busy for each in there) and time.monotonic() < until_s:
             there = attempt.of_kind(kind, cluster)
         return [each for each in there if each.is_busy]
 
     def _verify(self, home: Path) -> None:
-        """Every version that is kept has to be whole at any moment."""
+        """Check that every version that is kept is intact, as it has to be at any moment."""
         if not (home / "checkpoint" / "job.json").exists():
             return
         self.tally.verified += 1
@@ -208,7 +208,7 @@ class CrashLaw:
 
     def _wrong(self, problem: str) -> None:
         self.tally.problems.append(problem)
-        self.tell(problem)
+        self.report(problem)
 
 
 def newest_batch(home: Path) -> int:
@@ -247,7 +247,7 @@ def start_job(
 
 
 def undisturbed(folder: Path) -> Answer:
-    """The answer of a run that nobody disturbs, which has to be what `trimtab.evaluate` says."""
+    """The answer of a run without kills, which has to be what `trimtab.evaluate` gives."""
     home = folder / "undisturbed"
     home.mkdir()
     attempt = start_job(home, folder / "input", None, 3, still=True)
@@ -258,8 +258,8 @@ def undisturbed(folder: Path) -> Answer:
         end_all(attempt.mark)
         attempt.process.wait()
     found = answer(home / "output")
-    if told := differences(expected(folder / "input"), found):
-        raise RuntimeError("\n".join(["the undisturbed run differs from trimtab.evaluate:", *told]))
+    if wrong := differences(expected(folder / "input"), found):
+        raise RuntimeError("\n".join(["the undisturbed run differs from trimtab.evaluate:", *wrong]))
     return found
 
 
@@ -271,12 +271,12 @@ def crash(
     modes: Sequence[str] = ("local", "cluster"),
     files: int = 24,
     rows: int = 200,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Tally:
-    """Kill jobs until there were so many kills, evenly over the modes; the folder has everything that was written."""
+    """Kill jobs until there were `kills` kills, evenly over the modes; the folder keeps everything that was written."""
     make_input(folder / "input", seed, files, rows)
-    law = CrashLaw(folder, random.Random(seed), undisturbed(folder), tell)
-    tell(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
+    law = CrashLaw(folder, random.Random(seed), undisturbed(folder), report)
+    report(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
     for number, mode in enumerate(modes, 1):
         kinds = CLUSTER_KINDS if mode == "cluster" else LOCAL_KINDS
         plan = Plan(law.dice.choice(kinds) for _ in range(kills * number // len(modes) - law.tally.kills.total()))
@@ -284,7 +284,7 @@ def crash(
             cluster = stack.enter_context(Cluster(folder=folder / "cluster")) if mode == "cluster" else None
             while plan and not law.tally.problems:
                 law.run_job(plan, cluster)
-                tell(str(law.tally))
+                report(str(law.tally))
     return law.tally
 
 
@@ -301,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="trimtab-crash-"))
     began_s = time.monotonic()
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         sys.stdout.write(f"{time.monotonic() - began_s:7.1f} s  {line}\n")
         sys.stdout.flush()
 
@@ -312,11 +312,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         modes=options.modes.split(","),
         files=options.files,
         rows=options.rows,
-        tell=tell,
+        report=report,
     )
-    tell(f"crash law, seed {options.seed}: {tally}")
+    report(f"crash law, seed {options.seed}: {tally}")
     if tally.problems or options.keep:
-        tell(f"everything is in {folder}")
+        report(f"everything is in {folder}")
     else:
         shutil.rmtree(folder)
     return 1 if tally.problems else 0

@@ -22,7 +22,7 @@ from trimtab.api.evaluate import evaluate
 FILE_MS = 1500  # of the stream, in each file
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 Answer = Mapping[str, collections.Counter[tuple[Any, ...]]]
-"""How often each row came out: by query, for late rows, and for what the function sink got."""
+"""How often each row came out: by query, for late rows, and for the function sink."""
 
 
 def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
@@ -46,8 +46,8 @@ def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
 
 
 def _event(dice: random.Random, keys: int, now_ms: int, *, can_be_late: bool) -> tuple[int, datetime.datetime, int]:
-    # Too late by several files: killed between two of its logs, Spark puts files together that were to be two batches,
-    # and what is late by one file only is on time then.
+    # Too late by several files: after a kill between two of its logs, Spark may read the files of two batches as one,
+    # and a row that is late by one file only is on time then.
     late_ms = DELAY_S * 1000 + 6 * FILE_MS
     too_late = dice.random() < 0.03 and can_be_late
     age_ms = dice.randint(late_ms, late_ms + 2 * FILE_MS) if too_late else dice.randint(0, DELAY_S * 400)
@@ -79,7 +79,7 @@ def answer(output: Path) -> Answer:
     """What a job wrote: each query's parquet files, the late rows, and the rows that the function sink got."""
     found: dict[str, collections.Counter[tuple[Any, ...]]] = {}
     for name in (*QUERIES, LATE):
-        # As any reader would take the folder: what a crash left half done must not be in the way.
+        # As any reader would read the folder: what a crash left half done must not disturb it.
         found[name] = _counted(pa_dataset.dataset(output / name, format="parquet").to_table())
     batches = sorted((output / f"{BY_BATCH}-by-batch").glob("*.json"))
     rows = collections.Counter(tuple(row) for file in batches for row in json.loads(file.read_text()))
@@ -92,10 +92,10 @@ def _counted(table: pa.Table) -> collections.Counter[tuple[Any, ...]]:
 
 def differences(right: Answer, found: Answer) -> list[str]:
     """What is missing and what is too much, by query."""
-    told = []
+    found_wrong = []
     for name, rows in right.items():
         missing, extra = rows - found[name], found[name] - rows
         if missing or extra:
             shown = [f"-{row}" for row in list(missing)[:2]] + [f"+{row}" for row in list(extra)[:2]]
-            told.append(f"{name}: {missing.total()} missing, {extra.total()} too many: {' '.join(shown)}")
-    return told
+            found_wrong.append(f"{name}: {missing.total()} missing, {extra.total()} too many: {' '.join(shown)}")
+    return found_wrong

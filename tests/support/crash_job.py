@@ -27,12 +27,12 @@ SCHEMA = "k BIGINT, ts TIMESTAMP, x BIGINT"
 KEY_GROUPS = 64
 MOST_ENGINES = 5
 EAGER = Balance(planner="flux", max_rstd=2.0, patience=1, period_batches=1, min_gain=0.0)
-# A batch takes about as long as the interval, so that there seem to be too many engines now and too few then.
+# A batch takes about as long as the interval, so that the coordinator now adds engines and now removes some.
 NERVOUS = Scale(
     max_engines=MOST_ENGINES, low=30, target=35, high=40, cool_down_batches=0, cool_down_s=0.0, interval_s=0.4
 )
-# Both leave rows out, so that the newest event time has to be observed before that. Events of a key may have the same
-# time: the order of their values makes the answer that of `evaluate`, which knows another order of arrival.
+# Both leave rows out, so the newest event time has to be observed before that. Events of a key may have the same
+# time: the order of their values makes the answer equal to that of `evaluate`, where rows arrive in another order.
 QUERIES = {
     "quiet": """
         SELECT * FROM (SELECT k, ts, x FROM ticks WHERE x <> 13) MATCH_RECOGNIZE (
@@ -52,7 +52,7 @@ BY_BATCH = "sums"
 LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life: compiling less pays
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # the job is short: compile less
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
 }
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _disturb(run: Run, batch: int) -> None:
     """Move some key groups or change the number of engines now and then; which and when depends on the batch."""
     dice = random.Random(batch)
-    match dice.randrange(8):  # what the coordinator decided on such a batch is overtaken
+    match dice.randrange(8):  # these changes replace what the coordinator decided
         case 0:
             run.resize(dice.randint(1, MOST_ENGINES))
         case 1:
@@ -117,11 +117,11 @@ def _disturb(run: Run, batch: int) -> None:
             try:
                 run.move(moves)
             except JobError:
-                run.resize(engines)  # a change that waits for the next batch has fewer engines
+                run.resize(engines)  # a pending change may have fewer engines already
 
 
 def _by_batch(folder: Path) -> Any:
-    """A sink that keeps each batch in a file of its own; a batch that comes again has to be the same."""
+    """A sink that keeps each batch in a file of its own; a batch that is repeated has to be the same."""
 
     def take(frame: Any, batch: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
-"""The three laws without Spark: jobs are cut, placed, changed and killed at random, and their answers don't show it.
+"""The three laws without Spark: jobs are cut, placed, changed and killed at random, and their answers stay the same.
 
-A random case is a stream with queries over it. It lives through several jobs, each with other placements, merges of
-state, spread keys, deaths between any two effects of a batch, and changes of what the job asks for.
+A random case is a stream with queries over it. Several jobs run over it, each with other placements, merges of
+state, spread keys, deaths between any two effects of a batch, and changes of the job's settings.
 
     python -m tests.support.driver_laws --seeds 0 1000
 
-prints each seed whose answer is another one than `evaluate` gives for the same rows and cuts.
+prints each seed whose answer differs from that of `evaluate` for the same rows and cuts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trimtab.worker.turns import distinct
 KEY_GROUPS = 8
 MOST_ENGINES = 4
 JOBS = 8
-"""How many jobs a case lives through: writing the kernels of a query takes as long as running three jobs with it."""
+"""How many jobs run over a case: writing the kernels of a query takes as long as running three jobs with it."""
 MOST_STEPS = 24
 """More effects than a batch has, counted twice: a job may die before and after each."""
 BYSTANDER = "bystander"
@@ -49,7 +49,7 @@ IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def journey(choices: Choices) -> str:
-    """Which query some random job gives another answer to; empty: none; "error": as it should be."""
+    """The query to which some random job gives another answer; empty: none; "error": it has to fail, and does."""
     case = a_stream(choices)
     queries = {f"q{number}": sql for number, sql in enumerate(case.queries)}
     try:
@@ -94,7 +94,7 @@ def _job(
         )
         _live(choices, bottle, case, batches, queries)
         for name, sql in queries.items():
-            # `evaluate` knows no lateness where rows don't wait for each other.
+            # `evaluate` drops no late rows of queries whose rows don't wait for each other.
             is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator.is_keyed
             if bag(bottle.rows(name)) != expected[name] and (case.is_on_time or is_keyed):
                 return f"{name} differs: {sql}"
@@ -111,7 +111,7 @@ def _some_split(choices: Choices, queries: dict[str, str], schema: pa.Schema) ->
 
 
 def a_placement(choices: Choices, now: Placement) -> Placement:
-    """Another placement, or the same: engines come and go, and groups move."""
+    """Another placement, or the same: engines are added and removed, and groups move."""
     if chance(choices, 30):
         now = now.resized(between(choices, 1, MOST_ENGINES))
     if chance(choices, 40):
@@ -153,11 +153,11 @@ def _live(
 
 
 def _change(choices: Choices, bottle: Bottle, case: StreamCase, queries: dict[str, str]) -> None:
-    """What the job is when it starts again: with a query more or without it, with a longer delay, with other splits."""
+    """Change the job before it starts again: one query more or less, a longer delay, other splits."""
     others = {BYSTANDER: one_of(choices, *FIXED_QUERIES.values())} if chance(choices, 60) else {}
     delay_us = bottle.delay_us + choices.below(2) * 1_000_000
-    asked = queries | others
-    bottle.change(asked, delay_us, _some_split(choices, asked, case.table.schema))
+    changed = queries | others
+    bottle.change(changed, delay_us, _some_split(choices, changed, case.table.schema))
 
 
 def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:

@@ -1,4 +1,4 @@
-"""Coordinators that change something in nearly every batch, for the laws: an eager one, and one that throws dice."""
+"""Coordinators that change something in nearly every batch, for the laws: an eager one and a random one."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def eager_balance(choices: Choices, *, measures: tuple[Measure, ...] = tuple(Mea
         patience=1,
         period_batches=1,
         min_gain=0.0,
-        time_limit_s=LONG_S,  # so that its log replays on a busy machine, too: effort is limited besides
+        time_limit_s=LONG_S,  # so that its log replays on a busy machine, too; the effort is limited otherwise
     )
 
 
 def nervous_scale(choices: Choices, most_engines: int) -> Scale:
-    """A rule for which there are always too many engines, or too few: batches are much too short or too long for it."""
+    """A rule that always wants fewer engines, or more: every batch is much too short or too long for it."""
     interval_s = one_of(choices, 0.001, 1000.0)
     return Scale(max_engines=most_engines, cool_down_batches=0, cool_down_s=0.0, interval_s=interval_s)
 
@@ -78,14 +78,14 @@ CHANGES: tuple[Callable[[Choices, Placement, int], list[Action]], ...] = (_more_
 
 
 def _random_spread(choices: Choices, seen: Observation, engines: int) -> tuple[Action, ...]:
-    """Some of the keys that stood out, over some engines; the others whole."""
+    """Spread some of the hot keys over some engines, and gather the others."""
     slots = [slot for slot in seen.hot.slots.tolist() if chance(choices, 60)]
     spread = [Spread.over(slot, sorted({choices.below(engines) for _ in range(3)})) for slot in slots]
     return (SpreadKeys(tuple(spread)),)
 
 
 class RandomCoordinator:
-    """Decides by dice that depend on a seed and on the batch only; to be put in the place of a `Coordinator`."""
+    """Decides at random, by a seed and the batch only; used instead of a `Coordinator`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class RandomCoordinator:
         self._seed, self._most = seed, most
 
     def step(self, seen: Observation) -> Decision:
-        """Some actions or other."""
+        """Random actions."""
         choices = SeededChoices(self._seed + seen.batch)
         actions = random_actions(choices, seen.placement, self._most)
         if self.split is not None:
@@ -108,12 +108,12 @@ class RandomCoordinator:
         return Decision(seen.batch, 0.0, 0.0, 0.0, 0.0, None, "the dice said so", actions)
 
     def warm(self) -> None:
-        """There is nothing to warm."""
+        """Do nothing."""
 
 
 @contextmanager
 def decided_by_dice(seed: int, most_engines: int) -> Iterator[None]:
-    """Jobs that are started in here have a `RandomCoordinator`, if they have one at all."""
+    """Jobs that are started inside the block get a `RandomCoordinator` instead of a `Coordinator`."""
 
     def made(
         balance: Balance | None, scale: Scale | None, *, split: str | None, interval_s: float
@@ -130,7 +130,7 @@ def decided_by_dice(seed: int, most_engines: int) -> Iterator[None]:
 
 @contextmanager
 def decisions_awaited() -> Iterator[None]:
-    """Batches wait for decisions, so that how busy a machine is doesn't say how many are carried out."""
+    """Make batches wait for decisions, so that the number carried out doesn't depend on how busy the machine is."""
     usual, balancer.HOLD_S = balancer.HOLD_S, LONG_S
     try:
         yield
@@ -145,7 +145,7 @@ def logs(checkpoint: Path) -> Iterator[list[Entry]]:
 
 
 def carried_out(entries: Iterable[Entry]) -> collections.Counter[str]:
-    """What of a log was done, and not overtaken by someone else: key groups moved, engines added and dropped."""
+    """The decisions of a log that were carried out, and not replaced by the user: moves, engines added and dropped."""
     found: collections.Counter[str] = collections.Counter()
     for now, then in pairwise(entries):
         actions = now.decision.actions

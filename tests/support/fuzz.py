@@ -1,6 +1,6 @@
 """Odd statements for the compiler: token soup, mutated queries, deep nesting, text that never ends.
 
-Whatever the text, `compile_query` returns or raises a `TrimtabError`. Run a long search from the command line:
+For every text, `compile_query` returns or raises a `TrimtabError`. Run a long search from the command line:
 
     python -m tests.support.fuzz --count 100000 --seed 1
 """
@@ -54,7 +54,7 @@ _WORDS, _MARKS = _WORD_TEXT.split(), _MARK_TEXT.split(" ")
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the statements; `escaped` are those that raised anything else, with the error's name."""
+    """The outcomes of the statements; `escaped` are those that raised anything else, with the error's name."""
 
     statements: int = 0
     compiled: int = 0
@@ -70,7 +70,7 @@ def fuzz(
     tables: Mapping[str, pa.Schema] | None = None,
     progress: Callable[[Tally], None] | None = None,
 ) -> Tally:
-    """Compile that many odd statements over the tables, by default the table `t` of `query_cases.SCHEMA`."""
+    """Compile `count` odd statements over the tables, by default the table `t` of `query_cases.SCHEMA`."""
     known = {"t": SCHEMA} if tables is None else tables
     tally = Tally()
     for sql in statements(count, seed, corpus):
@@ -79,9 +79,9 @@ def fuzz(
             compile_query(sql, known)
             tally.compiled += 1
         except TrimtabError as error:
-            str(error)  # to print it must not fail either
+            str(error)  # printing it must not fail either
             tally.refused[error.code] += 1
-        except Exception as error:  # whatever else gets out is what is looked for
+        except Exception as error:  # any other exception is what the search is for
             tally.escaped.append((type(error).__name__, sql))
         if progress is not None and tally.statements % 5000 == 0:
             progress(tally)
@@ -89,7 +89,7 @@ def fuzz(
 
 
 def statements(count: int, seed: int, corpus: Sequence[str] = CORPUS) -> Iterator[str]:
-    """That many odd statements; the same seed and corpus give the same ones."""
+    """`count` odd statements; the same seed and corpus give the same ones."""
     dice = random.Random(seed)
     makers: tuple[Callable[[random.Random, Sequence[str]], str], ...] = (
         *(_mutated,) * 4,
@@ -110,7 +110,7 @@ def _piece(dice: random.Random) -> str:
 
 
 def _soup(dice: random.Random, _: Sequence[str]) -> str:
-    """Tokens in any order, often behind a beginning that makes sense."""
+    """Tokens in any order, often after a valid beginning."""
     begin = dice.choice(
         ["", "SELECT ", "SELECT * FROM t ", "SELECT * FROM t MATCH_RECOGNIZE (", "SELECT * FROM t WHERE "]
     )
@@ -223,7 +223,7 @@ def _crossed(dice: random.Random, corpus: Sequence[str]) -> str:
 
 
 def _unfinished(dice: random.Random, corpus: Sequence[str]) -> str:
-    """A statement that breaks off, or in which a text, name or comment never ends."""
+    """A statement that is cut off, or in which a text, name or comment never ends."""
     sql = dice.choice(corpus)
     at = dice.randrange(len(sql) + 1)
     return sql[:at] + dice.choice(["", "'", '"', "`", "/*", "--", "'\\", "(", "{-", "$$"]) + dice.choice(["", sql[at:]])

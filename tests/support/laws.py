@@ -29,21 +29,21 @@ from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.language.compile import compile_query
 from trimtab.language.running import scalar
 
-PATIENCE = 20_000  # ways the reference may try from one row; it takes exponential time in the worst case
+PATIENCE = 20_000  # how many ways the reference may try from one row: the worst case takes exponential time
 
 
 def bag(table: pa.Table) -> list[str]:
-    """The rows in an order of their own, without their numbers and dates, which the reference has none of."""
+    """The rows as sorted texts, without their numbers and dates, which the reference doesn't have."""
     return testing.bag(table.select([name for name in table.column_names if name not in (ARRIVAL, TIME_US)]))
 
 
 def answer(run: Callable[[], pa.Table]) -> list[str] | str:
-    """The bag of rows, or that the standard wants an error; where keys have different ones either may come first."""
+    """The bag of rows, or the error that the standard requires; if keys have different errors, any may be the first."""
     try:
         return bag(run())
     except MatchError:
         return "an error"
-    except ThreadLimitError as error:  # conditions that see how every row was labelled: as many threads as ways
+    except ThreadLimitError as error:  # conditions that depend on the label of every row: as many threads as ways
         raise TimeoutError(str(error)) from error
 
 
@@ -60,7 +60,7 @@ def matched(matcher: Matcher, rows: pa.Table, cuts: Sequence[int] = ()) -> pa.Ta
 
 
 def compiled(case: Case) -> tuple[MatchQuery, pa.Table]:
-    """The engine's query and its input, in the order that the query wants: a cut is fair then."""
+    """The engine's query and its input, in the order of the query, so that it can be cut anywhere."""
     query = compile_query(case.sql, {"t": SCHEMA})
     assert isinstance(query.operator, MatchQuery)
     rows = query.intake.run(case.table)

@@ -1,7 +1,7 @@
 """Random MATCH_RECOGNIZE queries with random small tables, from a seed or any other choices.
 
-They reach for every construct of the language and lean towards queries that match something. Two
-engines that agree on some ten thousand of them agree.
+They cover every construct of the language, and prefer queries that match something. Two engines that
+agree on some ten thousand of them agree.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def random_case(seed: int) -> Case:
 
 
 def simplest_case(seed: int, fails: Callable[[Case], bool]) -> Case:
-    """The case of a seed, which fails, made as simple as it can be while it still does."""
+    """The failing case of a seed, made as simple as possible while it still fails."""
     choices = SeededChoices(seed)
     a_case(choices)
     script = simplify(choices.script, lambda script: fails(a_case(ScriptedChoices(script))))

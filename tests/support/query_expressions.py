@@ -15,7 +15,7 @@ _NUMBERS = ("x", "x", "x", "y", "d")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The variables that an expression may name; whose condition it is, or none for a measure."""
+    """The variables that an expression may name; `own` is the label whose condition it is, None for a measure."""
 
     labels: tuple[str, ...]
     subsets: tuple[str, ...]
@@ -35,7 +35,7 @@ class Scope:
 def a_condition(choices: Choices, scope: Scope) -> str:
     """A boolean expression that often holds."""
     text = _condition(choices, scope, 2)
-    # What looks at other rows is often null, and would rarely match anything.
+    # Expressions over other rows are often null, and would rarely match anything.
     match one_of(choices, "as it is", "as it is", "if known", "or else"):
         case "as it is":
             return text
@@ -71,7 +71,7 @@ def a_measure(choices: Choices, scope: Scope) -> str:
 
 
 def a_place(choices: Choices, scope: Scope, column: str) -> str:
-    """A column, or a little made of it, read at some row."""
+    """A column, or a small expression over it, read at some row."""
     variable = one_of(choices, *scope.variables)
     value = _local(choices, variable, column)
     return _navigated(choices, scope, value)
@@ -190,7 +190,7 @@ def _list(choices: Choices, scope: Scope) -> str:
     return f"{_semantics(choices, scope)}{one_of(choices, 'array_agg', 'collect_list')}({value})"
 
 
-# -- what is made of them ----------------------------------------------------------------------
+# -- expressions over them ----------------------------------------------------------------------
 
 
 def _number(choices: Choices, scope: Scope, depth: int) -> str:
@@ -273,7 +273,7 @@ def _number_condition(choices: Choices, scope: Scope) -> str:
 
 def _text_condition(choices: Choices, scope: Scope) -> str:
     left, right = a_place(choices, scope, "s"), a_place(choices, scope, "s")
-    if chance(choices, 5):  # a function that the engine does not know itself
+    if chance(choices, 5):  # a function that the engine doesn't have
         return f"concat({left}, {right}) <> 'ab'"
     if chance(choices, 20):
         return f"{left} {one_of(choices, '=', '<>')} 'a'"

@@ -12,7 +12,7 @@ _QUANTIFIERS = ("+", "*", "?", "{2}", "{1,2}", "{0,2}", "{1,3}", "{1,}", "{2,}",
 
 @dataclass(frozen=True, slots=True)
 class PatternText:
-    """A pattern, the labels in it in order of appearance, and whether it says TIMEOUT."""
+    """A pattern, the labels in it in order of appearance, and whether it has a TIMEOUT."""
 
     text: str
     labels: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Writer:
         return " | ".join(self.branch(depth) for _ in range(self.count(2, 3)))
 
     def branch(self, depth: int) -> str:
-        """A concatenation, sometimes anchored: here other branches can match where it can't."""
+        """A concatenation, sometimes with an anchor: other branches can match where it can't."""
         text = self.concatenation(depth, most=2)
         if not chance(self.choices, 30 if self.timeout else 10):
             return text

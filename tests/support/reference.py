@@ -1,6 +1,6 @@
 """Pattern matching, slow and obvious: backtracking over the pattern tree, a whole input at once.
 
-This file says what a query means; the columnar engine is held equal to it by property tests. It
+This file defines what a query means; property tests check that the columnar engine agrees. It
 keeps a stack of untried ways instead of recursing, so Python's stack does not limit a match.
 """
 
@@ -53,7 +53,7 @@ def match_rows(
 
     Partitions come in order of first appearance, in each the matches in order, then rows in none.
 
-    Backtracking takes exponential time where conditions tell apart how earlier rows were labelled.
+    Backtracking takes exponential time where conditions depend on how earlier rows were labelled.
     With `patience`, a search that tries more ways than that from one row ends in a TimeoutError.
     """
     source: list[int] = []
@@ -73,7 +73,7 @@ def match_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A match, whole or under way: its rows are `first` and those behind it, one for each label."""
+    """A match, complete or partial: its rows are `first` and those after it, one for each label."""
 
     number: int
     first: int
@@ -83,7 +83,7 @@ class _Match:
 
 @dataclass(frozen=True, slots=True)
 class _Iterated:
-    """To do: see what follows the `count`-th iteration of a loop, begun after `start` rows."""
+    """To do: what follows the `count`-th iteration of a loop, begun after `start` rows."""
 
     loop: Quantify
     count: int
@@ -104,7 +104,7 @@ _Todo = tuple[_Goal, "_Todo"] | None
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """An untried way to go on: `length` rows are matched, `trace` stands for their labels."""
+    """An untried way to go on: `length` rows are matched, `trace` identifies their labels."""
 
     length: int
     trace: int
@@ -128,7 +128,7 @@ class _Matcher:
         self.kinds = _kinds(query)
 
     def output(self) -> Iterator[tuple[int, list[object]]]:
-        """The output rows, each as the input row to keep columns of, and the slots."""
+        """The output rows, each as the input row whose columns are kept, and the slots."""
         unmatched = dict.fromkeys(range(self.size))
         for match in self.matches():
             for i in range(max(1, len(match.labels))):
@@ -150,7 +150,7 @@ class _Matcher:
                 yield match.first + i, self.slots(match, i + 1)
 
     def slots(self, match: _Match, now: int) -> list[object]:
-        """The slots when `now` rows of the match have been seen."""
+        """The slots when `now` rows of the match have been read."""
         return [self.value(slot, match, now) for slot in self.query.slots]
 
     def matches(self) -> Iterator[_Match]:
@@ -168,7 +168,7 @@ class _Matcher:
         """Where to look for the match after this one."""
         skip = self.query.skip
         if not match.labels:
-            return match.first + 1  # whatever the mode, or it would never end
+            return match.first + 1  # in every mode, or the search would never end
         match skip:
             case SkipPastLast():
                 return match.first + len(match.labels)
@@ -190,14 +190,14 @@ class _Matcher:
                 assert_never(skip)
 
     def first_match(self, start: int, number: int) -> _Match | None:
-        """Of the matches that start at a row the one that is preferred; None if there are none."""
+        """The preferred match that starts at a row; None if there is none."""
         # The labels of the way being tried. A way's first `length` labels are still in place when
         # its turn comes, because only ways that go on from them are tried in between.
         trail = _Match(number, start, [], [])
         ways = [_Way(0, 0, False, (self.query.pattern, None))]
         traces: dict[tuple[int, Hashable], int] = {}
-        # A way that the conditions can't tell from an earlier one will fail as that one did. To
-        # leave it out never changes the answer, and keeps (A|B)* and (A*)* from exponential time.
+        # A way that is the same as an earlier one to all conditions will fail as that one did. Leaving
+        # it out never changes the answer, and keeps (A|B)* and (A*)* from exponential time.
         failed: set[tuple[int, _Todo]] = set()
         while ways:
             way = ways.pop()
@@ -207,7 +207,7 @@ class _Matcher:
             if (way.trace, way.todo) in failed:
                 continue
             failed.add((way.trace, way.todo))
-            self.be_patient(len(failed))
+            self.check_patience(len(failed))
             goal, rest = way.todo
             match goal:
                 case Label(index):
@@ -232,13 +232,13 @@ class _Matcher:
                     )
         return None
 
-    def be_patient(self, ways: int) -> None:
-        """Raise TimeoutError if that many ways are too many."""
+    def check_patience(self, ways: int) -> None:
+        """Raise TimeoutError if more ways than `patience` were tried."""
         if self.patience is not None and ways > self.patience:
             raise TimeoutError(f"more than {self.patience} ways from one row")
 
     def extends(self, trail: _Match) -> bool:
-        """Whether the last row of the match under way may be there, with the label it has."""
+        """Whether the last row of the partial match may have the label that it has."""
         row = trail.first + len(trail.labels) - 1
         if row >= self.size or (row > trail.first and self.is_out_of_time(row, trail.first)):
             return False
@@ -246,7 +246,7 @@ class _Matcher:
         return condition is None or self.value(condition, trail, len(trail.labels)) is True
 
     def holds(self, anchor: Anchor, trail: _Match) -> bool:
-        """Whether an anchor holds behind the rows matched so far."""
+        """Whether an anchor holds after the rows matched so far."""
         row = trail.first + len(trail.labels)
         match anchor:
             case Anchor.START:
@@ -259,7 +259,7 @@ class _Matcher:
                 assert_never(anchor)
 
     def is_out_of_time(self, row: int, first: int) -> bool:
-        """Whether a row comes WITHIN's time or more after the first row of the match."""
+        """Whether a row is at least WITHIN's time after the first row of the match."""
         if self.query.within_us is None:
             return False
         time_us, first_us = self.partition.times_us[row], self.partition.times_us[first]
@@ -268,7 +268,7 @@ class _Matcher:
         return time_us >= first_us + self.query.within_us
 
     def value(self, expr: Expr, match: _Match, now: int) -> object:
-        """The value of an expression when `now` rows of the match have been seen."""
+        """The value of an expression when `now` rows of the match have been read."""
         match expr:
             case Const():
                 return expr.value
@@ -277,11 +277,11 @@ class _Matcher:
             case RowValue():
                 return self.row_value(expr, match, now)
             case Aggregate():
-                seen = len(match.labels) if expr.final else now
+                count = len(match.labels) if expr.final else now
                 rows = [
-                    # At each row the row itself is the last one seen, which is what HERE means.
+                    # At each row the row itself is the last one read, which is what HERE means.
                     tuple(self.value(arg, match, i + 1) for arg in expr.args)
-                    for i in range(seen)
+                    for i in range(count)
                     if expr.labels is None or match.labels[i] in expr.labels
                 ]
                 return aggregates.aggregate(expr.function, rows, expr.type)
@@ -297,8 +297,8 @@ class _Matcher:
 
     def row_value(self, expr: RowValue, match: _Match, now: int) -> object:
         """A value read at a place, which may not exist."""
-        seen = len(match.labels) if expr.place.final else now
-        index = _find(expr.place, match.labels, seen)
+        count = len(match.labels) if expr.place.final else now
+        index = _find(expr.place, match.labels, count)
         if index is None:
             return expr.default.value
         index += expr.place.shift
@@ -312,7 +312,7 @@ class _Matcher:
 
 
 def _alternatives(goal: _Goal, rest: _Todo, length: int) -> list[_Todo]:
-    """What may be done instead of a goal that is made of others, the preferred first."""
+    """The alternatives that a composed goal stands for, the preferred first."""
     match goal:
         case Concat(items):
             return [_in_turn(items, rest)]
@@ -325,7 +325,7 @@ def _alternatives(goal: _Goal, rest: _Todo, length: int) -> list[_Todo]:
             return _loop(goal, 0, rest, length)
         case _Iterated(loop, count, start):
             if count > loop.low and length == start:
-                return [rest]  # an empty iteration that nobody asked for ends the loop
+                return [rest]  # an empty iteration beyond the lower bound ends the loop
             return _loop(loop, count, rest, length)
         case _:
             raise AssertionError(goal)
@@ -339,8 +339,8 @@ def _in_turn(items: Iterable[Pattern], rest: _Todo) -> _Todo:
 
 def _loop(loop: Quantify, count: int, rest: _Todo, length: int) -> list[_Todo]:
     """What may be done after `count` iterations."""
-    # Without an upper end it is enough to know that the lower one is passed: ways that differ in
-    # nothing else are then seen to be the same.
+    # Without an upper bound the count stops at the lower one, so that ways which differ in nothing
+    # else are equal.
     done = count + 1 if loop.high is not None else min(count, loop.low) + 1
     again: _Todo = (loop.item, (_Iterated(loop, done, length), rest))
     if count < loop.low:
@@ -350,16 +350,16 @@ def _loop(loop: Quantify, count: int, rest: _Todo, length: int) -> list[_Todo]:
     return [again, rest] if loop.greedy else [rest, again]
 
 
-def _find(place: Place, labels: list[int], seen: int) -> int | None:
+def _find(place: Place, labels: list[int], count: int) -> int | None:
     """The index in the match of the row that a place means before it is shifted."""
-    indices = range(seen) if place.side is Side.FIRST else range(seen - 1, -1, -1)
+    indices = range(count) if place.side is Side.FIRST else range(count - 1, -1, -1)
     fitting = (i for i in indices if place.labels is None or labels[i] in place.labels)
     return next(itertools.islice(fitting, place.offset, None), None)
 
 
 def _kinds(query: MatchQuery) -> list[Hashable]:
-    """What the conditions can tell of each label; labels of a kind are all the same to them."""
-    seen: set[frozenset[int]] = set()
+    """The kind of each label: labels of the same kind are the same to all conditions."""
+    used: set[frozenset[int]] = set()
     everything = [frozenset((i,)) for i in range(len(query.labels))]
     for condition in query.conditions:
         for part in _parts(condition):
@@ -367,10 +367,10 @@ def _kinds(query: MatchQuery) -> list[Hashable]:
             if isinstance(part, Aggregate):
                 labels = part.labels
             if labels is not None:
-                seen.add(labels)
+                used.add(labels)
             if isinstance(part, RowValue) and len(part.sources) > 1:
-                seen.update(everything)
-    return [tuple(i in labels for labels in seen) for i in range(len(query.labels))]
+                used.update(everything)
+    return [tuple(i in labels for labels in used) for i in range(len(query.labels))]
 
 
 def _parts(expr: Expr | None) -> Iterator[Expr]:

@@ -37,7 +37,7 @@ def partitions(query: MatchQuery, rows: pa.Table) -> Iterator[Partition]:
         key = scalars.identity([columns[name][number] for name in query.partition])
         groups.setdefault(key, []).append(number)
     for numbers in groups.values():
-        # The sort is stable: by the last key first, then the earlier keys overrule it.
+        # The sort is stable: sort by the last key first, so that the earlier keys decide.
         for order in reversed(query.order):
             numbers = _sorted(numbers, order, columns[order.column])
         yield Partition(

@@ -1,7 +1,7 @@
 """What each pass of the language gives, as text for the fixtures of `tests/language/fixtures`.
 
-Trees are SQL again. In a resolved one `{price @1}` is a value read at the place of number 1, `LABEL` in it the label of
-that row, `#0` the call of number 0, and `KEY 0` a grouping key; the tables that these count in stand below.
+Trees are SQL again. In a resolved one `{price @1}` is a value read at place 1, `LABEL` in it the label of
+that row, `#0` call 0, and `KEY 0` grouping key 0; the tables of places, calls and keys follow below.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from trimtab.rowwise.local import Columns, IntakeStep
 
 
 def shown(value: Any) -> str:
-    """The value that a pass gave, as lines of text."""
+    """The result of a pass, as lines of text."""
     return "\n".join(_SHOWN[type(value)](value))
 
 

@@ -1,6 +1,6 @@
 """The three laws on real Spark: random jobs, moved, resized, stopped, failed and started again, and `evaluate` agrees.
 
-Who moves and resizes is an eager coordinator, or one that throws dice, and besides them whoever runs the job.
+Moves and resizes come from an eager coordinator, or from one that decides at random, and also from the test itself.
 
     python -m tests.support.spark_laws --seeds 0 50
 
@@ -45,13 +45,13 @@ KEY_GROUPS = 8
 MOST_ENGINES = 3
 PATIENCE_S = 600.0
 BY_DICE = Balance(max_rstd=None)
-"""Of jobs whose coordinator throws dice."""
+"""Of jobs whose coordinator decides at random."""
 SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 """For a session that runs many small jobs."""
 
 
 class SinkError(Exception):
-    """What a sink of the laws raises now and then, after it has taken its rows: the batch comes again."""
+    """Raised by sinks of the laws now and then, after they have written their rows: the batch is repeated."""
 
 
 class FileStream:
@@ -65,7 +65,7 @@ class FileStream:
     def add(self, table: pa.Table) -> None:
         """One more file, newer than those before."""
         path = self.folder / f"{self.files:06d}.parquet"
-        unfinished = self.folder / f"_{path.name}"  # Spark leaves alone what starts so
+        unfinished = self.folder / f"_{path.name}"  # Spark ignores names that start with _
         pq.write_table(stored(table), unfinished)
         os.utime(unfinished, (1_700_000_000 + self.files,) * 2)
         unfinished.rename(path)
@@ -112,7 +112,7 @@ class Life:
         self.batches = self.moves = self.starts = self.failures = 0
 
     def expected(self) -> dict[str, list[str]]:
-        """What `evaluate` gives; where rows of a key tie in time, it is handed them in the order that Spark takes."""
+        """What `evaluate` gives; where rows of a key tie in time, it gets them in Spark's order."""
         found = {}
         for name, case in self.cases.items():
             own = {query: sql for query, sql in self.queries.items() if query.startswith(name)}
@@ -124,32 +124,32 @@ class Life:
         return found
 
     def given(self, query: str) -> list[str]:
-        """What the job gave."""
+        """The rows that the job wrote for a query."""
         tables = list(self._given[query].values())
         return bag(naive(pa.concat_tables(tables))) if tables else []
 
     def run(self) -> None:
-        """Live: files come, the job is started, disturbed and stopped, and at last the input is closed."""
+        """Add files, start, disturb and stop the job, and close the input at the end."""
         pieces = {name: _pieces(case, self._choices) for name, case in self.cases.items()}
         while any(pieces.values()):
             for name, waiting in pieces.items():
                 for _ in range(min(len(waiting), between(self._choices, 1, 3))):
                     self._streams[name].add(waiting.pop(0))
             last = not any(pieces.values())
-            if last or chance(self._choices, 30):  # several batches a start: the first one of each moves nothing
+            if last or chance(self._choices, 30):  # several batches in each run: the first one of a run moves nothing
                 while not self._start(close=last) and last:
-                    pass  # a failed job goes on from where it was
+                    pass  # after a failure the job is started again
 
     @property
     def carried_out(self) -> collections.Counter[str]:
-        """What coordinators decided and was done: key groups moved, engines added and dropped."""
+        """What coordinators decided and was carried out: key groups moved, engines added and dropped."""
         found: collections.Counter[str] = collections.Counter()
         for entries in logs(self._folder / "checkpoint"):
             found += carried_out(entries)
         return found
 
     def disagreements(self) -> list[str]:
-        """Batches in the log of which a replay says something else; what dice said can't be replayed."""
+        """The logged batches on which a replay decides otherwise; random decisions can't be replayed."""
         return [
             f"batch {one.entry.observed.batch}: {one.entry.decision.reason}, and in the replay {one.decision.reason}"
             for entries in logs(self._folder / "checkpoint")
@@ -203,7 +203,7 @@ class Life:
         try:
             self._disturb(run, choices)
             if not close and chance(choices, 25):
-                run.stop()  # in the middle of it, wherever that is
+                run.stop()  # somewhere in the middle
             elif not run.await_termination(PATIENCE_S):
                 run.stop()
                 raise TimeoutError(f"a job of a few rows takes more than {PATIENCE_S:.0f} s")
@@ -212,7 +212,7 @@ class Life:
             self.moves += sum(batch.moved for batch in run.history)
 
     def _sink(self, query: str, box: list[Run]) -> Any:
-        choices = SeededChoices(self._choices.below(1 << 30))  # of its own: batches have a thread of their own
+        choices = SeededChoices(self._choices.below(1 << 30))  # its own choices, because batches run in another thread
 
         def keep(frame: Any, batch: int) -> None:
             self._given[query][batch] = frame.toArrow()
@@ -224,11 +224,11 @@ class Life:
         return keep
 
     def _disturb(self, run: Run, choices: Choices) -> None:
-        """Move and resize, now and then; what is asked for holds from the next batch on, before what was decided."""
+        """Move and resize now and then; it takes effect with the next batch, before what the coordinator decided."""
         if chance(choices, 10):
             run.resize(between(choices, 1, MOST_ENGINES))
         if chance(choices, 20):
-            with contextlib.suppress(JobError):  # there may be fewer engines: refused now, or never
+            with contextlib.suppress(JobError):  # there may be fewer engines by now, and then it is refused
                 run.move({choices.below(KEY_GROUPS): choices.below(MOST_ENGINES) for _ in range(3)})
 
     def _as_spark_orders(self, stream: str, case: StreamCase, own: Mapping[str, str]) -> dict[str, pa.Table]:
@@ -250,7 +250,7 @@ class Life:
 
 
 def _pieces(case: StreamCase, choices: Choices) -> list[pa.Table]:
-    """A stream's files: as its case has it, and some cuts more, as only later batches have something decided before."""
+    """A stream's files: as its case has them, with some more cuts, because only later batches follow a decision."""
     more = [row for row in range(1, case.table.num_rows) if chance(choices, 40)]
     edges = [0, *sorted([*case.cuts, *more]), case.table.num_rows]
     return [case.table.slice(start, end - start) for start, end in itertools.pairwise(edges)]
@@ -268,7 +268,7 @@ def _naive_type(kind: pa.DataType) -> pa.DataType:
 
 
 def differs(choices: Choices, spark: Any, done: collections.Counter[str] | None = None) -> str:
-    """Which query of a random job gives other rows; empty: none, "error" if an error is what it should give.
+    """The query of a random job that gives other rows; empty: none; "error": it has to fail, and does.
 
     What coordinators did on the way is added to `done`.
     """
@@ -282,8 +282,8 @@ def differs(choices: Choices, spark: Any, done: collections.Counter[str] | None 
         if done is not None:
             done.update(life.carried_out)
             done["failures"] += life.failures
-        if told := life.disagreements():
-            return f"the log doesn't replay: {told[0]}"
+        if wrong := life.disagreements():
+            return f"the log doesn't replay: {wrong[0]}"
         wrong = [query for query in life.queries if life.given(query) != expected[query]]
         return f"{wrong[0]} differs: {life.queries[wrong[0]]}" if wrong else ""
 

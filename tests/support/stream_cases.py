@@ -1,6 +1,6 @@
-"""Random streams with random queries over them, from a seed or any other choices: what jobs are tried on.
+"""Random streams with random queries over them, from a seed or any other choices, for the laws of jobs.
 
-Rows come out of order and often tie in time. Queries are the random patterns of `query_cases` and a few fixed ones for
+Rows arrive out of order and often tie in time. Queries are random patterns of `query_cases` and a few fixed ones for
 everything else that a query can be: windows, sessions, OVER, a user's operator, time-outs, filters, plain columns.
 """
 
@@ -20,7 +20,7 @@ from trimtab.engine.keyed.description import KeyedOperator, operator
 EVENT_TIME = "ts"
 MOST_DELAY_S = 6
 NO_KEY = 3
-"""The key of rows that would have none: without a key they could not be placed."""
+"""The key of rows whose key would be null: without a key they could not be placed."""
 
 FIXED_QUERIES = {
     "columns": "SELECT k, x, upper(s) AS s FROM t",
@@ -56,7 +56,7 @@ FIXED_QUERIES = {
 class StreamCase:
     """Rows in their order of arrival, where they are cut into batches, and queries over them.
 
-    With `is_on_time` no row comes later than the delay allows, however the rows are cut.
+    With `is_on_time` no row is later than the delay allows, however the rows are cut.
     """
 
     queries: tuple[str, ...]
@@ -76,7 +76,7 @@ def random_stream(seed: int) -> StreamCase:
 
 
 def a_stream(choices: Choices, *, late: bool = True) -> StreamCase:
-    """A case; `late`: rows may also come later than the delay allows."""
+    """A case; `late`: rows may also be later than the delay allows."""
     delay_s = between(choices, 0, MOST_DELAY_S)
     is_on_time = not (late and chance(choices, 25))
     table = arriving(choices, _with_keys(a_table(choices)), delay_s if is_on_time else delay_s + 3)
@@ -88,9 +88,9 @@ def a_stream(choices: Choices, *, late: bool = True) -> StreamCase:
 
 
 def arriving(choices: Choices, table: pa.Table, most_s: int) -> pa.Table:
-    """The rows as they arrive if each is under way for up to so many seconds.
+    """The rows in order of arrival, if each takes up to `most_s` seconds to arrive.
 
-    Then a row is never overtaken by one that is more than that ahead of it.
+    Then no row arrives before one that is more than that older.
     """
     times = table.column(EVENT_TIME).to_pylist()
     arrives = [at + datetime.timedelta(seconds=choices.below(most_s + 1)) for at in times]
@@ -106,7 +106,7 @@ def _with_keys(table: pa.Table) -> pa.Table:
 @operator("runs_of")
 @dataclass(frozen=True)
 class RunsOf(KeyedOperator):
-    """How many rows in a row have `x` of at least `least`; a run also ends two seconds after its last row."""
+    """The lengths of runs of rows with `x` of at least `least`; a run also ends two seconds after its last row."""
 
     least: int
     columns = ("ts", "x")
@@ -120,7 +120,7 @@ class RunsOf(KeyedOperator):
 
 @dataclass
 class RunLogic:
-    """A run under way, if there is one."""
+    """The present run, if there is one."""
 
     least: int
     rows: int = 0
@@ -140,25 +140,25 @@ class RunLogic:
         return pa.Table.from_pylist(ended, schema=RunsOf.output)
 
     def wake_us(self) -> int | None:
-        """When the run ends by itself."""
+        """When the run ends by time."""
         return self.until_us if self.rows else None
 
     def on_time(self, now_us: int) -> pa.Table:
-        """The run ended by itself."""
+        """End the run by time."""
         del now_us
         ended: list[dict[str, Any]] = []
         self._end(ended)
         return pa.Table.from_pylist(ended, schema=RunsOf.output)
 
     def on_close(self) -> pa.Table:
-        """What is under way counts."""
+        """End the present run: it counts."""
         ended: list[dict[str, Any]] = []
         if self.rows:
             self._end(ended)
         return pa.Table.from_pylist(ended, schema=RunsOf.output)
 
     def snapshot(self) -> dict[str, Any] | None:
-        """The run under way."""
+        """The present run."""
         return {"rows": self.rows, "until_us": self.until_us} if self.rows else None
 
     def _end(self, ended: list[dict[str, Any]]) -> None:

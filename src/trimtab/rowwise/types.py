@@ -174,7 +174,7 @@ def same(parts: list[pa.DataType]) -> pa.DataType | None:
 
 
 def comparable(parts: list[pa.DataType]) -> bool:
-    """Whether values of these types can stand on the two sides of a comparison."""
+    """Whether values of these types can be compared with each other."""
     known = [part for part in parts if part != pa.null()]
     return (
         all(map(is_number, known))
