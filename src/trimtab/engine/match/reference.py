@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cmp_to_key
 from typing import assert_never
 
 import pyarrow as pa
@@ -36,8 +37,7 @@ from trimtab.engine.match.ir.pattern import (
     Permute,
     Quantify,
 )
-from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
-from trimtab.engine.match.reference_rows import Partition, partitions
+from trimtab.engine.match.ir.query import MatchQuery, OrderKey, Rows, SkipPastLast, SkipTo, SkipToNext
 from trimtab.errors import MatchError
 
 Scalar = Callable[[str, tuple[object, ...]], object]
@@ -60,7 +60,7 @@ def match_rows(
     """
     source: list[int] = []
     slots: list[list[object]] = [[] for _ in query.slots]
-    for partition in partitions(query, rows):
+    for partition in _partitions(query, rows):
         for row, values in _Matcher(query, partition, scalar, patience).output():
             source.append(partition.numbers[row])
             for column, value in zip(slots, values, strict=True):
@@ -71,6 +71,47 @@ def match_rows(
         f"slot{i}": pa.array(column, slot.type) for i, (slot, column) in enumerate(zip(query.slots, slots, strict=True))
     }
     return pa.table(kept | made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """The rows of one partition in their order."""
+
+    numbers: list[int]  # of the rows in the input
+    columns: dict[str, list[object]]
+    times_us: list[int | None]  # empty if the query has no time column
+
+
+def _partitions(query: MatchQuery, rows: pa.Table) -> Iterator[_Partition]:
+    columns = {name: rows[name].to_pylist() for name in rows.column_names}
+    times_us: list[int | None] = []
+    if query.time_column is not None:
+        times = rows[query.time_column]
+        zone = times.type.tz if pa.types.is_timestamp(times.type) else None
+        # Unsafe only in that nanoseconds are cut off.
+        microseconds = times.cast(pa.timestamp("us", zone), safe=False)
+        times_us = microseconds.cast(pa.int64()).to_pylist()
+    groups: dict[Hashable, list[int]] = {}
+    for number in range(rows.num_rows):
+        key = scalars.identity([columns[name][number] for name in query.partition])
+        groups.setdefault(key, []).append(number)
+    for numbers in groups.values():
+        # The sort is stable: by the last key first, then the earlier keys overrule it.
+        for order in reversed(query.order):
+            numbers = _sorted(numbers, order, columns[order.column])
+        yield _Partition(
+            numbers,
+            {name: [column[number] for number in numbers] for name, column in columns.items()},
+            [times_us[number] for number in numbers] if times_us else [],
+        )
+
+
+def _sorted(numbers: list[int], order: OrderKey, column: list[object]) -> list[int]:
+    nulls = [number for number in numbers if column[number] is None]
+    others = [number for number in numbers if column[number] is not None]
+    by_value = cmp_to_key(scalars.compare)
+    others.sort(key=lambda number: by_value(column[number]), reverse=order.descending)
+    return nulls + others if order.nulls_first else others + nulls
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +161,7 @@ class _Matcher:
     def __init__(
         self,
         query: MatchQuery,
-        partition: Partition,
+        partition: _Partition,
         scalar: Scalar | None,
         patience: int | None,
     ) -> None:
