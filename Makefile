@@ -29,7 +29,7 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 $(TIERS): .venv/.ready
 	$(PYTEST) -m "$@ and not alone" || test $$? = 5  # 5: there are none
 
-unit: ## Run what needs no Spark, in two minutes; also papers, spark, servers, cluster, live
+unit: ## Run what needs no Spark; also papers, spark, servers, cluster, live: a tier of tests each
 quick: .venv/.ready  ## Run the quick part of it, stopping at the first failure
 	$(PYTEST) -x -m "unit and not slow"
 

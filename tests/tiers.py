@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 TIERS = {
-    "unit": "needs nothing: no Spark, no Java, no servers; under two minutes in all",
+    "unit": "needs nothing: no Spark, no Java, no servers; some two minutes in all",
     "papers": "the lab's experiments, reduced, and what they stand on",
     "spark": "a Spark session in this process or another",
     "servers": "a server of another kind: Kafka, S3, a browser",
