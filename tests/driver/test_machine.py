@@ -71,12 +71,21 @@ class Checked:
 def done(step: Checked, spark_batch: int | None, *, setup: Setup = SETUP, **options: Any) -> Delete:
     """Run a whole batch without rows; returns what may be deleted after it."""
     step(arrived(spark_batch, setup=setup))
-    step(PlanWritten())
     step(reported(step.driver.next_number, **options))
+    step(PlanWritten())
     step(MergesCollected(()))
     delete, _ = step(Committed())
     assert isinstance(delete, Delete)
     return delete
+
+
+def planned(spark_batch: int | None) -> WritePlan:
+    """What a batch writes down once its engines are done."""
+    step = Checked()
+    step(arrived(spark_batch))
+    (write,) = step(reported(0))
+    assert isinstance(write, WritePlan)
+    return write
 
 
 def test_drivers_check_themselves_in_tests() -> None:
@@ -85,14 +94,12 @@ def test_drivers_check_themselves_in_tests() -> None:
 
 def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
     step = Checked()
-    write, run = step(arrived(0))
-    assert isinstance(write, WritePlan)
+    (run,) = step(arrived(0))
     assert isinstance(run, RunEngines)
-    assert run.plan == write.plan
     assert (run.plan.number, run.plan.spark_batch, run.plan.watermark_us) == (0, 0, None)
-    assert step(PlanWritten()) == ()
     output = Output(2, b"rows")
-    (hand_over,) = step(reported(0, outputs={"q": output}))
+    assert step(reported(0, outputs={"q": output})) == (WritePlan(run.plan),)
+    (hand_over,) = step(PlanWritten())
     assert hand_over == HandOver("q", run.plan, (output, output), may_repeat=False)
     assert step(HandedOver("q")) == (CollectMerges(None),)
     (commit,) = step(MergesCollected(()))
@@ -102,33 +109,21 @@ def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
     assert step.driver.known is commit.manifest
 
 
-@pytest.mark.parametrize("plan_first", [True, False])
-def test_nothing_is_handed_over_before_the_plan_is_on_disk(plan_first: bool) -> None:
-    step = Checked()
-    step(arrived(0))
-    first, second = PlanWritten(), reported(0, outputs={"q": Output(1, b"x")})
-    one, other = (first, second) if plan_first else (second, first)
-    assert step(one) == ()
-    assert [type(each) for each in step(other)] == [HandOver]
-
-
 def test_parts_of_spread_keys_are_merged_before_anything_is_handed_over() -> None:
     step = Checked()
     step(arrived(0, placement=TWO.with_spread([Spread.over(7, [0, 1])])))
-    step(PlanWritten())
     (merge,) = step(reported(0))
     assert isinstance(merge, MergeParts)
     assert merge.newest_us == 10_000
     extra = replace(report(0, 0), engine=-1, segment=None, parts={}, outputs={"q": Output(5, b"x")})
-    (hand_over,) = step(PartsMerged([extra]))
+    assert [type(each) for each in step(PartsMerged([extra]))] == [WritePlan]
+    (hand_over,) = step(PlanWritten())
     assert isinstance(hand_over, HandOver)
     assert hand_over.outputs == (Output(5, b"x"),)
 
 
 def test_a_batch_that_was_begun_is_repeated_as_it_was_planned() -> None:
-    first = Checked()
-    write, _ = first(arrived(0))
-    assert isinstance(write, WritePlan)
+    write = planned(0)
     kept = BatchPlan.from_bytes(write.plan.to_bytes())
     assert kept == write.plan
     changed = Setup("ts", 99, {"other": QuerySetup("SELECT 2", "print-2")})
@@ -144,7 +139,7 @@ def test_a_batch_that_was_begun_is_repeated_as_it_was_planned() -> None:
         again(HandedOver(each.name))
     again(MergesCollected(()))
     again(Committed())
-    write, run = again(arrived(1, setup=changed, placement=Placement.even(3, 4)))
+    (run,) = again(arrived(1, setup=changed, placement=Placement.even(3, 4)))
     assert isinstance(run, RunEngines)
     assert run.plan.setup == changed
     assert run.runs == {}, "a query without state begins fresh"
@@ -168,8 +163,7 @@ def test_the_end_of_the_input_has_a_number_of_its_own_and_no_spark_batch() -> No
 
 @pytest.mark.parametrize("begun", [0, None])
 def test_other_rows_than_those_a_batch_was_begun_with_are_refused(begun: int | None) -> None:
-    write, _ = Checked()(arrived(begun))
-    assert isinstance(write, WritePlan)
+    write = planned(begun)
     with pytest.raises(StateError, match=r"was begun with .*, and other rows come") as raised:
         Checked(None, write.plan)(arrived(None if begun == 0 else 0))
     assert raised.value.code == "state.missing-version"

@@ -11,7 +11,7 @@ milliseconds, so a property test can try hundreds of cuts, placements, merges an
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     bottle = Bottle(folder, {"counts": sql}, ticks.schema, "ts")
 ...     bottle.batch(ticks.slice(0, 3))
-...     bottle.batch(ticks.slice(3), Placement.even(2, 8), dies_after=4)  # everything is handed over, nothing committed
+...     bottle.batch(ticks.slice(3), Placement.even(2, 8), dies_after=6)  # everything is handed over, nothing committed
 ...     bottle.close()
 ...     sorted(tuple(row.values()) for row in bottle.rows("counts").to_pylist())
 [(1, 2), (1, 2), (2, 2)]
@@ -97,7 +97,6 @@ class Bottle:
         *,
         dies_after: int | None = None,
         when_dead: Callable[[], None] = lambda: None,
-        writes_late: bool = False,
     ) -> None:
         """Run rows as one batch until it is committed; without a placement the groups stay where they are.
 
@@ -106,34 +105,30 @@ class Bottle:
         """
         self._log.append((rows, self._arrived))
         self._arrived += rows.num_rows
-        if not self._is_done(placement, dies_after, writes_late):
+        if not self._is_done(placement, dies_after):
             when_dead()
             self.restart()
             assert self._is_done()
         self._done += 1
 
-    def close(
-        self, placement: Placement | None = None, *, dies_after: int | None = None, writes_late: bool = False
-    ) -> None:
+    def close(self, placement: Placement | None = None, *, dies_after: int | None = None) -> None:
         """End the input."""
         arrived = BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(arrived, self._traits.schema.empty_table(), self._arrived, writes_late=writes_late)
+            self._shell.take(arrived, self._traits.schema.empty_table(), self._arrived)
         except DiedError:
             self.restart()
             if self.manifest is None or not self.manifest.closed:
                 self.close()
 
-    def _is_done(
-        self, placement: Placement | None = None, dies_after: int | None = None, writes_late: bool = False
-    ) -> bool:
+    def _is_done(self, placement: Placement | None = None, dies_after: int | None = None) -> bool:
         """Run the rows that aren't committed in Spark's log; False if the job dies in the middle."""
         rows, first_number = self._log[self._done]
         arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(arrived, rows, first_number, writes_late=writes_late)
+            self._shell.take(arrived, rows, first_number)
         except DiedError:
             return False
         return True

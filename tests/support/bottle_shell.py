@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -91,35 +89,6 @@ class ReadyInBottle(Ready):
     to_engines: RowsToEngines
 
 
-class LazyWriter(Executor):
-    """Writes only when its result is needed: as late as a thread could."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Note the call for later."""
-        return _Later(fn, args, kwargs)
-
-
-class _Later(Future[Any]):
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        super().__init__()
-        self._call = (function, args, kwargs)
-
-    def result(self, timeout: float | None = None) -> Any:
-        del timeout
-        function, args, kwargs = self._call
-        return function(*args, **kwargs)
-
-
-class EagerWriter(Executor):
-    """Writes at once: as early as a thread could."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it."""
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
-
-
 class BottleShell(Shell):
     """One run of a bottle's job, from a start until it dies.
 
@@ -128,7 +97,7 @@ class BottleShell(Shell):
 
     def __init__(self, files: StreamFiles, known: Manifest | None, traits: Traits, outside: Outside) -> None:
         identity = Identity("bottle", STREAM, files.folders.incarnation(), traits.key_groups)
-        super().__init__(files, files.driver(identity, known), EagerWriter())
+        super().__init__(files, files.driver(identity, known))
         self.traits, self.outside = traits, outside
         self.rows, self.first_number = traits.schema.empty_table(), 0
         self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
@@ -136,9 +105,8 @@ class BottleShell(Shell):
         self.steps_to_live: int | None = None
         self.driver.validate()
 
-    def take(self, arrived: BatchArrived, rows: pa.Table, first_number: int, *, writes_late: bool = False) -> None:
+    def take(self, arrived: BatchArrived, rows: pa.Table, first_number: int) -> None:
         """Run a batch; raises DiedError where it dies."""
-        self._writer = LazyWriter() if writes_late else EagerWriter()
         self.rows, self.first_number = rows, first_number
         with if_missing(Missing.PLAIN):
             self.run_batch(arrived)

@@ -144,7 +144,7 @@ def _live(
             if case.is_on_time and chance(choices, 60):
                 _change(choices, bottle, case, queries)
 
-        bottle.batch(rows, placement, dies_after=dies_after, when_dead=when_dead, writes_late=chance(choices, 30))
+        bottle.batch(rows, placement, dies_after=dies_after, when_dead=when_dead)
         if chance(choices, 25) and bottle.manifest is not None:
             bottle.carry_out(_merges(choices, bottle))
         if chance(choices, 10):

@@ -82,7 +82,7 @@ Happening = BatchArrived | PlanWritten | EnginesReported | PartsMerged | HandedO
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """Write the plan to disk, durably. Engines may run meanwhile; nothing is handed over before."""
+    """Write the plan to disk, durably: the engines are done, and nothing was handed over yet."""
 
     plan: BatchPlan
 

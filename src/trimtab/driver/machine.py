@@ -1,14 +1,16 @@
 """One stream's batches as a state machine: what happened goes in, what to do comes out. No Spark, no files, no clock.
 
-    BatchArrived     -> WritePlan, RunEngines     a batch that was begun before has its plan already
+    BatchArrived     -> RunEngines
     EnginesReported  -> MergeParts                if keys are spread over engines
-    PlanWritten and all reports -> HandOver ...   one for each output; the first effect that is visible outside
+    PartsMerged      -> WritePlan                 unless the batch is repeated: then its plan is on disk already
+    PlanWritten      -> HandOver ...              one for each output; the first effect that is visible outside
     HandedOver (all) -> CollectMerges
     MergesCollected  -> Commit                    the manifest, which makes the batch final
     Committed        -> Delete, PlanMerges
 
 A shell (on Spark: `spark/pipeline.py`; in tests: a bottle) carries the instructions out. It may die between any two of
-these steps; the next start builds a driver from the files, which goes on without a visible difference outside.
+these steps; the next start builds a driver from the files, which goes on without a visible difference outside. A batch
+that fails in the engines leaves no plan: who mends the query that failed is not held to it.
 """
 
 from __future__ import annotations
@@ -58,7 +60,6 @@ class _UnderWay:
     is_plan_written: bool
     reports: tuple[EngineReport, ...] = ()
     arrivals: Arrivals | None = None  # None: engines are still running
-    is_merged: bool = False  # whether the parts of spread keys are merged
     not_taken: set[str] | None = None  # outputs that sinks have still to take; None: nothing was handed over yet
     manifest: Manifest | None = None  # being written
 
@@ -137,12 +138,10 @@ class Driver:
                 batch.reports, batch.arrivals = tuple(reports), arrivals
                 if batch.plan.placement.spread:
                     return (MergeParts(batch.run, batch.reports, arrivals.newest_us),)
-                batch.is_merged = True
-                return self._hand_over(batch)
+                return self._plan_or_hand_over(batch)
             case PartsMerged(reports):
                 batch.reports += tuple(reports)
-                batch.is_merged = True
-                return self._hand_over(batch)
+                return self._plan_or_hand_over(batch)
             case HandedOver(name):
                 assert batch.not_taken is not None
                 batch.not_taken.remove(name)
@@ -166,7 +165,7 @@ class Driver:
         run = RunEngines(plan, runs, {} if known is None else known.segments)
         is_repeated = plan is self.unfinished
         self._under_way = _UnderWay(run, is_repeated, is_plan_written=is_repeated)
-        return (run,) if is_repeated else (WritePlan(plan), run)
+        return (run,)
 
     def _plan(self, arrived: BatchArrived) -> BatchPlan:
         if arrived.spark_batch is not None and arrived.spark_batch != self.next_of_spark:
@@ -202,10 +201,11 @@ class Driver:
             message = f"{len(reports)} of {engines} engines reported in batch {batch.plan.number}"
             raise JobError("job.engines", message, "this is a mistake in trimtab: please report it")
 
+    def _plan_or_hand_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
+        return self._hand_over(batch) if batch.is_plan_written else (WritePlan(batch.plan),)
+
     def _hand_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
-        """The first effects outside; nothing until the plan is on disk and all reports are there."""
-        if not (batch.is_plan_written and batch.is_merged):
-            return ()
+        """The first effects outside: all reports are there, and the plan is on disk."""
         found = []
         for name in (*batch.plan.setup.queries, LATE, QUARANTINE):
             outputs = tuple(report.outputs[name] for report in batch.reports if name in report.outputs)
@@ -268,7 +268,6 @@ class Driver:
         if batch.not_taken is not None:
             assert batch.is_plan_written, "a batch has no effect outside before its plan is on disk"
             assert batch.arrivals is not None
-            assert batch.is_merged
         if batch.manifest is not None:
             assert not batch.not_taken, "a batch is not committed before all sinks have taken its rows"
 

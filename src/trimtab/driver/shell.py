@@ -1,7 +1,6 @@
 """Carries out a driver's instructions that concern files; a subclass provides the engines and sinks.
 
-The instructions of `happenings` are carried out one after another. Only the plan is written while engines work: they
-don't wait for the disk, and the driver hands nothing over before the plan is there.
+The instructions of `happenings` are carried out one after another.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from trimtab.driver.batch_plan import BatchPlan, Setup, plan_name, read_plan
@@ -90,21 +88,17 @@ class Ready:
 
 
 class Shell(ABC):
-    """Runs the batches of one stream; see `machine` for the order of the steps.
+    """Runs the batches of one stream; see `machine` for the order of the steps."""
 
-    `writer` writes plans to disk while engines run.
-    """
-
-    def __init__(self, files: StreamFiles, driver: Driver, writer: Executor) -> None:
-        self.files, self.driver, self._writer = files, driver, writer
-        self._being_written: Future[None] | None = None
+    def __init__(self, files: StreamFiles, driver: Driver) -> None:
+        self.files, self.driver = files, driver
         self._ready: Ready | None = None
 
     def run_batch(self, arrived: BatchArrived) -> None:
         """Run a whole batch. If it raises, the batch is not committed and has to be repeated."""
         to_do = deque(self.driver.handle(arrived))
-        while to_do or self._being_written is not None:
-            happened = self.perform(to_do.popleft()) if to_do else self._await_plan()
+        while to_do:
+            happened = self.perform(to_do.popleft())
             if happened is not None:
                 to_do.extend(self.driver.handle(happened))
 
@@ -112,9 +106,8 @@ class Shell(ABC):
         """Carry out one instruction, and return what happened."""
         match instruction:
             case WritePlan(plan):
-                write, name = self.files.plans.write, plan_name(plan.number)
-                self._being_written = self._writer.submit(write, name, plan.to_bytes())
-                return None
+                self.files.plans.write(plan_name(plan.number), plan.to_bytes())
+                return PlanWritten()
             case RunEngines(plan):
                 reports, arrivals = self.run_engines(self.ready(plan.setup), self.orders(instruction), plan)
                 return EnginesReported(reports, arrivals)
@@ -163,14 +156,6 @@ class Shell(ABC):
             machine_code=self.machine_code(),
             spread=placement.spread_slots().tobytes(),
         )
-
-    def _await_plan(self) -> PlanWritten:
-        assert self._being_written is not None
-        try:
-            self._being_written.result()
-        finally:
-            self._being_written = None
-        return PlanWritten()
 
     def _delete(self, gone: Delete) -> None:
         for number in gone.manifests:

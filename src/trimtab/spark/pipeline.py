@@ -10,7 +10,6 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -32,7 +31,6 @@ from trimtab.driver.happenings import (
     Instruction,
     MergeParts,
     RunEngines,
-    WritePlan,
 )
 from trimtab.driver.machine import out_of_step
 from trimtab.driver.machine_code import StreamMachineCode
@@ -117,7 +115,7 @@ class Pipeline(Shell):
             driver.unfinished = begun_by_older_build(
                 driver, folders.home, _offsets(checkpoint, queries.stream), self._setup
             )
-        super().__init__(files, driver, ThreadPoolExecutor(1, thread_name_prefix="trimtab-plan"))
+        super().__init__(files, driver)
         self._check_logs(checkpoint)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
@@ -244,7 +242,6 @@ class Pipeline(Shell):
     def stop(self) -> None:
         """End the pipeline's threads."""
         self._compactor.stop()
-        self._writer.shutdown()
         if self._balancer is not None:
             self._balancer.stop()
 
@@ -363,7 +360,7 @@ class Pipeline(Shell):
         self._lock.check()
 
 
-_STAGES: Mapping[type, str] = {WritePlan: "plan", RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
+_STAGES: Mapping[type, str] = {RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
 """The stage that an instruction's time is reported as; all others are the commit."""
 
 
