@@ -15,13 +15,7 @@ import trimtab
 from benchmarks import measure
 from benchmarks.results import Cell, Result, Table, milliseconds, ratio
 
-PATTERNS = (
-    "(A | B)* C",
-    "(A+)+ B",
-    " ".join(["A?"] * 20) + " B",
-    "(A* B*)* C",
-    "PERMUTE(A, B, C, D, E, F)",
-)
+PATTERNS = ("(A | B)* C", "(A+)+ B", " ".join(["A?"] * 20) + " B", "(A* B*)* C", "PERMUTE(A, B, C, D, E, F)")
 _LABELS = "ABCDEF"
 
 

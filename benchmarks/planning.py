@@ -111,12 +111,7 @@ def run(sizes: Sizes) -> Result:
                 Side.AT_MOST,
                 10.0,
             ),
-            Bar(
-                "its load distance beside Flux's, the worst",
-                Number(worst, worst, worst, "x", 1),
-                Side.AT_MOST,
-                1.0,
-            ),
+            Bar("its load distance beside Flux's, the worst", Number(worst, worst, worst, "x", 1), Side.AT_MOST, 1.0),
         ),
         (
             "Flux stops when no pair of nodes gains from a move, often before its budget is spent; both have the same.",

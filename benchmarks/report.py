@@ -27,8 +27,7 @@ def page(results: dict[str, Any]) -> str:
     parts = [from_json(plain) for plain in results["benchmarks"].values()]
     bars = [bar for part in parts for bar in part.bars]
     held = Table(
-        ("bar", "measured", "holds"),
-        tuple((bar.claim, bar.number, "yes" if bar.holds else "**no**") for bar in bars),
+        ("bar", "measured", "holds"), tuple((bar.claim, bar.number, "yes" if bar.holds else "**no**") for bar in bars)
     )
     machine = Table(("", ""), tuple((name, value) for name, value in results["machine"].items()))
     sections = [_HEAD, "## Bars", text(held), *(section(part) for part in parts), "## The machine", text(machine)]

@@ -110,13 +110,7 @@ def test_absence_is_found_by_time_alone() -> None:
         PARTITION BY id ORDER BY ts MEASURES PLACED.ts AS placed
         PATTERN (PLACED OTHER* TIMEOUT) WITHIN INTERVAL '10' SECONDS
         DEFINE PLACED AS PLACED.state = 'placed', OTHER AS OTHER.state <> 'paid')"""
-    orders = pa.table(
-        {
-            "id": [1, 2, 1, 3],
-            "ts": seconds(0, 1, 5, 30),
-            "state": ["placed", "placed", "paid", "placed"],
-        }
-    )
+    orders = pa.table({"id": [1, 2, 1, 3], "ts": seconds(0, 1, 5, 30), "state": ["placed", "placed", "paid", "placed"]})
     found = trimtab.evaluate(sql, {"orders": orders}, cuts=[1, 2, 3], event_time="ts")
     assert found.column("id").to_pylist() == [2, 3]
 

@@ -31,11 +31,7 @@ from benchmarks.spark.ticks import write_ticks
 CACHES = ("NUMBA_CACHE_DIR", "TRIMTAB_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONPYCACHEPREFIX")
 GROUP_BY = """SELECT symbol, count(*) AS n, avg(price) AS mean, max(price) AS top
     FROM ticks GROUP BY symbol, window(ts, '10 seconds')"""
-QUERIES: Mapping[str, tuple[str, ...]] = {
-    "pattern": (V_SHAPE,),
-    "GROUP BY": (GROUP_BY,),
-    "both": (V_SHAPE, GROUP_BY),
-}
+QUERIES: Mapping[str, tuple[str, ...]] = {"pattern": (V_SHAPE,), "GROUP BY": (GROUP_BY,), "both": (V_SHAPE, GROUP_BY)}
 ENGINES = 2
 
 

@@ -247,11 +247,7 @@ def test_a_folder_that_is_no_checkpoint_of_this_job(bench: Bench, capsys: pytest
 
 @pytest.mark.parametrize(("forbidden", "folder"), [("", "checkpoint"), ("out", "out")])
 def test_a_folder_that_cannot_be_written(
-    bench: Bench,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    forbidden: str,
-    folder: str,
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, forbidden: str, folder: str
 ) -> None:
     (bench.folder / "out").mkdir()
     ask = os.access

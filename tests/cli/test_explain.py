@@ -104,10 +104,7 @@ def test_a_pattern_is_explained_part_by_part() -> None:
         ("SUM(B.price) > 3 AND COUNT(*) < 9", "sum(price over B) > 3.0 and count(* over the match) < 9"),
         ("NOT (A.price > B.price OR COUNT(A.*) = 1)", "not (price[last of A] > price[here] or count(* over A) = 1)"),
         ("A.symbol IS NULL", "symbol[last of A] is null"),
-        (
-            r"A.symbol || B.symbol = 'x\'y'",
-            r"{$1 || $2 where $1 = symbol[last of A], $2 = symbol[here]} = 'x\'y'",
-        ),
+        (r"A.symbol || B.symbol = 'x\'y'", r"{$1 || $2 where $1 = symbol[last of A], $2 = symbol[here]} = 'x\'y'"),
         ("B.ts - A.ts < INTERVAL '90' SECONDS", "ts[here] - ts[last of A] < interval 90 seconds"),
         ("COALESCE(A.price, 0) > B.price", "(COALESCE(price, 0))[last of A, else 0.0] > price[here]"),
         ("MATCH_NUMBER() < 3", "match_number() < 3"),

@@ -164,10 +164,7 @@ def test_everything_that_can_be_written_is_read(tmp_path: Path) -> None:
     assert job.queries[0].sql == "SELECT k FROM events"
     assert job.queries[0].reset
     assert job.queries[0].split == "consistent"
-    assert job.queries[0].sinks == (
-        SinkSection("console", {"rows": "5"}),
-        SinkSection(python="job_module_sinks:store"),
-    )
+    assert job.queries[0].sinks == (SinkSection("console", {"rows": "5"}), SinkSection(python="job_module_sinks:store"))
 
 
 @pytest.mark.parametrize(
@@ -276,16 +273,8 @@ def inline(values: dict[str, object]) -> str:
             '[queries.drops]\nsplit = "shuffle"',
             'job.toml:14: queries.drops.split: "shuffle" is not one; write pkg, random-choices, consistent',
         ),
-        (
-            "engines = 4",
-            "engines = 0",
-            "job.toml:3: job.engines: 0 is not a whole number from 1 to 4,096",
-        ),
-        (
-            "engines = 4",
-            "engines = true",
-            "job.toml:3: job.engines: true is not a whole number from 1 to 4,096",
-        ),
+        ("engines = 4", "engines = 0", "job.toml:3: job.engines: 0 is not a whole number from 1 to 4,096"),
+        ("engines = 4", "engines = true", "job.toml:3: job.engines: true is not a whole number from 1 to 4,096"),
         (
             "engines = 4",
             "engines = 4\nkey_groups = 40000",
@@ -460,10 +449,7 @@ def test_a_query_has_to_be_ordered_by_the_event_time_of_its_stream(tmp_path: Pat
     assert read(tmp_path, text.replace("ORDER BY price", "ORDER BY ts")).queries
 
 
-@pytest.mark.parametrize(
-    "select",
-    ["from_json(price, 'x INT').x AS prise", "a_function_of_sparks(price) AS prise"],
-)
+@pytest.mark.parametrize("select", ["from_json(price, 'x INT').x AS prise", "a_function_of_sparks(price) AS prise"])
 def test_what_only_spark_knows_is_left_to_it(tmp_path: Path, select: str) -> None:
     text = GOOD.replace('delay = "2 seconds"', f'select = ["symbol", "ts", "{select}"]')
     assert read(tmp_path, text.replace("symbol, price FROM", "symbol, prise FROM")).queries

@@ -190,8 +190,7 @@ def test_all_operators_form_the_same_keys_and_the_same_order(
         kind,
     )
     numbered = compiled(
-        f"SELECT n, row_number() OVER {over} AS place, first_value(n) OVER {over} AS first FROM t",
-        kind,
+        f"SELECT n, row_number() OVER {over} AS place, first_value(n) OVER {over} AS first FROM t", kind
     )
     own = compiled(f"SELECT k, n FROM seen_in_order(TABLE(t) PARTITION BY k ORDER BY (ts, {order}))", kind)
     expected = in_order(rows, order)

@@ -275,15 +275,9 @@ def test_exclusion_ends_where_it_was_left_by_backtracking() -> None:
     ("rows", "expected"),
     [
         (Rows.ONE, [["A", 1, 1, "A"], ["B", 2, 0, None], ["C", 3, 0, None], ["A", 4, 1, "A"]]),
-        (
-            Rows.ALL_SHOW_EMPTY,
-            [["A", 1, 1, "A"], ["B", 2, 0, None], ["C", 3, 0, None], ["A", 4, 1, "A"]],
-        ),
+        (Rows.ALL_SHOW_EMPTY, [["A", 1, 1, "A"], ["B", 2, 0, None], ["C", 3, 0, None], ["A", 4, 1, "A"]]),
         (Rows.ALL_OMIT_EMPTY, [["A", 1, 1, "A"], ["A", 4, 1, "A"]]),
-        (
-            Rows.ALL_WITH_UNMATCHED,
-            [["A", 1, 1, "A"], ["B", 2, 0, None], ["C", 3, 0, None], ["A", 4, 1, "A"]],
-        ),
+        (Rows.ALL_WITH_UNMATCHED, [["A", 1, 1, "A"], ["B", 2, 0, None], ["C", 3, 0, None], ["A", 4, 1, "A"]]),
     ],
 )
 def test_empty_matches_have_a_number_and_no_rows(rows: Rows, expected: list[Any]) -> None:
@@ -311,11 +305,7 @@ def test_running_sees_the_rows_so_far_and_final_sees_them_all() -> None:
         read("letter", Place(side=Side.FIRST)),
     ]
     shown = lines(seq(A, plus(B)), "ABB", *slots, rows=Rows.ALL_SHOW_EMPTY)
-    assert shown == [
-        ["A", 0, 2, None, "B", "A"],
-        ["B", 1, 2, "B", "B", "A"],
-        ["B", 2, 2, "B", "B", "A"],
-    ]
+    assert shown == [["A", 0, 2, None, "B", "A"], ["B", 1, 2, "B", "B", "A"], ["B", 2, 2, "B", "B", "A"]]
 
 
 def test_one_row_is_seen_from_the_last_row() -> None:
@@ -340,15 +330,7 @@ def test_a_shift_may_leave_the_match_but_not_the_partition() -> None:
     def at(shift: int) -> Any:
         return lines(A, "BCAED", read("letter", Place(shift=shift)), rows=Rows.ONE)[0][1]
 
-    assert [at(shift) for shift in (-3, -2, -1, 0, 1, 2, 3)] == [
-        None,
-        "B",
-        "C",
-        "A",
-        "E",
-        "D",
-        None,
-    ]
+    assert [at(shift) for shift in (-3, -2, -1, 0, 1, 2, 3)] == [None, "B", "C", "A", "E", "D", None]
 
 
 def test_a_row_outside_the_match_has_no_label() -> None:

@@ -13,17 +13,7 @@ import pytest
 from tests.support.patterns import letters_query, letters_table, read
 from tests.support.reference import match_rows
 from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, RowValue
-from trimtab.engine.match.ir.pattern import (
-    Alternate,
-    Anchor,
-    At,
-    Concat,
-    Exclude,
-    Label,
-    Pattern,
-    Permute,
-    Quantify,
-)
+from trimtab.engine.match.ir.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.engine.match.ir.query import SkipToNext
 
 INT, STRING, BOOL = pa.int64(), pa.string(), pa.bool_()

@@ -353,14 +353,7 @@ TIMED = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts {} AFTER 
     seeds,
 )
 def test_a_pattern_bound_in_time_is_visited_when_its_time_is_over(
-    measures: str,
-    skip: str,
-    pattern: str,
-    condition: str,
-    table: pa.Table,
-    cuts: list[int],
-    delay_us: int,
-    seed: int,
+    measures: str, skip: str, pattern: str, condition: str, table: pa.Table, cuts: list[int], delay_us: int, seed: int
 ) -> None:
     sql = TIMED.format(measures, skip, pattern, condition)
     if "C" in pattern:

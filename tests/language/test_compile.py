@@ -8,24 +8,8 @@ import pyarrow as pa
 import pytest
 
 from trimtab.engine.columns.order import OrderKey
-from trimtab.engine.match.ir.expression import (
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-)
-from trimtab.engine.match.ir.query import (
-    MatchQuery,
-    Rows,
-    SkipPastLast,
-    SkipTo,
-    SkipToNext,
-)
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
+from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
 from trimtab.engine.selection import Selection
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
@@ -130,10 +114,7 @@ def condition(text: str) -> str:
         ("mod(quantity, A.quantity) = 2", "(= (% [quantity]@here [quantity]@A) 2)"),
         ("-(A.price + price) > 1", "(> (neg (+ [price]@A [price]@here)) 1.0)"),
         ("greatest(A.price, price) > 1", "(> (greatest [price]@A [price]@here) 1.0)"),
-        (
-            "CAST(A.quantity - quantity AS DOUBLE) > 1",
-            "(> (to_float (- [quantity]@A [quantity]@here)) 1.0)",
-        ),
+        ("CAST(A.quantity - quantity AS DOUBLE) > 1", "(> (to_float (- [quantity]@A [quantity]@here)) 1.0)"),
         ("CAST(A.price - price AS INT) > 1", "(> (to_int32 (- [price]@A [price]@here)) 1)"),
         # Places.
         ("price < PREV(price)", "(< [price]@here [price]@here-1)"),
@@ -148,10 +129,7 @@ def condition(text: str) -> str:
         ("LAST(price) = RUNNING LAST(C.price)", "[price = price]@here"),
         # Where there is no row, columns are null, and so is what navigation gives.
         ("COALESCE(A.price, 0) = 0", "[COALESCE(price, 0) = 0]@A else True"),
-        (
-            "COALESCE(FIRST(COALESCE(A.price, 0)), 9) = 9",
-            "[COALESCE(COALESCE(price, 0), 9) = 9]@first(A,0) else True",
-        ),
+        ("COALESCE(FIRST(COALESCE(A.price, 0)), 9) = 9", "[COALESCE(COALESCE(price, 0), 9) = 9]@first(A,0) else True"),
         # Labels.
         ("CLASSIFIER() = 'C'", "always"),
         ("CLASSIFIER() = 'A'", "False"),
@@ -170,30 +148,18 @@ def condition(text: str) -> str:
         ("max(CLASSIFIER()) = 'B'", "(= max(['A' / 'B' / 'C' / None]@here) 'B')"),
         ("sum(quantity + MATCH_NUMBER()) > 1", "(> sum((+ [quantity]@here number)) 1)"),
         ("any(U.open)", "bool_or:A|B([open]@here)"),
-        (
-            "sum(price) FILTER (WHERE quantity > 1) > 1",
-            "(> sum([IF(quantity > 1, price)]@here) 1.0)",
-        ),
+        ("sum(price) FILTER (WHERE quantity > 1) > 1", "(> sum([IF(quantity > 1, price)]@here) 1.0)"),
         # Time.
-        (
-            "C.ts - A.ts < INTERVAL '1' HOUR",
-            "(< (- [ts]@here [ts]@A) datetime.timedelta(seconds=3600))",
-        ),
+        ("C.ts - A.ts < INTERVAL '1' HOUR", "(< (- [ts]@here [ts]@A) datetime.timedelta(seconds=3600))"),
         ("ts < A.ts + INTERVAL 5 MINUTES", "(< [ts]@here [ts + INTERVAL '5' MINUTES]@A)"),
-        (
-            "timestampdiff(MINUTE, A.ts, ts) < 5",
-            "(< (div (- [ts]@here [ts]@A) datetime.timedelta(seconds=60)) 5)",
-        ),
+        ("timestampdiff(MINUTE, A.ts, ts) < 5", "(< (div (- [ts]@here [ts]@A) datetime.timedelta(seconds=60)) 5)"),
         ("datediff(day, A.day) > 1", "(> (- [TO_DATE(day)]@here [TO_DATE(day)]@A) 1)"),
         ("day > A.ts", "(> [CAST((day) AS TIMESTAMP_NTZ)]@here [ts]@A)"),
         ("millis > A.ts", "(> [CAST((millis) AS TIMESTAMP_NTZ)]@here [ts]@A)"),
         # What the engine has no function for.
         ("symbol LIKE A.symbol", "<($1 LIKE $2 ESCAPE '\\')>([symbol]@here, [symbol]@A)"),
         ("array_agg(symbol) = array('a')", "<$1 = ['a']>(array_agg([symbol]@here))"),
-        (
-            "upper(concat(A.symbol, symbol)) = 'X'",
-            "(= <UPPER($1 || $2)>([symbol]@A, [symbol]@here) 'X')",
-        ),
+        ("upper(concat(A.symbol, symbol)) = 'X'", "(= <UPPER($1 || $2)>([symbol]@A, [symbol]@here) 'X')"),
         # Constants.
         ("true", "always"),
         ("1 = 1", "always"),
@@ -210,17 +176,9 @@ def test_a_condition_is_split_into_columns_and_calls(text: str, shown: str) -> N
     [
         ("A.price", "slot0", ["[price]@A"]),
         ("LAST(A.price) - FIRST(A.price)", "slot0 - slot1", ["[price]@A", "[price]@first(A,0)"]),
-        (
-            "(LAST(B.price) - A.price) / A.price",
-            "(slot0 - slot1) / slot1",
-            ["[price]@B", "[price]@A"],
-        ),
+        ("(LAST(B.price) - A.price) / A.price", "(slot0 - slot1) / slot1", ["[price]@B", "[price]@A"]),
         ("A.price + A.quantity", "slot0", ["[price + quantity]@A"]),
-        (
-            "RUNNING SUM(price) + FINAL SUM(price)",
-            "slot0 + slot1",
-            ["sum([price]@here)", "final sum([price]@here)"],
-        ),
+        ("RUNNING SUM(price) + FINAL SUM(price)", "slot0 + slot1", ["sum([price]@here)", "final sum([price]@here)"]),
         ("PREV(RUNNING LAST(price))", "slot0", ["[price]@here-1"]),
         ("PREV(FINAL LAST(A.price))", "slot0", ["[price]@final A-1"]),
         (
@@ -306,10 +264,7 @@ def test_constants_alone_come_once_per_row() -> None:
 def test_rows_of_no_match_have_no_measures_not_even_constants() -> None:
     rows = "ALL ROWS PER MATCH WITH UNMATCHED ROWS"
     query = matched(f"ORDER BY ts MEASURES 1 AS one, price AS p {rows} PATTERN (A)", "one, p")
-    assert query.finish.columns == (
-        ("one", "CASE WHEN NOT slot1 IS NULL THEN 1 END"),
-        ("p", "slot0"),
-    )
+    assert query.finish.columns == (("one", "CASE WHEN NOT slot1 IS NULL THEN 1 END"), ("p", "slot0"))
 
 
 def test_the_outer_select_is_merged_into_one_finish() -> None:

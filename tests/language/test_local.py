@@ -22,10 +22,7 @@ def test_bare_columns_are_the_same_buffers() -> None:
 
 def test_the_intake_computes_filters_and_numbers_the_rows_of_the_original() -> None:
     intake = IntakeStep(columns=(("k", "`a b`"), ("m", "n * 2")), where="slot0 > 1")
-    assert intake.run(TABLE).to_pylist() == [
-        {"k": "y", "m": None, "__arrival": 1},
-        {"k": "z", "m": 6, "__arrival": 2},
-    ]
+    assert intake.run(TABLE).to_pylist() == [{"k": "y", "m": None, "__arrival": 1}, {"k": "z", "m": 6, "__arrival": 2}]
 
 
 def test_a_condition_stays_nullable() -> None:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.engine.match.ir.pattern import (
-    Alternate,
-    At,
-    Concat,
-    Exclude,
-    Label,
-    Pattern,
-    Permute,
-    Quantify,
-)
+from trimtab.engine.match.ir.pattern import Alternate, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.errors import QueryError
 from trimtab.language.cut_patterns import cut_patterns
 from trimtab.language.patterns import parse_pattern

@@ -78,11 +78,7 @@ def test_looking_at_a_checkpoint_makes_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [
-        (b"{", "state.corrupt"),
-        (seal(FORMAT, {"id": "ab"}), "state.corrupt"),
-        (seal(FORMAT + 1, {}), "state.newer"),
-    ],
+    [(b"{", "state.corrupt"), (seal(FORMAT, {"id": "ab"}), "state.corrupt"), (seal(FORMAT + 1, {}), "state.newer")],
 )
 def test_a_damaged_or_newer_job_file_is_not_changed(tmp_path: Path, content: bytes, code: str) -> None:
     (tmp_path / "job.json").write_bytes(content)

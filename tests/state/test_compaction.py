@@ -183,11 +183,7 @@ def test_the_documented_numbers_are_the_simulated_ones() -> None:
     for keys, touched, *shown in listed:
         each = int(touched.replace(",", ""))
         done = Simulation(int(keys.replace(",", ""))).run(1000, lambda _, each=each: each)  # type: ignore[misc]
-        assert shown == [
-            str(done.most_batches),
-            f"{done.amplification:.1f}",
-            f"{100 * max(done.weights):.0f}",
-        ]
+        assert shown == [str(done.most_batches), f"{done.amplification:.1f}", f"{100 * max(done.weights):.0f}"]
 
 
 def test_a_state_that_shrank_gets_fewer_base_runs() -> None:

@@ -181,10 +181,7 @@ def test_a_folder_that_vanished_is_not_made_again(folder: Folder, tmp_path: Path
     (tmp_path / "finished").write_bytes(b"")
     attempts: list[Callable[[], object]] = [lambda: folder.read("a"), folder.names]
     if folder.is_local:
-        attempts += [
-            lambda: folder.write("a", b""),
-            lambda: folder.publish(str(tmp_path / "finished"), "a"),
-        ]
+        attempts += [lambda: folder.write("a", b""), lambda: folder.publish(str(tmp_path / "finished"), "a")]
     for attempt in attempts:
         with pytest.raises(StateError) as caught:
             attempt()

@@ -88,13 +88,7 @@ class RandomCoordinator:
     """Decides at random, by a seed and the batch only; used instead of a `Coordinator`."""
 
     def __init__(
-        self,
-        balance: Balance | None,
-        scale: Scale | None,
-        split: str | None,
-        interval_s: float,
-        seed: int,
-        most: int,
+        self, balance: Balance | None, scale: Scale | None, split: str | None, interval_s: float, seed: int, most: int
     ) -> None:
         self.balance, self.scale, self.split, self.interval_s = balance, scale, split, interval_s
         self._seed, self._most = seed, most

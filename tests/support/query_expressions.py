@@ -283,12 +283,7 @@ def _text_condition(choices: Choices, scope: Scope) -> str:
 def _time_condition(choices: Choices, scope: Scope) -> str:
     left, right = a_place(choices, scope, "ts"), a_place(choices, scope, "ts")
     seconds = f"INTERVAL '{between(choices, 1, 4)}' SECOND"
-    return one_of(
-        choices,
-        f"{left} >= {right}",
-        f"{left} <= {right} + {seconds}",
-        f"{left} - {right} < {seconds}",
-    )
+    return one_of(choices, f"{left} >= {right}", f"{left} <= {right} + {seconds}", f"{left} - {right} < {seconds}")
 
 
 def _classifier_condition(choices: Choices, scope: Scope) -> str:

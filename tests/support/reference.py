@@ -15,39 +15,15 @@ import pyarrow as pa
 
 from tests.support.reference_rows import Partition, partitions
 from trimtab.engine.match import aggregates, scalars
-from trimtab.engine.match.ir.expression import (
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-)
-from trimtab.engine.match.ir.pattern import (
-    Alternate,
-    Anchor,
-    At,
-    Concat,
-    Exclude,
-    Label,
-    Pattern,
-    Permute,
-    Quantify,
-)
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
+from trimtab.engine.match.ir.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
 from trimtab.engine.operator import Scalar
 from trimtab.errors import MatchError
 
 
 def match_rows(
-    query: MatchQuery,
-    rows: pa.Table,
-    *,
-    scalar: Scalar | None = None,
-    patience: int | None = None,
+    query: MatchQuery, rows: pa.Table, *, scalar: Scalar | None = None, patience: int | None = None
 ) -> pa.Table:
     """The whole output of a query on a whole input: the `keep` columns, then `slot0`, `slot1` ... .
 
@@ -115,13 +91,7 @@ class _Way:
 class _Matcher:
     """One query over one partition."""
 
-    def __init__(
-        self,
-        query: MatchQuery,
-        partition: Partition,
-        scalar: Scalar | None,
-        patience: int | None,
-    ) -> None:
+    def __init__(self, query: MatchQuery, partition: Partition, scalar: Scalar | None, patience: int | None) -> None:
         self.query, self.partition = query, partition
         self.scalar, self.patience = scalar, patience
         self.size = len(partition.numbers)
@@ -182,8 +152,7 @@ class _Matcher:
                 target = found[0 if side is Side.FIRST else -1]
                 if target == 0:
                     raise MatchError(
-                        "match.skip-first-row",
-                        f"{clause}: that is the first row of the match, which would never end",
+                        "match.skip-first-row", f"{clause}: that is the first row of the match, which would never end"
                     )
                 return match.first + target
             case _:

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab_lab.control import (
-    Controller,
-    FirstOrderModel,
-    PIController,
-    PIGains,
-    Schedule,
-    place_poles,
-)
+from trimtab_lab.control import Controller, FirstOrderModel, PIController, PIGains, Schedule, place_poles
 from trimtab_lab.controllers import PairBalancer, balance_by_lqr
 
 

@@ -24,11 +24,7 @@ def by_enumeration(loads: list[int], states: list[int], low: int, high: int) -> 
     return least
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=9),
-    st.integers(0, 25),
-    st.integers(0, 12),
-)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=9), st.integers(0, 25), st.integers(0, 12))
 def test_it_agrees_with_trying_every_subset(units: list[tuple[int, int]], low: int, width: int) -> None:
     loads, states = [load for load, _ in units], [state for _, state in units]
     found = list(subsets_by_state(np.array(loads, dtype=np.int64), states, low, low + width))

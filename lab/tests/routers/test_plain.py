@@ -49,9 +49,7 @@ def test_a_router_is_its_plain_loop(name: str, options: dict[str, Any]) -> None:
 
 @settings(max_examples=100)
 @given(
-    keys=st.lists(st.integers(0, 30), max_size=300),
-    counters=st.integers(1, 12),
-    halving=st.none() | st.integers(1, 40),
+    keys=st.lists(st.integers(0, 30), max_size=300), counters=st.integers(1, 12), halving=st.none() | st.integers(1, 40)
 )
 def test_the_sketch_is_its_plain_twin(keys: list[int], counters: int, halving: int | None) -> None:
     table, index, state = new_sketch(counters, halving or 0)

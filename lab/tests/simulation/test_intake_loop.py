@@ -8,25 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import BalanceError
-from trimtab_lab.control import (
-    FirstOrderModel,
-    PIController,
-    PIGains,
-    Schedule,
-    excitation,
-    identify,
-    place_poles,
-)
+from trimtab_lab.control import FirstOrderModel, PIController, PIGains, Schedule, excitation, identify, place_poles
 from trimtab_lab.controllers import PairBalancer, balance_by_lqr
-from trimtab_lab.simulation.intake_loop import (
-    Burst,
-    Element,
-    Hog,
-    arrival_rates,
-    fifo_delays,
-    run_intake,
-    run_split,
-)
+from trimtab_lab.simulation.intake_loop import Burst, Element, Hog, arrival_rates, fifo_delays, run_intake, run_split
 
 ELEMENT = Element(rate=200.0, half_speed=3000.0, room=6000.0, result_bytes=100.0, jitter=0.05)
 

@@ -117,14 +117,7 @@ def test_with_random_times_and_work_the_twin_agrees_too() -> None:
     for slot in range(arrivals.slots):  # in the order in which the simulation draws them
         times.append([Fraction(float(t)) for t in arrivals.times_s(slot, rng)])
         work += [Fraction(float(w)) for w in rng.standard_exponential(int(arrivals.counts[slot]))]
-    expected = plain_run(
-        lambda key: key % 3,
-        keys.tolist(),
-        times,
-        work,
-        Fraction(7.3),
-        plain_cluster(speeds),
-    )
+    expected = plain_run(lambda key: key % 3, keys.tolist(), times, work, Fraction(7.3), plain_cluster(speeds))
     assert run.queue_length.tolist() == expected.queue_length
     largest = [[float(max(latencies, default=Fraction(0))) for latencies in slot] for slot in expected.latencies]
     np.testing.assert_allclose(run.max_latency_s, largest, rtol=1e-9)

@@ -76,8 +76,7 @@ def test_a_shrinking_cluster_drains_some_nodes_and_overloads_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"nodes": 0}, {"varies": -1.0}, {"varies": 90.0}, {"operators": 0}, {"one_to_one": 101.0}],
+    "options", [{"nodes": 0}, {"varies": -1.0}, {"varies": 90.0}, {"operators": 0}, {"one_to_one": 101.0}]
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, float]) -> None:
     arguments = {"nodes": 4, "units": 8, "varies": 10.0, "seed": 1} | options

@@ -67,20 +67,13 @@ def evaluate(
     if event_time is not None and not any(_column(table, event_time) for table in inputs.values()):
         raise InputError("input.event-time", f"no table has a column {event_time}", "name the column with the times")
     query = compile_query(
-        sql,
-        {name: table.schema for name, table in inputs.items()},
-        fold_labels=fold_labels,
-        event_time=event_time,
+        sql, {name: table.schema for name, table in inputs.items()}, fold_labels=fold_labels, event_time=event_time
     )
     table = inputs[query.source]
     edges = _edges(cuts, table.num_rows)
     late_us = delay_us(delay)
     if late_us and event_time is None:
-        raise InputError(
-            "input.delay",
-            "a delay needs an event_time",
-            "name the column with the time of each event",
-        )
+        raise InputError("input.delay", "a delay needs an event_time", "name the column with the time of each event")
     return answer(query, table, edges, event_time=event_time, delay_us=late_us, max_threads=max_threads)
 
 
@@ -149,11 +142,7 @@ def _event_times(table: pa.Table, column: str) -> Any:
         raise InputError("input.event-time", f"the table that is read has no column {column}")
     found = table.column(name)
     if not (pa.types.is_timestamp(found.type) or pa.types.is_date(found.type)):
-        raise InputError(
-            "input.event-time",
-            f"column {column} is {found.type}, not a time",
-            "cast it to TIMESTAMP",
-        )
+        raise InputError("input.event-time", f"column {column} is {found.type}, not a time", "cast it to TIMESTAMP")
     times, nulls = times_us(found)
     if nulls is not None:
         raise InputError("input.null-time", f"column {column} has a null", "filter such rows out first")

@@ -17,13 +17,7 @@ import pyarrow as pa
 
 from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_queries import Streams, check_query, columns_of, is_schema
-from trimtab.cli.job_sections import (
-    DEFAULT_KEY_GROUPS,
-    JobFile,
-    QuerySection,
-    SinkSection,
-    StreamSection,
-)
+from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.operators import import_from
 from trimtab.cli.toml_lines import line_of, setting_lines
 from trimtab.cli.toml_section import MISSING, Mistake, Section

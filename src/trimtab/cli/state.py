@@ -19,16 +19,7 @@ from trimtab.errors import StateError
 from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW, SLOT
 from trimtab.state.bundle import State
 from trimtab.state.checkpoint import Checkpoint
-from trimtab.state.inspect import (
-    at_version,
-    find_keys,
-    first_keys,
-    group_sizes,
-    key_columns,
-    only,
-    verify,
-    versions,
-)
+from trimtab.state.inspect import at_version, find_keys, first_keys, group_sizes, key_columns, only, verify, versions
 from trimtab.state.manifest import Manifest
 
 SHOWN_KEYS = 20

@@ -87,12 +87,7 @@ class Coordinator:
     """
 
     def __init__(
-        self,
-        balance: Balance | None,
-        scale: Scale | None = None,
-        *,
-        split: str | None = None,
-        interval_s: float = 1.0,
+        self, balance: Balance | None, scale: Scale | None = None, *, split: str | None = None, interval_s: float = 1.0
     ) -> None:
         self.balance, self.scale, self.split = balance, scale, split
         self._policy = balance or DEFAULT

@@ -37,11 +37,7 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
 
 
 def compile_query(
-    sql: str,
-    tables: Mapping[str, pa.Schema],
-    *,
-    fold_labels: bool = True,
-    event_time: str | None = None,
+    sql: str, tables: Mapping[str, pa.Schema], *, fold_labels: bool = True, event_time: str | None = None
 ) -> Query:
     """Check a query against the tables it may read, and compile it.
 

@@ -79,9 +79,5 @@ def _closing(sql: str, opening: int) -> int:
         if depth == 0:
             return found.start()
     raise mistake(
-        sql,
-        "query.syntax",
-        "the parenthesis of PATTERN is never closed",
-        (opening, opening + 1),
-        "add the missing )",
+        sql, "query.syntax", "the parenthesis of PATTERN is never closed", (opening, opening + 1), "add the missing )"
     )

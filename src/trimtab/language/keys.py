@@ -50,11 +50,7 @@ def add_partition(columns: IntakeColumns, partition: Sequence[Definition]) -> tu
 def add_order(columns: IntakeColumns, order: Sequence[Ordering]) -> tuple[OrderKey, ...]:
     """Have the intake pass the order's columns on; return the order as the engine needs it."""
     return tuple(
-        OrderKey(
-            columns.add(column(each.definition.name)),
-            each.descending,
-            bool(each.written.args.get("nulls_first")),
-        )
+        OrderKey(columns.add(column(each.definition.name)), each.descending, bool(each.written.args.get("nulls_first")))
         for each in order
     )
 

@@ -52,9 +52,7 @@ def lower(resolved: Resolved) -> Lowered:
 
 
 def _operator(
-    context: Context,
-    columns: IntakeColumns,
-    operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction,
+    context: Context, columns: IntakeColumns, operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction
 ) -> tuple[Description, Relation]:
     # Imports as in `resolve`: only for queries that have such an operator.
     if isinstance(operator, ResolvedMatch):

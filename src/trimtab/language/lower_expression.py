@@ -59,17 +59,9 @@ _UNARY: dict[type[exp.Expr], str] = {
     exp.Floor: "floor",
     exp.Ceil: "ceil",
 }
-_VARIADIC: dict[type[exp.Expr], str] = {
-    exp.Coalesce: "coalesce",
-    exp.Greatest: "greatest",
-    exp.Least: "least",
-}
+_VARIADIC: dict[type[exp.Expr], str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
 _COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "-")
-_CASTS = {
-    exp.DataType.Type.DOUBLE: "to_float",
-    exp.DataType.Type.BIGINT: "to_int",
-    exp.DataType.Type.INT: "to_int32",
-}
+_CASTS = {exp.DataType.Type.DOUBLE: "to_float", exp.DataType.Type.BIGINT: "to_int", exp.DataType.Type.INT: "to_int32"}
 
 
 def lower_expression(

@@ -85,15 +85,7 @@ def also_asking(another: Oracle) -> Iterator[None]:
         _ANOTHER.reset(token)
 
 
-_CHANGING = (
-    exp.Rand,
-    exp.Randn,
-    exp.CurrentTimestamp,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentDatetime,
-    exp.Uuid,
-)
+_CHANGING = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Uuid)
 _CHANGING_NAMES = frozenset(
     {
         "random",

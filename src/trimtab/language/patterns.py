@@ -11,17 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from trimtab.engine.match.compile.program import has_one_way
-from trimtab.engine.match.ir.pattern import (
-    Alternate,
-    Anchor,
-    At,
-    Concat,
-    Exclude,
-    Label,
-    Pattern,
-    Permute,
-    Quantify,
-)
+from trimtab.engine.match.ir.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.errors import QueryError
 from trimtab.language.mistakes import Span, mistake
 
@@ -181,10 +171,7 @@ class _Parser:
             raise self.error("query.quantifier", "the quantifier has no number", place)
         if high == 0:
             raise self.error(
-                "query.quantifier",
-                "at most zero times is never",
-                place,
-                "the largest count is at least 1",
+                "query.quantifier", "at most zero times is never", place, "the largest count is at least 1"
             )
         if high is not None and high < (low or 0):
             raise self.error(

@@ -49,9 +49,7 @@ AGGREGATE_NAMES = {name.upper(): name for name in _AGGREGATES} | {
     "STDDEV": "stddev_samp",
     "VARIANCE": "var_samp",
 }
-SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {
-    *("array_agg", "first_value", "last_value", "max_by", "min_by"),
-}
+SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {*("array_agg", "first_value", "last_value", "max_by", "min_by")}
 MAX_OFFSET = 1 << 31
 MAX_REMEMBERED = 1_000
 

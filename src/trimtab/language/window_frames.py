@@ -140,11 +140,7 @@ def _preceding(
 
 
 def _range(
-    context: Context,
-    length: datetime.timedelta | None,
-    number: float | None,
-    at: exp.Expr,
-    ordered: list[exp.Expr],
+    context: Context, length: datetime.timedelta | None, number: float | None, at: exp.Expr, ordered: list[exp.Expr]
 ) -> int | float:
     key = ordered[0]
     type_ = context.type_of(key.this)

@@ -18,12 +18,7 @@ from trimtab.rowwise.types import is_time
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-def within_us(
-    context: Context,
-    node: MatchRecognize,
-    parsed: ParsedPattern,
-    order: Sequence[Ordering],
-) -> int | None:
+def within_us(context: Context, node: MatchRecognize, parsed: ParsedPattern, order: Sequence[Ordering]) -> int | None:
     """The bound of WITHIN in microseconds, None without the clause."""
     length = node.args.get("within")
     if length is None:

@@ -14,12 +14,7 @@ from sqlglot.errors import UnsupportedError
 
 from trimtab.rowwise.types import TypeOf, infer, is_number, is_time, plain
 
-_WHOLE = (
-    exp.DataType.Type.TINYINT,
-    exp.DataType.Type.SMALLINT,
-    exp.DataType.Type.INT,
-    exp.DataType.Type.BIGINT,
-)
+_WHOLE = (exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
 _CASTS = frozenset({"TINYINT", "SMALLINT", "BIGINT", "FLOAT", "BOOLEAN"})
 Described = Callable[[exp.Expr], pa.DataType | None]
 

@@ -128,11 +128,7 @@ def numbered_column(number: int) -> exp.Expr:
     return exp.column(f"c{number}")
 
 
-def translate_tree(
-    tree: exp.Expr,
-    schema: pa.Schema,
-    reference: Callable[[int], exp.Expr] = numbered_column,
-) -> str:
+def translate_tree(tree: exp.Expr, schema: pa.Schema, reference: Callable[[int], exp.Expr] = numbered_column) -> str:
     """As `translate`, of a parsed expression; `reference` writes the columns."""
     exact = {name: i for i, name in enumerate(schema.names)}
     folded = {name.lower(): i for name, i in exact.items()}

@@ -88,9 +88,7 @@ def _passed_on(table: pa.Table, text: str) -> pa.ChunkedArray | None:
     at = table.schema.get_field_index(name)
     if at < 0:
         raise InputError(
-            "input.column",
-            f"the table has no column {name}",
-            f"its columns are {', '.join(table.column_names)}",
+            "input.column", f"the table has no column {name}", f"its columns are {', '.join(table.column_names)}"
         )
     return table.column(at)
 

@@ -23,15 +23,7 @@ from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.batch_plan import BatchPlan, Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import (
-    Arrivals,
-    BatchArrived,
-    HandOver,
-    Happening,
-    Instruction,
-    MergeParts,
-    RunEngines,
-)
+from trimtab.driver.happenings import Arrivals, BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines
 from trimtab.driver.machine import out_of_step
 from trimtab.driver.machine_code import StreamMachineCode
 from trimtab.driver.next_version import Identity

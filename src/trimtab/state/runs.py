@@ -142,12 +142,7 @@ def floors_of(runs: Sequence[Run], key_groups: int) -> Int64Array:
 
 
 def merge(
-    runs: Sequence[tuple[Run, Bundle]],
-    first_group: int,
-    end_group: int,
-    *,
-    floors: Int64Array,
-    keep_freed: bool,
+    runs: Sequence[tuple[Run, Bundle]], first_group: int, end_group: int, *, floors: Int64Array, keep_freed: bool
 ) -> Bundle:
     """One bundle of the runs' slots in a range of groups; if several runs have a slot, the newest is taken.
 

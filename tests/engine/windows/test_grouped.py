@@ -231,10 +231,7 @@ def place(row: Row, query: GroupQuery) -> str:
 @given(rows_strategy, keys, windows, calls)
 @settings(max_examples=100, deadline=None)
 def test_values_agree_with_the_definition(
-    rows: list[Row],
-    partition: tuple[str, ...],
-    window: ClockWindow | SessionWindow,
-    made: tuple[GroupCall, ...],
+    rows: list[Row], partition: tuple[str, ...], window: ClockWindow | SessionWindow, made: tuple[GroupCall, ...]
 ) -> None:
     query = GroupQuery(partition, "ts", window, made)
     left = sorted(run(query, table_of(rows)), key=lambda row: place(row, query))
@@ -245,14 +242,7 @@ def test_values_agree_with_the_definition(
         assert all(same(a[name], b[name]) for name in a), (a, b)
 
 
-@given(
-    rows_strategy,
-    keys,
-    windows,
-    calls,
-    st.lists(st.integers(0, 30), max_size=6),
-    st.none() | st.integers(0, 20),
-)
+@given(rows_strategy, keys, windows, calls, st.lists(st.integers(0, 30), max_size=6), st.none() | st.integers(0, 20))
 @settings(max_examples=120, deadline=None)
 def test_cuts_and_order_within_the_delay_change_nothing(
     rows: list[Row],

@@ -47,11 +47,7 @@ rows_strategy = st.lists(
     ),
     max_size=25,
 )
-frames = st.builds(
-    Frame,
-    st.sampled_from(Unit),
-    st.none() | st.integers(0, 4),
-)
+frames = st.builds(Frame, st.sampled_from(Unit), st.none() | st.integers(0, 4))
 ARGS = {
     "sum": "xi",
     "avg": "xi",
@@ -320,21 +316,14 @@ def test_a_row_that_comes_too_late_is_refused() -> None:
 
 
 def test_a_row_without_a_time_is_refused() -> None:
-    table = pa.table(
-        {"k": ["a"], "ts": pa.nulls(1, pa.timestamp("us")), ARRIVAL: [0]},
-    )
+    table = pa.table({"k": ["a"], "ts": pa.nulls(1, pa.timestamp("us")), ARRIVAL: [0]})
     with pytest.raises(InputError, match=r"input.null-time"):
         over(OverCall("row_number", (), Frame(), "c0")).open().advance(table, {}, Moment())
 
 
 def test_more_order_columns_break_ties_and_make_peers() -> None:
     table = pa.table(
-        {
-            "k": ["a"] * 4,
-            "ts": pa.array([1, 1, 1, 1], pa.timestamp("s")),
-            "p": [2, None, 1, 2],
-            ARRIVAL: range(4),
-        }
+        {"k": ["a"] * 4, "ts": pa.array([1, 1, 1, 1], pa.timestamp("s")), "p": [2, None, 1, 2], ARRIVAL: range(4)}
     )
     query = OverQuery(
         ("k",),
@@ -379,10 +368,7 @@ def test_decimals_are_summed_exactly() -> None:
     values = [Decimal("0.10"), None, Decimal("-12345678901234.55")]
     table = pa.table({"o": [1, 2, 3], "d": pa.array(values, pa.decimal128(20, 2)), ARRIVAL: range(3)})
     query = OverQuery(
-        (),
-        (OrderKey("o"),),
-        (OverCall("sum", ("d",), Frame(), "s"), OverCall("avg", ("d",), Frame(), "a")),
-        (ARRIVAL,),
+        (), (OrderKey("o"),), (OverCall("sum", ("d",), Frame(), "s"), OverCall("avg", ("d",), Frame(), "a")), (ARRIVAL,)
     )
     out = run_plain(query, table)
     total = Decimal("-12345678901234.45")

@@ -75,12 +75,7 @@ def test_apache_datasketches_reads_the_sketch(size: int) -> None:
     sketch = Quantiles(pa.float64(), RANKS)
     items, levels, count, least, most = take_in(sketch, pa.array(values))
     data = serialised(
-        200,
-        count[0].as_py(),
-        levels.values.to_numpy(),
-        items.values.to_numpy(),
-        least[0].as_py(),
-        most[0].as_py(),
+        200, count[0].as_py(), levels.values.to_numpy(), items.values.to_numpy(), least[0].as_py(), most[0].as_py()
     )
     theirs = datasketches.kll_doubles_sketch.deserialize(data)
     assert theirs.n == size
@@ -115,10 +110,7 @@ def test_a_better_accuracy_has_a_larger_k() -> None:
     assert k_for(1) == 8
 
 
-@pytest.mark.parametrize(
-    "size",
-    [0, 1, 10, 1_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (5_000, 60_000))],
-)
+@pytest.mark.parametrize("size", [0, 1, 10, 1_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (5_000, 60_000))])
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64(), pa.decimal128(20, 1)])
 def test_distinct_values_are_counted_within_the_error(size: int, kind: pa.DataType) -> None:
     values = pa.array(np.arange(size)).cast(kind)

@@ -26,10 +26,7 @@ SMALL_COLUMNS = 76
 """Narrower terminals have one job below the other."""
 LEVEL, UNEVEN = 15.0, 30.0
 """Below the first deviation, in percent, the engines are level; above the second they are not."""
-TITLES = {
-    HASHED: "hashed: keys stay where they are",
-    BALANCED: "balanced: key groups move by themselves",
-}
+TITLES = {HASHED: "hashed: keys stay where they are", BALANCED: "balanced: key groups move by themselves"}
 
 
 class RaceScreen:

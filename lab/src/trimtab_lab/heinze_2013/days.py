@@ -56,9 +56,7 @@ def planner_of(name: str, threshold: float) -> Callable[[Problem], Plan]:
 
 
 def sweep(
-    settings: Settings,
-    seeds: range,
-    cases: Iterable[tuple[str, Rates, float]],
+    settings: Settings, seeds: range, cases: Iterable[tuple[str, Rates, float]]
 ) -> dict[tuple[str, Rates, float], list[Course]]:
     """Run every case (planner, rate, threshold) on every day."""
     cases = list(cases)

@@ -102,13 +102,7 @@ def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None
     checkpoint, answers = folder / "checkpoint", folder / "answers"
     if past is not None:
         shutil.copytree(past, checkpoint)
-    job = Job(
-        spark,
-        checkpoint=str(checkpoint),
-        engines=plan.engines,
-        key_groups=plan.key_groups,
-        balance=plan.balance,
-    )
+    job = Job(spark, checkpoint=str(checkpoint), engines=plan.engines, key_groups=plan.key_groups, balance=plan.balance)
     # Not the folder itself: a run that goes on from another feed's past would be refused for it.
     files = str(feed / "*.parquet")
     stream = spark.readStream.schema(plan.schema).option("maxFilesPerTrigger", 1).parquet(files)

@@ -51,8 +51,7 @@ def run(settings: Settings, *, bins_a_worker: int, schemes: Sequence[str]) -> Re
                 measure(measured, scheme, new_router(scheme, size, settings.seed), keys)
     heading = "virtual workers" if bins_a_worker > 1 else "workers"
     return Results(
-        tables=tables(measured, heading, sizes),
-        series={"sizes": sizes, "messages": messages, "measured": measured},
+        tables=tables(measured, heading, sizes), series={"sizes": sizes, "messages": messages, "measured": measured}
     )
 
 

@@ -28,10 +28,7 @@ def run(settings: Settings) -> Results:
     """Both schemes over the same day."""
     day = Day.of(settings, reduced_slots=432)  # as many messages a slot as in full
     courses, table = compare_schemes(SCHEMES, day, strengths(0, 1), settings)
-    return Results(
-        tables=(table,),
-        series={"courses": courses},
-    )
+    return Results(tables=(table,), series={"courses": courses})
 
 
 def holds(results: Results) -> Verdict:

@@ -16,13 +16,7 @@ from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Int32Array, Problem
 from trimtab_lab.planners.collocation_moves import gather_traffic
 from trimtab_lab.planners.collocation_pairs import join_pairs
-from trimtab_lab.planners.collocation_sets import (
-    Pairs,
-    partitions,
-    talkative_pairs,
-    traffic_both_ways,
-    with_foresight,
-)
+from trimtab_lab.planners.collocation_sets import Pairs, partitions, talkative_pairs, traffic_both_ways, with_foresight
 from trimtab_lab.planners.gentle_levelling import level_gently
 
 if TYPE_CHECKING:

@@ -181,10 +181,7 @@ class PlacedUnits:
         numbers = tuple(range(first, first + len(capacities)))
         self._capacity_of.update(zip(numbers, map(float, capacities), strict=True))
         self.state = ClusterState(
-            self.state.nodes + numbers,
-            self.state.draining,
-            first + len(numbers),
-            self.state.periods_since_scaling,
+            self.state.nodes + numbers, self.state.draining, first + len(numbers), self.state.periods_since_scaling
         )
         return numbers
 

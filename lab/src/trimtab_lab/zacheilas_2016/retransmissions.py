@@ -8,13 +8,7 @@ import numpy as np
 
 from trimtab_lab.experiment import Cell, Check, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.zacheilas_2016.feeds import Order
-from trimtab_lab.zacheilas_2016.scaled_in_time import (
-    draw_lines,
-    experiment,
-    judged_spans_s,
-    line_of,
-    mean_rate,
-)
+from trimtab_lab.zacheilas_2016.scaled_in_time import draw_lines, experiment, judged_spans_s, line_of, mean_rate
 from trimtab_lab.zacheilas_2016.schemes import BALANCED, DLB_H, DLB_L, KG, LPTF, PKG, SchemeRun, runs_of, tuple_cost_s
 
 if TYPE_CHECKING:

@@ -47,12 +47,7 @@ def run(settings: Settings, order: Order) -> Results:
         (scheme, *(one[name] for name in phases), one["rstd"], PAPER_TWEETS[order].get(scheme))
         for scheme, one in found.items()
     )
-    columns = (
-        "scheme",
-        *(f"tweets / s, {name}" for name in phases),
-        "average RSTD, %",
-        "tweets in 40 minutes, paper",
-    )
+    columns = ("scheme", *(f"tweets / s, {name}" for name in phases), "average RSTD, %", "tweets in 40 minutes, paper")
     series: dict[str, Any] = {
         "schemes": found,
         "measured": {scheme: line_of(each, each.spans_s) for scheme, each in runs.items()},

@@ -34,14 +34,7 @@ HALF_LIFE = 0.7
 PAPER_HELD, PAPER_TUPLE_S, PAPER_RUN_S = 677_886 / 0.76, 0.001, 2_400.0
 """Tweets that the paper's engines held, going by LPTF's figures; what fetching one took; how long a run was."""
 
-SCHEME_COLOURS = {
-    KG: "#d55e00",
-    KG_6: "#e69f00",
-    PKG: "#cc79a7",
-    LPTF: "#4d4d4d",
-    DLB_L: "#56b4e9",
-    DLB_H: "#0072b2",
-}
+SCHEME_COLOURS = {KG: "#d55e00", KG_6: "#e69f00", PKG: "#cc79a7", LPTF: "#4d4d4d", DLB_L: "#56b4e9", DLB_H: "#0072b2"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import (
-    Int64Array,
-    int64s,
-    plain,
-    plain_type,
-    valid_mask,
-)
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type, valid_mask
 from trimtab.engine.columns.groups import counting_order
 from trimtab.engine.columns.keys import Keys, encode_keys
 from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels

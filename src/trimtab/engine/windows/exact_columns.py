@@ -15,17 +15,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array
 from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.engine.windows.exact_sum import (
-    DIGITS,
-    MINUS,
-    NAN,
-    PLUS,
-    add,
-    carry,
-    magnitude,
-    nearest,
-    special,
-)
+from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 
@@ -64,17 +54,7 @@ class ExactSums:
         order, starts = slots.ordered
         row_order, row_starts = rows.ordered
         return ExactSums(
-            *_gather(
-                self.lists,
-                self.offsets,
-                self.flags,
-                order,
-                starts,
-                bits,
-                extra,
-                row_order,
-                row_starts,
-            )
+            *_gather(self.lists, self.offsets, self.flags, order, starts, bits, extra, row_order, row_starts)
         )
 
     def read(self) -> FloatArray:

@@ -128,12 +128,7 @@ class Grouper(Operator):
         else:
             chosen, times, arrivals = rows.take(pa.array(row)), times[row], arrivals[row]
         parts = [
-            a.gather(
-                old,
-                slots,
-                Inputs(tuple(plain(chosen[arg]) for arg in call.args), times, arrivals),
-                row_slots,
-            )
+            a.gather(old, slots, Inputs(tuple(plain(chosen[arg]) for arg in call.args), times, arrivals), row_slots)
             for (call, a), old in zip(accumulators, before.parts, strict=True)
         ]
         now = _Open(after.keys, after.starts, after.lasts, parts)
@@ -216,12 +211,7 @@ class Grouper(Operator):
         np.minimum.at(first, ids, all_starts)
         last = np.full(count, np.iinfo(np.int64).min)
         np.maximum.at(last, ids, all_lasts)
-        return (
-            row,
-            _Open(owners, first, last, []),
-            Slots(ids[:known], count),
-            Slots(ids[known:], count),
-        )
+        return (row, _Open(owners, first, last, []), Slots(ids[:known], count), Slots(ids[known:], count))
 
     def _emit(self, done: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema) -> pa.Table:
         """The output rows of complete windows."""
@@ -235,22 +225,13 @@ class Grouper(Operator):
         return pa.table([column.cast(field.type) for column, field in fields], schema=target)
 
     def _keep(
-        self,
-        rest: _Open,
-        ends: Int64Array,
-        keys: Keys,
-        scale: int,
-        accumulators: list[tuple[GroupCall, Accumulator]],
+        self, rest: _Open, ends: Int64Array, keys: Keys, scale: int, accumulators: list[tuple[GroupCall, Accumulator]]
     ) -> State:
         """The state of the windows that stay open; keys without one are forgotten."""
         used, numbers = np.unique(rest.keys, return_inverse=True)
         deadlines = np.full(len(used), np.iinfo(np.int64).max)
         np.minimum.at(deadlines, numbers, -(-ends // scale) + self._held_us)
-        windows = {
-            KEY: pa.array(numbers),
-            START: pa.array(rest.starts),
-            LAST: pa.array(rest.lasts),
-        }
+        windows = {KEY: pa.array(numbers), START: pa.array(rest.starts), LAST: pa.array(rest.lasts)}
         for (call, a), parts in zip(accumulators, rest.parts, strict=True):
             for field, part in zip(a.fields, parts, strict=True):
                 windows[f"{call.name}.{field.name}"] = part

@@ -28,9 +28,7 @@ def _exact_add(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def spread(
-    counts: Int64Array,
-    sums: tuple[FloatArray, FloatArray],
-    squares: tuple[FloatArray, FloatArray],
+    counts: Int64Array, sums: tuple[FloatArray, FloatArray], squares: tuple[FloatArray, FloatArray]
 ) -> FloatArray:
     """The sum of squared distances from the mean, from the sum and the sum of squares.
 

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import (
-    BoolArray,
-    FloatArray,
-    Int64Array,
-    int64s,
-    plain,
-)
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, plain
 from trimtab.engine.columns.keys import Keys
 from trimtab.engine.columns.order import arrival_order, key_levels
 from trimtab.engine.columns.times import floor_us

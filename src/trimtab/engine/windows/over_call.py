@@ -13,12 +13,7 @@ from trimtab.engine.windows.choices import Choice
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.engine.windows.running import Running
 from trimtab.engine.windows.running_places import Lag, Number, RunningChoice
-from trimtab.engine.windows.running_totals import (
-    RunningCount,
-    RunningFloatSum,
-    RunningVariance,
-    RunningWideSum,
-)
+from trimtab.engine.windows.running_totals import RunningCount, RunningFloatSum, RunningVariance, RunningWideSum
 from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
 from trimtab.errors import InputError
 

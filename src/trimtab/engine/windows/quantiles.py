@@ -15,13 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import (
-    BoolArray,
-    FloatArray,
-    float64s,
-    int64s,
-    valid_mask,
-)
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, float64s, int64s, valid_mask
 from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
 from trimtab.engine.windows.kll import LEAST, exact_quantiles, gather_sketches, serialised
 from trimtab.engine.windows.slots import Slots

@@ -7,26 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import (
-    BoolArray,
-    FloatArray,
-    Int64Array,
-    float64s,
-    int64s,
-    valid_mask,
-)
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, float64s, int64s, valid_mask
 from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
 from trimtab.engine.windows.moments import exact_product
 from trimtab.engine.windows.running import Frames, OfAccumulator, Parts, prefix_sums
 from trimtab.engine.windows.sliding import slide_sums
 from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
-from trimtab.engine.windows.wide_sum import (
-    WIDTH,
-    WideSums,
-    digits_of,
-    small_values,
-    split_whole,
-)
+from trimtab.engine.windows.wide_sum import WIDTH, WideSums, digits_of, small_values, split_whole
 
 
 def _counts(frames: Frames, valid: BoolArray, before: pa.Array | None) -> tuple[Int64Array, Int64Array]:
@@ -105,21 +92,13 @@ class RunningVariance(OfAccumulator[Variance]):
         sums, state = _slide(frames, values, None, valid, parts[1:3], twice=True)
         squares, more = _slide(frames, square, error, valid, parts[3:], twice=True)
         result = self.inner.value(
-            counts[places],
-            (sums[0][places], sums[1][places]),
-            (squares[0][places], squares[1][places]),
+            counts[places], (sums[0][places], sums[1][places]), (squares[0][places], squares[1][places])
         )
         return result, [] if frames.bounded else [pa.array(kept), *state, *more]
 
 
 def _slide(
-    frames: Frames,
-    values: FloatArray,
-    extra: FloatArray | None,
-    valid: BoolArray,
-    parts: Parts,
-    *,
-    twice: bool,
+    frames: Frames, values: FloatArray, extra: FloatArray | None, valid: BoolArray, parts: Parts, *, twice: bool
 ) -> tuple[tuple[FloatArray, FloatArray], list[pa.Array]]:
     """Exact sums by place, and the sums to keep."""
     layout = frames.layout

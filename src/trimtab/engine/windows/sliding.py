@@ -7,17 +7,7 @@ import numpy as np
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.exact_columns import flag_of, grown, load, round_twice, store
-from trimtab.engine.windows.exact_sum import (
-    DIGITS,
-    MINUS,
-    NAN,
-    PLUS,
-    add,
-    carry,
-    magnitude,
-    nearest,
-    special,
-)
+from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
 from trimtab.machine_code.kernel import kernel
 
 

@@ -146,10 +146,7 @@ class Variance(OfOneColumn):
         return self.value(int64s(parts[0]), sums.read_twice(), squares.read_twice())
 
     def value(
-        self,
-        counts: Int64Array,
-        sums: tuple[FloatArray, FloatArray],
-        squares: tuple[FloatArray, FloatArray],
+        self, counts: Int64Array, sums: tuple[FloatArray, FloatArray], squares: tuple[FloatArray, FloatArray]
     ) -> pa.Array:
         """The final values of counts and sums, each sum as two doubles."""
         least = 2 if self.sample else 1

@@ -146,11 +146,7 @@ def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
 
 
 def _decimals(
-    low: Int64Array,
-    high: Int64Array,
-    top: Int64Array,
-    kind: pa.DataType,
-    filled: npt.NDArray[np.bool_],
+    low: Int64Array, high: Int64Array, top: Int64Array, kind: pa.DataType, filled: npt.NDArray[np.bool_]
 ) -> pa.Array:
     """Decimals from their words."""
     words = np.ascontiguousarray(np.stack([low, high], axis=1))

@@ -112,8 +112,7 @@ def _aged(known: Known) -> Known:
 
 
 def live_registers(
-    program: Program,
-    reads: Callable[[int, int], tuple[set[Register], Callable[[Register], set[Register]]]],
+    program: Program, reads: Callable[[int, int], tuple[set[Register], Callable[[Register], set[Register]]]]
 ) -> list[set[Register]]:
     """For each position, the registers whose values behind its row conditions still to come may depend on.
 

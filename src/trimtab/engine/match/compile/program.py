@@ -13,17 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from trimtab.engine.match.ir.pattern import (
-    Alternate,
-    Anchor,
-    At,
-    Concat,
-    Exclude,
-    Label,
-    Pattern,
-    Permute,
-    Quantify,
-)
+from trimtab.engine.match.ir.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.errors import QueryError
 
 DONE = -1
@@ -202,11 +192,7 @@ class _Builder:
         return made[left]
 
     def _in_order(
-        self,
-        items: tuple[Pattern, ...],
-        order: tuple[int, ...],
-        excluded: bool,
-        tails: dict[tuple[int, ...], _Node],
+        self, items: tuple[Pattern, ...], order: tuple[int, ...], excluded: bool, tails: dict[tuple[int, ...], _Node]
     ) -> _Node:
         """The items in one order; orders that end alike share that end."""
         if order not in tails:
@@ -272,9 +258,7 @@ def compile_pattern(pattern: Pattern, labels: tuple[str, ...]) -> Program:
         total += len(steps)
         if total > MAX_STEPS:
             raise QueryError(
-                "query.too-large",
-                f"the pattern needs more than {MAX_STEPS} steps",
-                hint="use smaller counts in {n,m}",
+                "query.too-large", f"the pattern needs more than {MAX_STEPS} steps", hint="use smaller counts in {n,m}"
             )
         compiled.append(Position(node.label, node.excluded, steps))
     return _without_dead_ends(Program(labels, start, tuple(compiled)))
@@ -299,9 +283,7 @@ def _without_dead_ends(program: Program) -> Program:
 
     positions = (program.positions[i] for i in kept)
     return Program(
-        program.labels,
-        clean(program.start),
-        tuple(Position(p.label, p.excluded, clean(p.steps)) for p in positions),
+        program.labels, clean(program.start), tuple(Position(p.label, p.excluded, clean(p.steps)) for p in positions)
     )
 
 

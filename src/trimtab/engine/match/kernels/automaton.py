@@ -48,12 +48,7 @@ class _RowTrees:
         self._grow(configuration, 0, 0, [], {})
 
     def _grow(
-        self,
-        configuration: Configuration,
-        at: int,
-        step: int,
-        nexts: list[NextThread],
-        outcomes: dict[str, bool],
+        self, configuration: Configuration, at: int, step: int, nexts: list[NextThread], outcomes: dict[str, bool]
     ) -> None:
         kernel = self.found.kernel
         while at < len(configuration):

@@ -25,17 +25,7 @@ from trimtab.engine.match.compile.registers import (
     initial,
     label_place,
 )
-from trimtab.engine.match.ir.expression import (
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-)
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
 
 
 class NotCompilable(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
@@ -113,14 +103,7 @@ class Thread:
 class Emitter:
     """Code for one row tried for one label by one thread."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        layout: Layout,
-        columns: Columns,
-        label: int,
-        thread: Thread,
-    ) -> None:
+    def __init__(self, writer: Writer, layout: Layout, columns: Columns, label: int, thread: Thread) -> None:
         self.write = writer
         self.layout = layout
         self.columns = columns
@@ -269,8 +252,7 @@ class Emitter:
             if found.offset == 0:
                 return self.updated(RowLabel(found.labels, found.side, 0, found.shift))
             return self.temp(
-                ("label", found),
-                self.read(RowLabel(found.labels, found.side, found.offset - 1, found.shift)),
+                ("label", found), self.read(RowLabel(found.labels, found.side, found.offset - 1, found.shift))
             )
         register = RowLabel(found.labels, found.side, found.offset, found.shift)
         return self.updated(register) if counts else self.temp(("label", found), self.read(register))

@@ -56,11 +56,7 @@ def _whole(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Valu
         zero = f"{b.code} == 0"
         helper = f"{name}_{a.form}"
         fallback = "0.0" if a.form == "f" else "0"
-        return Value(
-            f"({fallback} if {zero} else {helper}({a.code}, {b.code}))",
-            any_of(a.null, b.null, zero),
-            a.form,
-        )
+        return Value(f"({fallback} if {zero} else {helper}({a.code}, {b.code}))", any_of(a.null, b.null, zero), a.form)
 
     return emit
 
@@ -187,10 +183,7 @@ def _extreme(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Va
             better = all_of(negated(value.null), any_of(best.null, emitter.compare(sign, value, best)))
             best = emitter.named(
                 Value(
-                    f"({value.code} if {better} else {best.code})",
-                    all_of(best.null, value.null),
-                    best.form,
-                    best.scale,
+                    f"({value.code} if {better} else {best.code})", all_of(best.null, value.null), best.form, best.scale
                 )
             )
         return best

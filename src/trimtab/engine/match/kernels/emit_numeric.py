@@ -15,17 +15,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from trimtab.engine.match.compile.registers import ROW_PARTS, Fold, Layout, folds
-from trimtab.engine.match.ir.expression import (
-    HERE,
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    RowValue,
-    Source,
-)
+from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Source
 from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, THIS_ROW, Columns, Emitter, NotCompilable, Thread, Writer
 from trimtab.engine.match.kernels.emit_calls import CALLS
 from trimtab.engine.match.kernels.interface import column_name, nulls_name
@@ -349,12 +339,7 @@ class NumericEmitter(Emitter):
             return tuple(Value("0.0", "True", "f") if v.null == "True" else self.as_float(v) for v in values)
         scale = max(v.scale for v in values)
         return tuple(
-            Value(
-                v.code if v.scale == scale else f"({v.code} * {10 ** (scale - v.scale)})",
-                v.null,
-                "d",
-                scale,
-            )
+            Value(v.code if v.scale == scale else f"({v.code} * {10 ** (scale - v.scale)})", v.null, "d", scale)
             for v in values
         )
 

@@ -7,16 +7,7 @@ lists, decimals of more than 18 digits. Null is None. Aggregates keep all their 
 from __future__ import annotations
 
 from trimtab.engine.match.compile.registers import Fold
-from trimtab.engine.match.ir.expression import (
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    RowValue,
-    Source,
-)
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Source
 from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Emitter
 from trimtab.engine.match.kernels.interface import column_name
 

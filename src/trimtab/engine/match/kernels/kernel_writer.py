@@ -13,13 +13,7 @@ from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo
 from trimtab.engine.match.kernels.emit import Columns, Thread, Writer
 from trimtab.engine.match.kernels.emit_numeric import Constants, NumericEmitter
 from trimtab.engine.match.kernels.emit_object import ObjectEmitter
-from trimtab.engine.match.kernels.plan import (
-    FIXED,
-    Generated,
-    report_fields,
-    slot_registers,
-    traits_of,
-)
+from trimtab.engine.match.kernels.plan import FIXED, Generated, report_fields, slot_registers, traits_of
 
 FRESH = Thread(fresh=True)
 
@@ -36,13 +30,7 @@ class KernelWriter:
     """Writes the kernel of one query for columns of which some may hold nulls or NaN."""
 
     def __init__(
-        self,
-        query: MatchQuery,
-        program: Program,
-        nullable: frozenset[str],
-        nan: bool,
-        *,
-        objects: bool,
+        self, query: MatchQuery, program: Program, nullable: frozenset[str], nan: bool, *, objects: bool
     ) -> None:
         self.query, self.program = query, program
         self.nullable, self.nan, self.objects = nullable, nan, objects
@@ -68,14 +56,7 @@ class KernelWriter:
         if self.objects:
             return ObjectEmitter(self.write, self.layout, self.columns, label, thread).using(self.values)
         return NumericEmitter(
-            self.write,
-            self.layout,
-            self.columns,
-            label,
-            thread,
-            self.constants,
-            self.nullable,
-            self.nan,
+            self.write, self.layout, self.columns, label, thread, self.constants, self.nullable, self.nan
         )
 
     def behind(self, position: int) -> Thread:

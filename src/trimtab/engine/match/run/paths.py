@@ -160,12 +160,7 @@ class PathSlots:
         return lists if lists.type == type_ else lists.cast(type_)
 
     def _scan(
-        self,
-        slot: Aggregate,
-        values: pa.Array,
-        steps: Int64Array,
-        low: Int64Array,
-        high: Int64Array,
+        self, slot: Aggregate, values: pa.Array, steps: Int64Array, low: Int64Array, high: Int64Array
     ) -> pa.Array | None:
         """Running sums and extremes of plain numbers by one pass over all steps; None if that can't be."""
         if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
@@ -213,11 +208,7 @@ class PathSlots:
                 raise AssertionError("an aggregate inside an aggregate")
 
     def _computed(
-        self,
-        function: Callable[..., object],
-        args: tuple[Expr, ...],
-        type_: pa.DataType,
-        steps: Int64Array,
+        self, function: Callable[..., object], args: tuple[Expr, ...], type_: pa.DataType, steps: Int64Array
     ) -> pa.Array:
         columns = [self._argument(arg, steps).to_pylist() for arg in args]
         rows = zip(*columns, strict=True) if columns else iter([()] * len(steps))

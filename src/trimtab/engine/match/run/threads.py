@@ -45,12 +45,7 @@ class Threads:
         if table is None or not table.num_rows:
             zero = np.zeros(count + 1, np.int64)
             return cls(
-                zero,
-                np.zeros((0, width), np.int64),
-                np.zeros((0, fwidth)),
-                [],
-                zero,
-                np.zeros((0, 3), np.int64),
+                zero, np.zeros((0, width), np.int64), np.zeros((0, fwidth)), [], zero, np.zeros((0, 3), np.int64)
             )
         # Row numbers of a state count from the key's first row there.
         place = rowset.place_of_kept
@@ -81,14 +76,7 @@ class Threads:
             nodes = np.stack([stored.column(c).to_numpy() for c in NODE_COLUMNS], axis=1)
             node_offsets = _offsets(stored.column(KEY).to_numpy(), count)
             nodes[:, 0] = place[nodes[:, 0] + np.repeat(row_base[:-1], np.diff(node_offsets))]
-        return cls(
-            offsets,
-            ints,
-            floats,
-            objects,
-            node_offsets,
-            nodes,
-        )
+        return cls(offsets, ints, floats, objects, node_offsets, nodes)
 
     def tables(
         self, ints: Int64Array, nodes: Int64Array, renumber: Int64Array, thread_key: Int64Array,
