@@ -1,1 +1,1 @@
-"""How fast trimtab is, beside plain twins and other engines, on seeded workloads. `make bench` runs all of it."""
+"""How fast trimtab is compared with plain twins and other engines, on seeded workloads. `make bench` runs all."""

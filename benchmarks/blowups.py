@@ -1,4 +1,4 @@
-"""Patterns on which backtracking takes exponential or quadratic time: ours has to grow with the rows and no faster.
+"""Patterns on which backtracking takes exponential or quadratic time: our time has to be linear in the rows.
 
 One key, where every row may be every label. In half of the cases the last label never holds.
 """
@@ -21,7 +21,7 @@ _LABELS = "ABCDEF"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to do; the last number of rows is compared with `compared`."""
+    """The sizes of a run; the time of the last number of rows is compared with that of `compared`."""
 
     rows: tuple[int, ...]
     compared: int
@@ -44,7 +44,7 @@ def run(sizes: Sizes) -> Result:
     return Result(
         "Patterns that blow up elsewhere",
         "One key, and every row may be every label. `Z` in place of the last label is one that never holds. Times are"
-        " of `trimtab.evaluate`, all of it; its fixed part is not taken off, and kernels are compiled before.",
+        " of the whole of `trimtab.evaluate`, with its fixed part; kernels are compiled before.",
         (table,),
         notes=(
             f"{growth} is linear; less is the fixed part of a call.",
@@ -73,7 +73,7 @@ def query(pattern: str, *, never: bool) -> str:
 
 
 def rows_of(count: int) -> pa.Table:
-    """As many rows, all alike."""
+    """`count` equal rows."""
     return pa.table({"ts": np.arange(count), "x": np.ones(count, np.int64)})
 
 

@@ -11,16 +11,16 @@ from bytewax.operators import StatefulBatchLogic
 from bytewax.testing import TestingSink, TestingSource, run_main
 
 Row = tuple[str, tuple[int, float]]
-"""Key, time in microseconds and price. bytewax wants keys to be text."""
+"""Key, time in microseconds and price. bytewax requires keys to be text."""
 
 Found = tuple[float, float, float, int]
 """The prices of the top, the bottom and the way back, and the time of the last."""
 
-BATCH_ROWS = 10_000  # about its best: 1, 100 and 1,000 are slower, 100,000 is no better for a step per row
+BATCH_ROWS = 10_000  # about the fastest: 1, 100 and 1,000 are slower, 100,000 is no faster for a step per row
 
 
 def rows_of(ticks: pa.Table) -> list[Row]:
-    """The ticks as Python values, which is how bytewax works on them; not part of what is timed."""
+    """The ticks as Python values, as bytewax needs them; this isn't timed."""
     keys = (str(key) for key in ticks["symbol"].to_pylist())
     times_us = ticks["ts"].cast(pa.int64()).to_pylist()
     return list(zip(keys, zip(times_us, ticks["price"].to_pylist(), strict=True), strict=True))
@@ -32,7 +32,7 @@ def by_row(rows: list[Row]) -> list[tuple[str, Found]]:
 
 
 def by_batch(rows: list[Row]) -> list[tuple[str, Found]]:
-    """The matches, by `stateful_batch`: more code, and quicker."""
+    """The matches, by `stateful_batch`: more code, and faster."""
     return _run(rows, lambda stream: op.stateful_batch("v_shapes", stream, _Logic))
 
 

@@ -1,4 +1,4 @@
-"""What a small batch costs where many keys have state: the whole state goes in and comes out with each batch."""
+"""What a small batch costs if many keys have state: each batch gets the whole state and returns it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.language.running import operator_of
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to do."""
+    """The sizes of a run."""
 
     live_keys: tuple[int, ...]
     batch_rows: int
@@ -30,7 +30,7 @@ TINY = Sizes((10, 50), 20, 2)
 
 
 def run(sizes: Sizes) -> Result:
-    """Measure the same stream of batches with few and with many keys under way, interpreted and compiled."""
+    """Measure the same stream of batches with few and with many live keys, interpreted and compiled."""
     rows: list[tuple[Cell, ...]] = []
     for keys in sizes.live_keys:
         with measure.loading(measure.interpreted):
@@ -41,28 +41,28 @@ def run(sizes: Sizes) -> Result:
     return Result(
         "Small batches",
         f"The V-shape through `Matcher.advance` in batches of {sizes.batch_rows:,} rows, each of any of the keys, all"
-        " of which have a partial match under way. The state is handed over whole, as Arrow tables.",
+        " of which have an open partial match. Each batch gets the whole state, as Arrow tables.",
         (Table(("live keys", "a batch, compiled", "a batch, interpreted"), tuple(rows)),),
         notes=(
-            "For information: a batch's cost follows the keys in the state it is handed, so whoever runs batches"
-            " hands over the keys that a batch touches, and those whose time has come.",
+            "For information: a batch's cost grows with the number of keys in the state it gets, so a job passes only"
+            " the keys that a batch touches, and those whose time has come.",
             "Batches of this size are interpreted until the process has compiled the kernel for a large one.",
         ),
     )
 
 
 def _batches(keys: int, sizes: Sizes) -> measure.Timing:
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     schema = pa.schema({"symbol": pa.int64(), "ts": pa.timestamp("us"), "price": pa.float64()})
     query = compile_query(SQL, {"ticks": schema})
     operator = operator_of(query)
-    _, state = operator.advance(query.intake.run(_ticks(np.arange(keys), 0, dice)), {}, Moment())
+    _, state = operator.advance(query.intake.run(_ticks(np.arange(keys), 0, rng)), {}, Moment())
     assert state["keys"].num_rows == keys
     arrived = keys
     seconds = []
     for number in range(sizes.batches + 1):
-        chosen = dice.integers(0, keys, sizes.batch_rows)
-        batch = query.intake.run(_ticks(chosen, arrived, dice))
+        chosen = rng.integers(0, keys, sizes.batch_rows)
+        batch = query.intake.run(_ticks(chosen, arrived, rng))
         batch = batch.set_column(batch.column_names.index(ARRIVAL), ARRIVAL, pa.array(arrived + np.arange(len(chosen))))
         arrived += len(chosen)
         step = _Step(operator, batch, state)
@@ -83,11 +83,11 @@ class _Step:
         _, self.after = self.operator.advance(self.batch, self.after, Moment())
 
 
-def _ticks(keys: np.typing.NDArray[np.int64], arrived: int, dice: np.random.Generator) -> pa.Table:
+def _ticks(keys: np.typing.NDArray[np.int64], arrived: int, rng: np.random.Generator) -> pa.Table:
     return pa.table(
         {
             "symbol": keys,
             "ts": pa.array(1000 * (arrived + np.arange(len(keys))), pa.timestamp("us")),
-            "price": np.round(100 + dice.standard_normal(len(keys)), 2),
+            "price": np.round(100 + rng.standard_normal(len(keys)), 2),
         }
     )

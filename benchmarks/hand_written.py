@@ -1,4 +1,4 @@
-"""The V-shape written by hand for Numba: what somebody would write who needs this one pattern and no other."""
+"""The V-shape written by hand for Numba: what one would write for this pattern alone."""
 
 # mypy: disable-error-code="no-untyped-def,misc,untyped-decorator"
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a number was measured on."""
+"""The machine of a measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGES = ("trimtab", "bytewax", "duckdb", "llvmlite", "numba", "numpy", "pyarr
 
 
 def machine(day: datetime.date) -> dict[str, str]:
-    """The machine, its versions, and how busy it was."""
+    """The machine, the versions of packages, and how busy the machine was."""
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return {
         "date": day.isoformat(),

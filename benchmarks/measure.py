@@ -1,4 +1,4 @@
-"""Taking times: repeated, and interleaved with what they are compared to, so that a busy machine slows both."""
+"""Measuring times: repeated, and interleaved with what they are compared with, so that a busy machine slows both."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Task = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The times of one thing, a round each, and the rows that it went through in each."""
+    """The times of one task, one per round, and the rows that it processes in each."""
 
     seconds: tuple[float, ...]
     rows: int
 
     @property
     def median_s(self) -> float:
-        """The time in the middle."""
+        """The median time."""
         return statistics.median(self.seconds)
 
 
 def interleaved(tasks: Mapping[str, Task], *, rows: int, rounds: int) -> dict[str, Timing]:
-    """Run the tasks one after another, `rounds` times over, and give the times of each."""
+    """Run the tasks one after another, `rounds` times, and return the times of each."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
@@ -50,12 +50,12 @@ def seconds_of(task: Task) -> float:
     began = time.perf_counter()
     kept = task()
     ended = time.perf_counter()
-    del kept  # only now: freeing the answer is not part of making it
+    del kept  # only now: freeing the result isn't timed
     return ended - began
 
 
 def use_one_core() -> str:
-    """Keep this process on one core, with its libraries at one thread; says how that was done."""
+    """Keep this process on one core, with its libraries at one thread; return how that was done."""
     from trimtab.rowwise.duck import connection
 
     pa.set_cpu_count(1)
@@ -70,7 +70,7 @@ def use_one_core() -> str:
 
 @contextmanager
 def loading(load: Callable[[str, int], tuple[kernels.Runnable, bool]]) -> Iterator[None]:
-    """Inside, kernels are loaded in this way instead of one that depends on the number of rows."""
+    """Inside the block, kernels are loaded by `load`, whatever the number of rows."""
     before = kernels.load
     kernels.load = load  # type: ignore[assignment]  # its parameters have no names here
     try:
@@ -80,10 +80,10 @@ def loading(load: Callable[[str, int], tuple[kernels.Runnable, bool]]) -> Iterat
 
 
 def compiled(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
-    """Machine code however few the rows are, as in a process that saw many before."""
+    """Machine code for any number of rows, as in a process that has had many rows before."""
     return kernels.compiled(source), True
 
 
 def interpreted(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
-    """Plain Python however many the rows are, as in a process that saw only few."""
+    """Plain Python for any number of rows, as in a process that has had only few rows."""
     return kernels.interpret(source), False

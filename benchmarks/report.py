@@ -1,4 +1,4 @@
-"""Results as text: Markdown for people to read on a page or in a terminal, made from `results.json` alone."""
+"""Results as text: Markdown for a page or a terminal, made only from `results.json`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _HEAD = """\
 # Benchmarks
 
-This page is generated: `make bench` measures on seeded workloads, each thing beside what it is compared with, writes
-`benchmarks/results.json` and makes this page from it. `python -m benchmarks.run --only vshape` measures one part, and
-`--quick` looks at small sizes and writes nothing.
+This page is generated: `make bench` measures on seeded workloads, writes `benchmarks/results.json` and makes this page
+from it. `python -m benchmarks.run --only vshape` measures one part; `--quick` uses small sizes and writes nothing.
 
-A number is the median over the rounds; ± is half of what lies between the smallest and the largest of them. What is
-compared is measured in turns, and a ratio is the median of the rounds' ratios, so that a busy machine slows both sides.
+A number is the median over the rounds; ± is half of the range from the smallest to the largest. Things that are
+compared are measured in turns, and a ratio is the median of the rounds' ratios, so that a busy machine slows both.
 """
 
 

@@ -1,4 +1,4 @@
-"""What a benchmark hands back: tables of numbers with their spread, bars that hold or don't, and notes."""
+"""The result of a benchmark: tables of numbers with their spread, bars that hold or don't, and notes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Table:
 
 
 class Side(Enum):
-    """On which side of a bar a number has to be."""
+    """Whether a number has to be at least or at most the limit."""
 
     AT_MOST = "at most"
     AT_LEAST = "at least"
@@ -50,7 +50,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a number was meant to be before it was measured."""
+    """A limit for a number, set before it was measured."""
 
     claim: str
     number: Number
@@ -59,7 +59,7 @@ class Bar:
 
     @property
     def holds(self) -> bool:
-        """Whether it is."""
+        """Whether the number is on the right side of the limit."""
         return self.number.value <= self.limit if self.side is Side.AT_MOST else self.number.value >= self.limit
 
 
@@ -80,12 +80,12 @@ def seconds(timing: Timing) -> Number:
 
 
 def milliseconds(timing: Timing) -> Number:
-    """How long it takes, where it is short."""
+    """How long it takes, in milliseconds."""
     return _number([1e3 * s for s in timing.seconds], "ms")
 
 
 def rate(timing: Timing) -> Number:
-    """How many rows it does in a second."""
+    """How many rows it processes a second."""
     return _number([timing.rows / s for s in timing.seconds], "rows/s")
 
 
@@ -103,7 +103,7 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def from_json(plain: dict[str, Any]) -> Result:
-    """The result that `as_json` made plain.
+    """The result that `as_json` wrote.
 
     >>> bar = Bar("quick", Number(1.5, 1.4, 1.7, "x", 3), Side.AT_MOST, 2.0)
     >>> result = Result("T", "a", (Table(("n",), ((Number(1, 1, 1, "s", 1),), ("none",))),), (bar,))

@@ -1,4 +1,4 @@
-"""Messages routed in a second by each scheme, beside the same scheme as a plain loop, and a day of page views."""
+"""Messages a second of each scheme, compared with the same scheme as a plain loop, and a day of page views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_AT_MOST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to do."""
+    """The sizes of a run."""
 
     messages: int
     plain_messages: int
@@ -75,8 +75,8 @@ def run(sizes: Sizes) -> Result:
             Bar(f"{sizes.page_views:,} messages pass every scheme in a minute", total, Side.AT_MOST, DAY_AT_MOST_S),
         ),
         notes=(
-            "The plain loops of D-C and W-C look through all counters of their sketch for the least one, the compiled"
-            " ones go on from where they were.",
+            "The plain loops of D-C and W-C search all counters of their sketch for the least one; the compiled ones"
+            " continue from the last position.",
         ),
     )
 
@@ -117,7 +117,7 @@ class _Plain:
 
 
 def _agree(name: str, keys: Int64Array) -> None:
-    """Both choose the same; this also compiles."""
+    """Check that both choose the same workers; this also compiles."""
     chosen: Any = _Compiled(name, keys)().tolist()
     assert chosen == _Plain(name, keys.tolist())(), name
 

@@ -1,4 +1,4 @@
-"""Run the benchmarks, print them, keep them in `results.json` and make docs/benchmarks.md of that.
+"""Run the benchmarks, print them, write them to `results.json` and make docs/benchmarks.md from it.
 
 `python -m benchmarks.run` takes a few minutes. `--only NAME` measures one part and leaves the others as they were;
 `--quick` uses small sizes and writes nothing.
@@ -27,18 +27,18 @@ BENCHMARKS: dict[str, tuple[Callable[[], Result], Callable[[], Result]]] = {
     "routing": (lambda: routing.run(routing.FULL), lambda: routing.run(routing.QUICK)),
     "planning": (lambda: planning.run(planning.FULL), lambda: planning.run(planning.QUICK)),
 }
-"""By name, in the order of the page: in full, and quickly."""
+"""By name, in the order of the page: with full sizes, and with quick ones."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what was asked for."""
+    """Run the requested benchmarks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--only", choices=list(BENCHMARKS), help="measure one part")
     parser.add_argument("--quick", action="store_true", help="small sizes; nothing is written")
     options = parser.parse_args(arguments)
     names = [options.only] if options.only else list(BENCHMARKS)
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
-        os.environ["TRIMTAB_CACHE_DIR"] = folder  # so that first calls compile, whatever ran here before
+        os.environ["TRIMTAB_CACHE_DIR"] = folder  # so that first calls compile in any case
         described = machine(datetime.date.today())
         one_core = measure.use_one_core()
         measured = {name: _measured(name, quick=options.quick) for name in names}

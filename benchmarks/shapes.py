@@ -1,4 +1,4 @@
-"""A page of other shapes, each through `trimtab.evaluate` from SQL text to Arrow table."""
+"""Other shapes of queries, each through `trimtab.evaluate` from SQL text to Arrow table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.workloads import trades
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A query over `t`; `share` of the rows are enough where it is slow."""
+    """A query over `t`; a slow one runs on a `share` of the rows."""
 
     name: str
     sql: str
@@ -97,7 +97,7 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to do."""
+    """The sizes of a run."""
 
     rows: int
     keys: int
@@ -110,7 +110,7 @@ TINY = Sizes(2_000, 20, 1)
 
 
 def run(sizes: Sizes) -> Result:
-    """Measure each shape: first its first call, which compiles, then more."""
+    """Measure each shape: the first call, which compiles, and then more calls."""
     table = trades(sizes.rows, sizes.keys)
     rows = []
     for shape in SHAPES:
@@ -130,11 +130,11 @@ def run(sizes: Sizes) -> Result:
     return Result(
         "Other shapes",
         f"{sizes.rows:,} trades of {sizes.keys:,} keys with Zipf(1.0) shares, through `trimtab.evaluate`. The queries"
-        " stand in `benchmarks/shapes.py`.",
+        " are in `benchmarks/shapes.py`.",
         (Table(columns, tuple(rows)),),
         notes=(
             "The first call of a pattern compiles its kernel, which is then kept on disk.",
-            "A call that the engine has no code for, and that looks at several rows, is asked of DuckDB a row at a"
-            " time, and remembered by its arguments.",
+            "A call that the engine has no code for, and that uses several rows, is computed by DuckDB one row at a"
+            " time, and cached by its arguments.",
         ),
     )

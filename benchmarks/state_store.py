@@ -1,7 +1,7 @@
-"""The state store beside RocksDB: the same keys loaded and written back, batch after batch.
+"""The state store compared with RocksDB: the same keys loaded and written back, batch after batch.
 
 `python -m benchmarks.state_store` prints the table of docs/state.md; `--large` adds ten million live keys, which takes
-several minutes and some gigabytes of disk; `--quick` looks at small sizes. It needs `rocksdict`.
+several minutes and some gigabytes of disk; `--quick` uses small sizes. It needs `rocksdict`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POOL = 10_007
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to do."""
+    """The sizes of a run."""
 
     live_keys: tuple[int, ...]
     touched: int
@@ -55,7 +55,7 @@ LARGE_KEYS = 10_000_000
 
 
 class Store(Protocol):
-    """What is compared."""
+    """A store that is compared."""
 
     def fill(self, slots: Int64Array) -> None:
         """Write the first state of all keys."""
@@ -64,25 +64,25 @@ class Store(Protocol):
         """The state of these slots."""
 
     def write(self, batch: int, slots: Int64Array) -> Iterator[None]:
-        """Write the state that a batch leaves: what comes before the first `yield` is not counted."""
+        """Write the state after a batch; time before the first `yield` is not counted."""
 
     def is_right(self, answer: Any, slots: Int64Array, numbers: Int64Array) -> bool:
-        """Whether what was loaded are the states of those numbers."""
+        """Whether the loaded states are those of these numbers."""
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
 
 
 class Pool:
-    """States as the V-shape leaves them: about two rows and one partial match per key."""
+    """States like those of the V-shape: about two rows and one partial match per key."""
 
     def __init__(self) -> None:
-        dice = np.random.default_rng(7)
-        self.rows_of = dice.integers(1, 4, POOL)
+        rng = np.random.default_rng(7)
+        self.rows_of = rng.integers(1, 4, POOL)
         self.starts = np.concatenate([[0], np.cumsum(self.rows_of)])
         rows = int(self.starts[-1])
-        deadlines = dice.integers(0, 1 << 40, POOL)
-        counters = {name: dice.integers(0, 9, POOL) for name in ("number", "begun", "tail", "front")}
+        deadlines = rng.integers(0, 1 << 40, POOL)
+        counters = {name: rng.integers(0, 9, POOL) for name in ("number", "begun", "tail", "front")}
         self.keys = pa.table(
             {
                 "symbol": [f"symbol {number}" for number in range(POOL)],
@@ -92,16 +92,16 @@ class Pool:
         )
         self.rows = pa.table(
             {
-                "ts_us": dice.integers(0, 1 << 40, rows),
-                "price": dice.random(rows),
+                "ts_us": rng.integers(0, 1 << 40, rows),
+                "price": rng.random(rows),
                 "__arrival": np.arange(rows),
-                "pending": dice.random(rows) < 0.5,
+                "pending": rng.random(rows) < 0.5,
             }
         )
-        self.threads = pa.table({f"i{number}": dice.integers(0, 99, POOL) for number in range(8)})
+        self.threads = pa.table({f"i{number}": rng.integers(0, 99, POOL) for number in range(8)})
 
     def numbers(self, slots: Int64Array, batch: int | Int64Array) -> Int64Array:
-        """Which of the states each slot has after the batch that touched it last."""
+        """The number of each slot's state after the batch that touched it last."""
         return np.asarray((slots ^ (slots >> 20) ^ (np.asarray(batch) * 7919)) % POOL)
 
     def state(self, slots: Int64Array, batch: int) -> State:
@@ -109,7 +109,7 @@ class Pool:
         return self.state_of(slots, self.numbers(slots, batch))
 
     def state_of(self, slots: Int64Array, numbers: Int64Array) -> State:
-        """Slots that have the states of those numbers."""
+        """The state of slots with these state numbers."""
         counts = self.rows_of[numbers]
         ends = np.cumsum(counts)
         picked = np.arange(int(ends[-1])) + np.repeat(self.starts[numbers] - (ends - counts), counts)
@@ -131,20 +131,20 @@ class Ours:
     written: int = 0
 
     def fill(self, slots: Int64Array) -> None:
-        """Base runs, as large as merges would leave them."""
+        """Write base runs, as large as after merges."""
         ranges = max(1, round(len(slots) / TARGET_KEYS))
         bounds = np.linspace(0, KEY_GROUPS, ranges + 1).astype(int).tolist()
-        for first, behind in itertools.pairwise(bounds):
-            own = slots[group_start(slots, first) : group_start(slots, behind)]
-            self.runs = (*self.runs, self._add(to_bundle(self.pool.state(own, 0), own), True, 0, first, behind))
+        for first, end in itertools.pairwise(bounds):
+            own = slots[group_start(slots, first) : group_start(slots, end)]
+            self.runs = (*self.runs, self._add(to_bundle(self.pool.state(own, 0), own), True, 0, first, end))
 
     def load(self, slots: Int64Array) -> State:
-        """Through a reader of the present version."""
+        """Load with a reader of the current version."""
         opened = [(run, open_segment(self.folder.path_of(run.segment)).part("q")) for run in self.runs]
         return Reader(opened, KEY_GROUPS).load(slots)
 
     def write(self, batch: int, slots: Int64Array) -> Iterator[None]:
-        """A segment, and the merges that are due."""
+        """Write a segment, and do the merges that are due."""
         state = self.pool.state(slots, batch)
         yield
         self.sequence += 1
@@ -161,26 +161,26 @@ class Ours:
             self.folder.delete(name)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
     def is_right(self, answer: Any, slots: Int64Array, numbers: Int64Array) -> bool:
         """Compare."""
         return _equal(answer, self.pool.state_of(slots, numbers))
 
-    def _add(self, bundle: Any, is_base: bool, sequence: int, first: int, behind: int) -> Run:
+    def _add(self, bundle: Any, is_base: bool, sequence: int, first: int, end: int) -> Run:
         self.written += 1
         name = f"{self.written}.segment"
         _, sizes = write_segment(self.folder, name, {"q": bundle})
         size = sizes["q"]
-        return Run(name, "q", sequence, is_base, first, behind, size.slots, size.keys, size.size_bytes)
+        return Run(name, "q", sequence, is_base, first, end, size.slots, size.keys, size.size_bytes)
 
 
 @dataclass
 class Rocks:
     """RocksDB, a key's state as one value; a batch is one write with the log synced, as durable as ours.
 
-    With `pickled` a value is a pickle of tuples and what is loaded are tables again; without, values are bytes that
-    nobody makes or reads, which no way of encoding can beat.
+    With `pickled` a value is a pickle of tuples, and loading makes tables of it; without, values are bytes that are
+    neither encoded nor decoded, so no encoding can be faster.
     """
 
     path: str
@@ -193,7 +193,7 @@ class Rocks:
         self.rocksdict = importlib.import_module("rocksdict")
         options = self.rocksdict.Options(raw_mode=True)
         options.create_if_missing(True)
-        options.set_compression_type(self.rocksdict.DBCompressionType.none())  # as ours: time for space
+        options.set_compression_type(self.rocksdict.DBCompressionType.none())  # as in our store
         options.set_write_buffer_size(64 << 20)
         options.set_max_background_jobs(2)
         blocks = self.rocksdict.BlockBasedOptions()
@@ -206,7 +206,7 @@ class Rocks:
         self.values = self._encoded(self.pool.state_of(np.arange(POOL), np.arange(POOL)))
 
     def fill(self, slots: Int64Array) -> None:
-        """In large writes without a log, then compacted."""
+        """Write in large batches without a log, then compact."""
         quick = self.rocksdict.WriteOptions()
         quick.disable_wal = True
         for begin in range(0, len(slots), 100_000):
@@ -216,12 +216,12 @@ class Rocks:
         self.database.compact_range(None, None)
 
     def load(self, slots: Int64Array) -> Any:
-        """All keys in one call, in order."""
+        """Load all keys in one call, in order."""
         found = self.database.get(_names(slots))
         return self._decoded(slots, found) if self.pickled else found
 
     def write(self, batch: int, slots: Int64Array) -> Iterator[None]:
-        """One write of all keys; merging goes on in the background."""
+        """Write all keys in one call; RocksDB merges in the background."""
         state = self.pool.state(slots, batch) if self.pickled else {}
         values = self._known(self.pool.numbers(slots, batch))
         yield
@@ -255,7 +255,7 @@ class Rocks:
             columns = [column.to_pylist() for column in state[name].drop_columns(["key"]).columns]
             rows = list(zip(*columns, strict=True))
             starts = np.searchsorted(state[name]["key"].to_numpy(), np.arange(keys.num_rows + 1)).tolist()
-            parts.append([rows[begin:behind] for begin, behind in itertools.pairwise(starts)])
+            parts.append([rows[begin:end] for begin, end in itertools.pairwise(starts)])
         return [pickle.dumps(each, 5) for each in zip(own, *parts, strict=True)]
 
     def _decoded(self, slots: Int64Array, values: Sequence[bytes]) -> State:
@@ -279,7 +279,7 @@ def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def _names(slots: Int64Array) -> list[bytes]:
-    """Slots as the names of keys, which sort as they do."""
+    """Slots as names of keys, which have the same order."""
     joined = slots.astype(">i8").tobytes()
     return [joined[at : at + 8] for at in range(0, len(joined), 8)]
 
@@ -312,7 +312,7 @@ def run(sizes: Sizes) -> Result:
     for live_keys in sizes.live_keys:
         slots = _slots(live_keys)
         touched = min(sizes.touched, live_keys)
-        # Long enough for merges into base to have become as frequent as they stay.
+        # Long enough that merges into base runs have reached their final frequency.
         warm_up = max(8, round(1.3 * live_keys / SHARE / touched))
         for name, opened in STORES.items():
             with tempfile.TemporaryDirectory(prefix="trimtab-state-") as folder:
@@ -354,9 +354,9 @@ def _measured(store: Store, pool: Pool, slots: Int64Array, touched: int, warm_up
     store.fill(slots)
     began_bytes = _bytes_written()
     last = np.zeros(len(slots), np.int64)  # the batch that touched each slot last
-    dice = np.random.default_rng(11)
+    rng = np.random.default_rng(11)
     for batch in range(1, warm_up + batches + 1):
-        chosen = np.sort(dice.choice(len(slots), touched, replace=False))
+        chosen = np.sort(rng.choice(len(slots), touched, replace=False))
         times, answer = _batch(store, batch, slots[chosen])
         assert store.is_right(answer, slots[chosen], pool.numbers(slots[chosen], last[chosen]))
         last[chosen] = batch
@@ -383,13 +383,13 @@ def _batch(store: Store, batch: int, slots: Int64Array) -> tuple[list[float], An
 
 
 def _slots(keys: int) -> Int64Array:
-    dice = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     groups = np.arange(keys, dtype=np.int64) % KEY_GROUPS
-    return np.unique(groups << GROUP_SHIFT | dice.integers(0, 1 << GROUP_SHIFT, keys))
+    return np.unique(groups << GROUP_SHIFT | rng.integers(0, 1 << GROUP_SHIFT, keys))
 
 
 def _bytes_written() -> int:
-    """What this process has handed to the system so far; 0 where that isn't counted."""
+    """The bytes that this process has written so far; 0 where the system doesn't count them."""
     listed = pathlib.Path("/proc/self/io")
     if not listed.exists():
         return 0

@@ -1,6 +1,6 @@
-"""One plain pattern, the V-shape: the generated kernel beside a loop written by hand, and evaluate beside bytewax.
+"""One simple pattern, the V-shape: the generated kernel compared with a hand-written loop, and evaluate with bytewax.
 
-Everything that is timed finds the same matches, and that is checked before any time is taken.
+Everything that is timed finds the same matches, which is checked before.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BYTEWAX_LIMIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much to do."""
+    """The sizes of a run."""
 
     rows: int
     keys: int
@@ -99,25 +99,25 @@ def run(sizes: Sizes) -> Result:
         (alone, engines, *_first_use(sizes)),
         (
             Bar(
-                f"the generated kernel takes at most 2x the loop by hand ({DEFAULT})",
+                f"the generated kernel takes at most 2x the hand-written loop ({DEFAULT})",
                 kernel_ratio,
                 Side.AT_MOST,
                 KERNEL_LIMIT,
             ),
             Bar(
-                "evaluate does at least 10x the rows of bytewax (its faster form), a core each",
+                "evaluate processes at least 10x the rows of bytewax (its faster form), on one core each",
                 bytewax_ratio,
                 Side.AT_LEAST,
                 BYTEWAX_LIMIT,
             ),
         ),
         (
-            "The loop by hand finds the same matches.",
-            "The kernel writes its matches into room that is kept from batch to batch, the loop by hand into its"
-            " own arrays: where every call gets fresh pages, that is what the loop pays for.",
+            "The hand-written loop finds the same matches.",
+            "The kernel writes its matches into memory that is kept from batch to batch, the hand-written loop into"
+            " new arrays: where every call gets fresh pages, the loop pays for them.",
             "bytewax runs one worker in this process, without recovery, from a list of Python values that is made"
             " beforehand, into a list. It keeps its state between batches and could run on many workers; evaluate"
-            " reads a whole table. The numbers compare the work per row, and not the two systems.",
+            " reads a whole table. The numbers compare the work per row, not the two systems.",
             "The reference engine is the specification: plain Python, backtracking, never meant to be fast.",
         ),
     )
@@ -130,13 +130,13 @@ def _evaluate(table: pa.Table) -> pa.Table:
 # The loop alone ----------------------------------------------------------------------------------
 
 
-DEFAULT = "as the allocator likes"
+DEFAULT = "the allocator's default"
 ALLOCATORS = {
     DEFAULT: {},
     "always fresh pages": {"MALLOC_MMAP_THRESHOLD_": "1000000"},
     "always recycled": {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000"},
 }
-"""glibc's settings, which it reads when a process starts; other systems ignore them."""
+"""Settings of glibc, which reads them when a process starts; other systems ignore them."""
 
 _LOOPS_SCRIPT = """
 import dataclasses, json, sys
@@ -150,7 +150,7 @@ print(json.dumps([timing.seconds for timing in vshape.against_hand_written(ticks
 
 
 def _loops(table: pa.Table, sizes: Sizes) -> dict[str, tuple[measure.Timing, measure.Timing]]:
-    """The kernel and the loop by hand, in a new process for each way of getting memory."""
+    """Time the kernel and the hand-written loop, in a new process for each setting of the allocator."""
     if not sizes.first_use_rounds:
         return {DEFAULT: against_hand_written(table, sizes)}
     against_hand_written(table, dataclasses.replace(sizes, kernel_rounds=1))  # leaves the kernel on disk and loaded
@@ -162,7 +162,7 @@ def _loops(table: pa.Table, sizes: Sizes) -> dict[str, tuple[measure.Timing, mea
 
 
 def against_hand_written(table: pa.Table, sizes: Sizes) -> tuple[measure.Timing, measure.Timing]:
-    """The times of the generated kernel and of the loop by hand, which have to find the same."""
+    """The times of the generated kernel and of the hand-written loop, which have to find the same."""
     from benchmarks.hand_written import find_v_shapes
 
     kernel, inputs, found = kernel_call(table)
@@ -189,7 +189,7 @@ def against_hand_written(table: pa.Table, sizes: Sizes) -> tuple[measure.Timing,
 
 
 def kernel_call(table: pa.Table) -> tuple[kernels.Runnable, Inputs, pa.Table]:
-    """The kernel as machine code, what the query calls it with, and the matches found by it."""
+    """The kernel as machine code, the arguments of the query's call, and the matches."""
     query = compile_query(SQL, {"ticks": table.schema})
     calls: list[tuple[kernels.Runnable, Inputs]] = []
 
@@ -209,7 +209,7 @@ def kernel_call(table: pa.Table) -> tuple[kernels.Runnable, Inputs, pa.Table]:
 
 
 def by_first_appearance(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The rows key by key, keys in the order in which they come.
+    """The indices of rows, key by key, with keys in the order of their first rows.
 
     >>> by_first_appearance(np.array([7, 3, 7, 3])).tolist()
     [0, 2, 1, 3]
@@ -241,7 +241,7 @@ def _against_bytewax(table: pa.Table, sizes: Sizes) -> dict[str, measure.Timing]
 
 
 def _as_found(matches: pa.Table) -> list[tuple[str, tuple[Any, ...]]]:
-    """Matches as bytewax gives them, sorted."""
+    """Matches in the form of bytewax's, sorted."""
     keys = [str(key) for key in matches["symbol"].to_pylist()]
     plain = matches.set_column(matches.column_names.index("ts"), "ts", matches["ts"].cast(pa.int64()))
     values = (plain[name].to_pylist() for name in ("top", "bottom", "back", "ts"))
@@ -279,11 +279,11 @@ for _ in range(2):
     times.append(time.perf_counter() - began)
 print(json.dumps(times))
 """
-_FIRST_ROWS = 300_000  # enough for the engine to compile at all
+_FIRST_ROWS = 300_000  # enough rows for the engine to compile
 
 
 def _first_use(sizes: Sizes) -> tuple[Table, ...]:
-    """How long a process waits for its first answer, with nothing compiled and with kernels on disk."""
+    """How long a process takes to its first answer, with nothing compiled and with kernels on disk."""
     times: dict[str, list[float]] = {}
     for _ in range(sizes.first_use_rounds):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""First story detection on Spark: made-up tweets arrive as files, and those that are unlike all before are reported.
+"""First story detection on Spark: synthetic tweets arrive as files, and those unlike all earlier ones are reported.
 
     python examples/first_story.py [FOLDER]
 
@@ -19,7 +19,7 @@ from trimtab_lab.workloads.tweets import TweetStream
 SQL = """
     SELECT fingerprint, id, similarity, compared
     FROM first_story(TABLE(tweets) PARTITION BY fingerprint ORDER BY ts, history => 500, tau => 0.2)
-    WHERE compared >= 20  -- behind fewer tweets of a key, everything is new
+    WHERE compared >= 20  -- among fewer tweets of a key, everything is new
 """
 
 

@@ -1,1 +1,1 @@
-"""Trimtab's peers on a stream of files: Spark's floor, Spark's own state, Flink. They need the extra `spark`."""
+"""trimtab and its peers on a stream of files: an empty job on Spark, Spark's own state, Flink. Needs extra `spark`."""

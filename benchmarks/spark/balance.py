@@ -1,7 +1,7 @@
-"""Balance while the stream runs: what it gains, what it costs where there is nothing to gain, and how fast it decides.
+"""Balancing while the stream runs: its gain, its cost without skew, and how fast it decides.
 
 First story detection (Zacheilas et al., 2016) is the expensive operator: every tweet is compared with all of the last
-500 of its key, as the paper's rule does.
+500 of its key, as by the paper's rule.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ AVERAGES = "SELECT k, avg(v) AS mean, count(*) AS events FROM s GROUP BY k, wind
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured.
+    """The sizes of a run.
 
-    tweets, batches, warm_up  of a run of first story detection; the first batches warm up and are balanced in
+    tweets, batches, warm_up  of a run of first story detection; balancing settles in the first batches, which warm up
     rounds                    how often the runs without skew are repeated, in turn
     keys, rows, moves         of the batches in which a key group moves: every second one
     hot_rows, hot_batches     of the stream with one hot key
@@ -95,7 +95,7 @@ Part = tuple[Table, list[Bar]]
 
 
 def _skewed(spark: SparkSession, folder: Path, sizes: Sizes) -> Part:
-    """Zipf 1.5: throughput, and how near to what the hottest key allows."""
+    """Zipf 1.5: throughput, also as a share of what the hottest key allows."""
     feed = _feed(folder, SKEWED, sizes)
     hashed = _tweets(spark, feed, folder / "hashed", None)[sizes.warm_up :]
     balanced = _tweets(spark, feed, folder / "balanced", "milp")[sizes.warm_up :]
@@ -112,7 +112,7 @@ def _skewed(spark: SparkSession, folder: Path, sizes: Sizes) -> Part:
 
 
 def _even(spark: SparkSession, folder: Path, sizes: Sizes) -> Part:
-    """Zipf 0.2: the coordinator has nothing to do, and must not cost anything."""
+    """Zipf 0.2: the coordinator has nothing to do, and must cost nothing."""
     feed = _feed(folder, EVEN, sizes)
     off: list[BatchProgress] = []
     on: list[BatchProgress] = []
@@ -130,7 +130,7 @@ def _even(spark: SparkSession, folder: Path, sizes: Sizes) -> Part:
 
 
 def _one_move(spark: SparkSession, folder: Path, sizes: Sizes) -> Part:
-    """Every second batch one key group moves: what that adds."""
+    """In every second batch one key group moves: how much time that adds."""
     write_every_key(folder / "ticks", sizes.keys)
     warm_up = 10 if sizes.moves > 10 else 2
     write_uniform(folder / "ticks", warm_up + 2 * sizes.moves, sizes.rows, sizes.keys, first_row=sizes.keys)
@@ -190,7 +190,7 @@ def _split(spark: SparkSession, folder: Path, sizes: Sizes) -> Part:
 
 
 def _decisions(sizes: Sizes) -> Part:
-    """How long the coordinator thinks about a large cluster whose load has shifted."""
+    """How long the coordinator takes to decide on a large cluster whose load has shifted."""
     rows: list[tuple[Cell, ...]] = []
     bars: list[Bar] = []
     for policy in POLICIES:
@@ -275,7 +275,7 @@ def _rstd(batches: Sequence[BatchProgress]) -> Number:
 
 
 def _allowed_share(batch: BatchProgress) -> float:
-    """The slowest engine's time if work were divided as well as the hottest group allows, over what it was."""
+    """The slowest engine's time if work were divided as evenly as the hottest group allows, over its real time."""
     work = [engine.busy_ms for engine in batch.engines]
     assert batch.decision is not None
     least = batch.decision.least_rstd / 100.0

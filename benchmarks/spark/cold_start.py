@@ -1,7 +1,7 @@
-"""The first minute: a job whose every cache is empty, beside the same with warm caches and beside Spark doing nothing.
+"""The first minute: a job with empty caches, compared with warm caches and with an empty job on Spark.
 
-Each runs in a process of its own, with a JVM of its own: what a user's first run is. Cold means that Numba's cache,
-trimtab's and Python's own are empty; what `trimtab warm` built is a part of the installation and stays.
+Each runs in its own process with its own JVM, as a user's first run does. Cold means that Numba's cache, trimtab's and
+Python's own are empty; what `trimtab warm` built is a part of the installation and stays.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENGINES = 2
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured: the first batch and those after it, of so many rows each."""
+    """The sizes of a run: the first batch and those after it, of `rows` rows each."""
 
     batches: int
     rows: int
@@ -51,7 +51,7 @@ QUICK = Sizes(batches=10, rows=100_000, keys=10_000, rounds=1, queries=("both",)
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class StartTimes:
     """How long a start took until its first batch was committed, and each batch after that."""
 
     started_s: float
@@ -60,15 +60,15 @@ class Course:
 
 
 @dataclass(slots=True)
-class Courses:
-    """All that was measured: Spark's, and those of each query."""
+class AllStarts:
+    """All measured starts: of the empty job on Spark, and of each query."""
 
-    floors: list[Course] = field(default_factory=list)
-    cold: dict[str, list[Course]] = field(default_factory=dict)
-    warm: dict[str, list[Course]] = field(default_factory=dict)
+    floors: list[StartTimes] = field(default_factory=list)
+    cold: dict[str, list[StartTimes]] = field(default_factory=dict)
+    warm: dict[str, list[StartTimes]] = field(default_factory=dict)
 
     def add_round(self, folder: Path, queries: Sequence[str]) -> None:
-        """Measure each once more; the ticks are in the folder."""
+        """Measure each start once more; the ticks are in the folder."""
         self.floors.append(measured("floor", folder, None))
         for query in queries:
             with tempfile.TemporaryDirectory(dir=folder) as caches:
@@ -76,7 +76,7 @@ class Courses:
                 self.warm.setdefault(query, []).append(measured(query, folder, Path(caches)))
 
     def bars(self) -> list[Bar]:
-        """What the first minute was meant to be like."""
+        """The limits for the first minute."""
         found = []
         for query, cold in self.cold.items():
             first, later = _first(cold), ratio(_later(cold), _later(self.warm[query]))
@@ -87,58 +87,58 @@ class Courses:
             ]
         return found
 
-    def fastest(self) -> Courses:
-        """The fastest of each: what there is if nothing else runs on the machine."""
+    def fastest(self) -> AllStarts:
+        """The fastest of each: as if nothing else ran on the machine."""
 
-        def best(courses: list[Course]) -> list[Course]:
+        def best(starts: list[StartTimes]) -> list[StartTimes]:
             return [
-                Course(
-                    min(each.started_s for each in courses),
-                    min(each.first_s for each in courses),
-                    min((each.later_s for each in courses), key=sum),
+                StartTimes(
+                    min(each.started_s for each in starts),
+                    min(each.first_s for each in starts),
+                    min((each.later_s for each in starts), key=sum),
                 )
             ]
 
-        return Courses(
+        return AllStarts(
             best(self.floors),
-            {query: best(courses) for query, courses in self.cold.items()},
-            {query: best(courses) for query, courses in self.warm.items()},
+            {query: best(starts) for query, starts in self.cold.items()},
+            {query: best(starts) for query, starts in self.warm.items()},
         )
 
 
 def run(_spark: SparkSession, folder: Path, sizes: Sizes) -> Result:
-    """All of them, one after the other, as often as there are rounds."""
+    """Measure all starts, one after the other, in each round."""
     write_ticks(folder / "ticks", sizes.batches, sizes.rows, sizes.keys)
-    courses = Courses()
+    starts = AllStarts()
     for _ in range(sizes.rounds):
-        courses.add_round(folder, sizes.queries)
-    rows: list[tuple[Cell, ...]] = [_row("Spark, an empty `mapInArrow`", courses.floors)]
+        starts.add_round(folder, sizes.queries)
+    rows: list[tuple[Cell, ...]] = [_row("Spark, an empty `mapInArrow`", starts.floors)]
     for query in sizes.queries:
-        rows += [_row(f"{query}, warm", courses.warm[query]), _row(f"{query}, cold", courses.cold[query])]
+        rows += [_row(f"{query}, warm", starts.warm[query]), _row(f"{query}, cold", starts.cold[query])]
     return Result(
         "The first minute",
         f"From `job.start` to the first committed batch, and the {sizes.batches - 1} batches after it, each of "
         f"{sizes.rows:,} ticks; {sizes.rounds} rounds. Cold: Numba's cache, trimtab's and Python's own are empty.",
         (Table(("", "`start` returns", "first batch committed", "a later batch"), tuple(rows)),),
-        tuple(courses.bars()),
+        tuple(starts.bars()),
     )
 
 
-def _row(name: str, courses: list[Course]) -> tuple[Cell, ...]:
-    return name, number([each.started_s for each in courses], "s"), _first(courses), _later(courses)
+def _row(name: str, starts: list[StartTimes]) -> tuple[Cell, ...]:
+    return name, number([each.started_s for each in starts], "s"), _first(starts), _later(starts)
 
 
-def _first(courses: list[Course]) -> Number:
-    return number([each.first_s for each in courses], "s")
+def _first(starts: list[StartTimes]) -> Number:
+    return number([each.first_s for each in starts], "s")
 
 
-def _later(courses: list[Course]) -> Number:
-    """The mean of a round's later batches: a slow one among them counts."""
-    return number([sum(each.later_s) / len(each.later_s) for each in courses], "s")
+def _later(starts: list[StartTimes]) -> Number:
+    """The mean of a round's later batches, so that a slow one counts."""
+    return number([sum(each.later_s) / len(each.later_s) for each in starts], "s")
 
 
-def measured(what: str, folder: Path, caches: Path | None) -> Course:
-    """One of them in a process of its own; `caches`: where its caches are, None: where they always are."""
+def measured(what: str, folder: Path, caches: Path | None) -> StartTimes:
+    """Measure one start in its own process; `caches`: the folder of its caches, None: the usual ones."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if caches is not None:
         environment |= {name: str(caches / name.lower()) for name in CACHES}
@@ -149,23 +149,23 @@ def measured(what: str, folder: Path, caches: Path | None) -> Course:
         if done.returncode:
             raise RuntimeError(done.stderr[-4_000:])
     found = json.loads(done.stdout.strip().splitlines()[-1])
-    return Course(found["started_s"], found["first_s"], tuple(found["later_s"]))
+    return StartTimes(found["started_s"], found["first_s"], tuple(found["later_s"]))
 
 
 def main() -> None:
-    """What runs in such a process."""
+    """Run in such a process: start, measure, print the times."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.cold_start", description=main.__doc__)
     for name in ("what", "ticks", "home"):
         parser.add_argument(name)
     options = parser.parse_args()
     spark, ticks, home = local_session(), Path(options.ticks), Path(options.home)
-    course = _floor(spark, ticks, home) if options.what == "floor" else _job(spark, ticks, home, QUERIES[options.what])
-    sys.stdout.write(json.dumps({name: getattr(course, name) for name in Course.__dataclass_fields__}) + "\n")
+    times = _floor(spark, ticks, home) if options.what == "floor" else _job(spark, ticks, home, QUERIES[options.what])
+    sys.stdout.write(json.dumps({name: getattr(times, name) for name in StartTimes.__dataclass_fields__}) + "\n")
     sys.stdout.flush()
-    os._exit(0)  # the JVM takes seconds to end, and nobody waits for that
+    os._exit(0)  # without waiting for the JVM, which takes seconds to end
 
 
-def _floor(spark: SparkSession, ticks: Path, home: Path) -> Course:
+def _floor(spark: SparkSession, ticks: Path, home: Path) -> StartTimes:
     ended: list[float] = []
 
     def empty_batch(batch: DataFrame, _number: int) -> None:
@@ -175,10 +175,10 @@ def _floor(spark: SparkSession, ticks: Path, home: Path) -> Course:
 
     writer = ticks_of(spark, ticks).writeStream.foreachBatch(empty_batch)
     writer = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True)
-    return _course(lambda: writer.start().awaitTermination, lambda: ended)
+    return _times(lambda: writer.start().awaitTermination, lambda: ended)
 
 
-def _job(spark: SparkSession, ticks: Path, home: Path, queries: tuple[str, ...]) -> Course:
+def _job(spark: SparkSession, ticks: Path, home: Path, queries: tuple[str, ...]) -> StartTimes:
     import trimtab
 
     job = trimtab.Job(spark, checkpoint=str(home / "checkpoint"), engines=ENGINES)
@@ -191,17 +191,17 @@ def _job(spark: SparkSession, ticks: Path, home: Path, queries: tuple[str, ...])
         held.append(job.start(available_now=True))
         return lambda: held[0].await_termination()
 
-    return _course(start, lambda: [batch.finished_at_s for batch in held[0].history])
+    return _times(start, lambda: [batch.finished_at_s for batch in held[0].history])
 
 
-def _course(start: Callable[[], Callable[[], object]], ended: Callable[[], list[float]]) -> Course:
+def _times(start: Callable[[], Callable[[], object]], ended: Callable[[], list[float]]) -> StartTimes:
     began = time.time()
     wait = start()
     started = time.time()
     wait()
     times = ended()
     later = tuple(after - before for before, after in itertools.pairwise(times))
-    return Course(started - began, times[0] - began, later)
+    return StartTimes(started - began, times[0] - began, later)
 
 
 if __name__ == "__main__":

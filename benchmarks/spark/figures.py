@@ -15,15 +15,15 @@ def number(values: Sequence[float], unit: str) -> Number:
 
 
 def trigger(batches: Sequence[Batch], warm_up: int) -> Number:
-    """How long a batch takes, the first ones left out."""
+    """How long a batch takes, without the first `warm_up` ones."""
     return number([batch.trigger_ms for batch in batches[warm_up:]], "ms")
 
 
 def rate(batches: Sequence[Batch], warm_up: int) -> Number:
-    """Events a second, batch by batch, the first ones left out."""
+    """Events a second, batch by batch, without the first `warm_up` ones."""
     return number([1000 * batch.rows / batch.trigger_ms for batch in batches[warm_up:]], "events/s")
 
 
 def ratio(above: Number, below: Number) -> Number:
-    """One median over the other; the spread is that of the worst pairings."""
+    """One median over the other; the spread is from the smallest to the largest possible ratio."""
     return Number(above.value / below.value, above.low / below.high, above.high / below.low, "x", above.rounds)

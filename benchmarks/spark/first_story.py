@@ -2,8 +2,8 @@
 
     python -m benchmarks.spark.first_story [--quick]
 
-Beside it, in the same process and on the same tweets: the operator alone, on one core and without Spark, state carried
-from batch to batch in memory; and the comparing alone, with every tweet in one array.
+For comparison, in the same process and on the same tweets: the operator alone, on one core and without Spark, with
+state kept in memory from batch to batch; and the comparison of tweets alone, with all of them in one array.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ AT_LEAST_PER_S = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured. `history`: tweets that come before, in six large batches."""
+    """The sizes of a run. `history`: tweets that come before, in six large batches."""
 
     history: int
     batches: int
@@ -74,9 +74,9 @@ def run(spark: SparkSession, folder: Path, sizes: Sizes) -> Result:
         own = rate(measured, 0)
         rows.append((name, trigger(measured, 0), own, operator_alone(tweets, sizes), comparing_alone(tweets, sizes)))
         bars.append(Bar(f"first story detection, {name}", own, Side.AT_LEAST, AT_LEAST_PER_S))
-        notes.append(f"{name}: {_told(history[-1])}")
+        notes.append(f"{name}: {_stages_text(history[-1])}")
     about = (
-        f"{sizes.batches} batches of {sizes.tweets:,} tweets each, behind {sizes.history:,} that fill the histories of"
+        f"{sizes.batches} batches of {sizes.tweets:,} tweets each, after {sizes.history:,} that fill the histories of"
         f" {KEYS:,} keys, 500 tweets each at most; 2 engines on `local[2]`."
     )
     columns = ("feed", "a batch", "throughput", "the operator alone, one core", "comparing alone, one core")
@@ -113,9 +113,9 @@ def operator_alone(tweets: Tweets, sizes: Sizes) -> Number:
     state: State = {}
     seconds: list[float] = []
     edges = [0, *range(sizes.history, len(tweets) + 1, sizes.tweets)]
-    for begin, behind in itertools.pairwise(edges):
-        table = as_table(tweets.take(np.arange(begin, behind)))
-        table = table.append_column(ARRIVAL, pa.array(np.arange(behind - begin)))
+    for begin, end in itertools.pairwise(edges):
+        table = as_table(tweets.take(np.arange(begin, end)))
+        table = table.append_column(ARRIVAL, pa.array(np.arange(end - begin)))
         began = time.perf_counter()
         _, state = query.open().advance(table, state, Moment())
         seconds.append(time.perf_counter() - began)
@@ -123,20 +123,20 @@ def operator_alone(tweets: Tweets, sizes: Sizes) -> Number:
 
 
 def comparing_alone(tweets: Tweets, sizes: Sizes) -> Number:
-    """Tweets a second where all of a key's are compared in one call."""
+    """Tweets a second if all tweets of a key are compared in one call."""
     last = sizes.batches * sizes.tweets
     chosen = tweets.take(np.arange(max(0, len(tweets) - KEYS * 500 - last), len(tweets)))
     by_key = chosen.take(np.argsort(chosen.fingerprints, kind="stable"))
     starts = np.searchsorted(by_key.fingerprints, np.arange(KEYS + 1)).tolist()
     began = time.perf_counter()
-    for begin, behind in itertools.pairwise(starts):
-        of_key = by_key.starts[begin : behind + 1]
+    for begin, end in itertools.pairwise(starts):
+        of_key = by_key.starts[begin : end + 1]
         terms = by_key.terms[of_key[0] : of_key[-1]].copy()
         nearest_similarities(terms, of_key - of_key[0], 0, FirstStory.history, FirstStory.tau)
     return number([len(chosen) / (time.perf_counter() - began)], "tweets/s")
 
 
-def _told(batch: BatchProgress) -> str:
+def _stages_text(batch: BatchProgress) -> str:
     stages = batch.engines[0].stages_ms
     spent = ", ".join(f"{name.replace('_', ' ')} {ms:.0f} ms" for name, ms in stages.items())
     written = batch.state_bytes_written / 1e6

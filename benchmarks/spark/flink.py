@@ -1,4 +1,4 @@
-"""Flink's MATCH_RECOGNIZE over the same ticks, in a virtual environment of its own: its pins are far from ours.
+"""Flink's MATCH_RECOGNIZE over the same ticks, in its own virtual environment: its pinned versions conflict with ours.
 
 The environment is made on first use, in the user's cache folder, and needs the network and a Java 11 or 17.
 """
@@ -34,7 +34,7 @@ class FlinkRuns:
     seconds: tuple[float, ...]
 
     def events_per_s(self, *, warm_up: int = 1) -> float:
-        """Of the best run, the first ones left out where there are more."""
+        """Events a second of the best run, without the first ones if there are more."""
         return self.rows / min(self.seconds[warm_up:] or self.seconds)
 
 
@@ -47,15 +47,15 @@ def flink_venv() -> Path:
     if named or ready.exists():
         return python
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    # Flink's own dependencies are built with a setuptools that still has pkg_resources.
+    # Flink's dependencies need a setuptools that still has pkg_resources.
     for packages in (("setuptools<81", "wheel"), PACKAGES):
         subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
-    ready.touch()  # only now: an installation that was broken off starts again
+    ready.touch()  # only now: an interrupted installation starts again
     return python
 
 
 def write_csv(files: Sequence[Path], target: Path) -> int:
-    """The ticks of the files in one CSV, in order of time, as the job wants them; gives the number of rows."""
+    """Write the ticks of the files to one CSV, in order of time, as the job needs them; return the number of rows."""
     table = read_ticks(files)
     milliseconds = pc.divide(table["ts"].cast(pa.int64()), 1000)
     plain = pa.table({"symbol": table["symbol"], "ms": milliseconds, "price": table["price"]})
@@ -64,7 +64,7 @@ def write_csv(files: Sequence[Path], target: Path) -> int:
 
 
 def run(files: Sequence[Path], *, runs: int = 2, parallelism: int = 2) -> FlinkRuns:
-    """Time the job, whose matches go nowhere. The first run also warms up."""
+    """Time the job, whose matches are discarded. The first run also warms up."""
     with tempfile.TemporaryDirectory(prefix="trimtab-flink-") as name:
         ticks = Path(name, "ticks.csv")
         rows = write_csv(files, ticks)
@@ -80,7 +80,7 @@ def matches(files: Sequence[Path], *, parallelism: int = 2) -> list[Match]:
         _job("--ticks", str(ticks), "--found", str(found), "--parallelism", str(parallelism))
         read = pacsv.ReadOptions(column_names=MATCH_COLUMNS)
         types = pacsv.ConvertOptions(column_types=dict.fromkeys(("top", "bottom", "back"), pa.float64()))
-        # A file that was not finished has a name that starts with a dot.
+        # The names of unfinished files start with a dot.
         parts = [pacsv.read_csv(part, read, convert_options=types) for part in sorted(found.glob("[!._]*"))]
     columns = [column.to_pylist() for column in pa.concat_tables(parts).columns]
     return sorted(
@@ -90,10 +90,10 @@ def matches(files: Sequence[Path], *, parallelism: int = 2) -> list[Match]:
 
 
 def _job(*arguments: str) -> dict[str, list[float]]:
-    # In an empty folder: Python looks there first, and names such as proto.py would hide what Flink imports.
+    # In an empty folder: Python searches it first, and files such as proto.py would hide modules that Flink imports.
     with tempfile.TemporaryDirectory(prefix="trimtab-flink-") as empty:
         script = Path(empty, "flink_job.py")
-        script.write_bytes(_JOB.read_bytes())  # for the same reason: a script's own folder comes first of all
+        script.write_bytes(_JOB.read_bytes())  # for the same reason: Python searches a script's own folder first
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(
             [flink_venv(), str(script), *arguments],
@@ -110,7 +110,7 @@ def _job(*arguments: str) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Try it on 100,000 ticks."""
+    """Run it on 100,000 ticks."""
     with tempfile.TemporaryDirectory() as name:
         files = write_ticks(Path(name), 1, 100_000, 10_000)
         timed = run(files)

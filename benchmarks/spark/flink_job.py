@@ -1,6 +1,6 @@
 """The V-shape in Flink's SQL: a script that `flink.py` runs inside Flink's own virtual environment.
 
-It knows nothing of the project. The last line that it prints is its answer, as JSON.
+It doesn't import this project. The last line that it prints is its result, as JSON.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-# The package carries readers of CSV and JSON only. A time as a whole number is the one that is read quickest.
+# The package has readers for CSV and JSON only. A time as an integer is the fastest to read.
 SOURCE = """
 CREATE TABLE ticks (
   symbol BIGINT, ms BIGINT, price DOUBLE, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts
@@ -37,14 +37,14 @@ INSERT INTO found SELECT symbol, top, bottom, back, began, ended FROM ticks MATC
 
 
 def main() -> None:
-    """Run the query so many times, and say how long each took by Flink's own clock."""
+    """Run the query repeatedly, and print how long each run took by Flink's own clock."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ticks", required=True, help="one CSV file in order of time: symbol, milliseconds, price")
     parser.add_argument("--found", help="a folder for the matches; without it they go nowhere")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--parallelism", type=int, default=2)
     options = parser.parse_args()
-    # Here, so that the file can be read where there is no Flink.
+    # Imported here, so that this module can be imported without Flink.
     from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found, unused-ignore]
 
     environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())

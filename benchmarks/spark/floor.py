@@ -1,6 +1,6 @@
-"""The floor: what Spark takes to read a batch, split it by key and hand it to Python, where nothing is done with it.
+"""The floor: the time that Spark takes to read a batch, split it by key and pass it to Python, which discards it.
 
-Whatever a pattern costs comes on top of this.
+The cost of a pattern is added to this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEY_GROUPS = 1024
 
 
 def run(spark: SparkSession, folder: Path, checkpoint: Path, *, engines: int = 2) -> tuple[Batch, ...]:
-    """The batches of a query that routes every tick and finds nothing."""
+    """The batches of a query that routes every tick and returns nothing."""
 
     def empty_batch(batch: DataFrame, _number: int) -> None:
         split = batch.withColumn("engine", engine_of(engines)).repartitionById(engines, "engine")
@@ -31,21 +31,21 @@ def run(spark: SparkSession, folder: Path, checkpoint: Path, *, engines: int = 2
 
 
 def engine_of(engines: int, key_groups: int = KEY_GROUPS) -> Column:
-    """The engine of a tick's symbol: its key group by hash, then a table that holds the engine of each group."""
+    """The engine of a tick's symbol: its key group by hash, then the engine of the group by a table."""
     placement = [group % engines for group in range(key_groups)]
     group = f.pmod(f.xxhash64("symbol"), f.lit(key_groups)).cast("int")
     return f.element_at(f.from_json(f.lit(json.dumps(placement)), "array<int>"), group + 1)
 
 
 def swallow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Take rows in, and give nothing."""
+    """Read all rows, and return none."""
     for _ in batches:
         pass
     yield from ()
 
 
 def main() -> None:
-    """Try it on 4 x 100,000 ticks."""
+    """Run it on 4 x 100,000 ticks."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_ticks(folder / "ticks", 4, 100_000, 10_000)

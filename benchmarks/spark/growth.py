@@ -1,4 +1,4 @@
-"""State that grows: the same batches over ten thousand, a million and ten million live keys."""
+"""Growing state: the same batches over ten thousand, a million and ten million live keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.spark.ticks import write_every_key, write_uniform
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured; the first batches warm up."""
+    """The sizes of a run; the first batches warm up."""
 
     live_keys: tuple[int, ...]
     rows: int

@@ -21,7 +21,7 @@ QUICK = Sizes(batches=5, rows=1_000, keys=1_000, warm_up=3)
 
 
 def run(spark: SparkSession, folder: Path, sizes: Sizes) -> Result:
-    """The three over the same files."""
+    """Measure the three over the same files."""
     write_ticks(folder / "ticks", sizes.batches + sizes.warm_up, sizes.rows, sizes.keys)
     sides: dict[str, tuple[Batch, ...]] = {}
     sides["`transformWithStateInPandas`, RocksDB"] = transform_with_state.run(spark, folder / "ticks", folder / "tws")

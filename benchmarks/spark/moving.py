@@ -1,4 +1,4 @@
-"""Keys that move: half of all key groups, and engines added and taken away, while the stream runs; and Spark's way."""
+"""Moving keys: half of all key groups, and engines added and removed, while the stream runs; and Spark's own way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.api.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured; the first batches warm up. `every`: batches between two changes."""
+    """The sizes of a run; the first batches warm up. `every`: batches between two changes."""
 
     keys: int
     rows: int
@@ -32,14 +32,14 @@ CHANGES = ("half of all key groups moved", "2 -> 4 engines", "4 -> 3 engines", "
 
 
 def run(spark: SparkSession, folder: Path, sizes: Sizes) -> Result:
-    """Change something every few batches, and compare those batches with the others."""
+    """Make a change every few batches, and compare those batches with the others."""
     write_every_key(folder / "ticks", sizes.keys)
     batches = sizes.warm_up + sizes.every * len(CHANGES) * sizes.rounds + 1
     write_uniform(folder / "ticks", batches, sizes.rows, sizes.keys, first_row=sizes.keys)
     changed: dict[int, str] = {}
 
     def change(held: Run, batch: int) -> None:
-        """Called in the middle of `batch`: what it asks for holds from the next one on."""
+        """Called in the middle of `batch`: the change takes effect in the next one."""
         steps, rest = divmod(batch - sizes.warm_up, sizes.every)
         if batch < sizes.warm_up or rest:
             return

@@ -1,7 +1,7 @@
-"""What Spark itself needs to give a stateful query another number of partitions: stop, rewrite all state, restart.
+"""How Spark itself changes the number of partitions of a stateful query: stop, rewrite all state, restart.
 
-`spark._streamingCheckpointManager.repartition` (new in Spark 4.2, experimental) writes the state of a stopped query
-anew. It asks for RocksDB and for the number of partitions to change, and the query has to be started again by hand.
+`spark._streamingCheckpointManager.repartition` (new in Spark 4.2, experimental) rewrites the state of a stopped query.
+It requires RocksDB and another number of partitions than before, and the query has to be started again by hand.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _PATIENCE_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """How long a stream stands still for it, step by step."""
+    """How long a stream is stopped for it, step by step."""
 
     partitions: tuple[int, int]
     """Before and after."""
     keys: tuple[int, int]
-    """In the state, before and after: the second batch may add some and end some."""
+    """In the state, before and after: the second batch may add and remove some."""
     stop_s: float
     repartition_s: float
     restart_s: float
-    """From asking for the query to the end of its first batch."""
+    """From the start of the query to the end of its first batch."""
     plain_batch_s: float
-    """A batch of as many rows before all this, to compare with."""
+    """A batch with as many rows before that, for comparison."""
 
     @property
     def total_s(self) -> float:
@@ -43,9 +43,9 @@ class Pause:
 
 
 def run(spark: SparkSession, folder: Path, checkpoint: Path, later: Path, *, partitions: int = 4) -> Pause:
-    """Read the folder's files, stop, repartition, restart, and read `later`, which is moved in behind them.
+    """Read the folder's files, stop, repartition, restart, and read `later`, which is moved into the folder.
 
-    The checkpoint may hold state already: then only files that were not read yet are.
+    The checkpoint may hold state already: then only new files are read.
     """
     query = _start(spark, folder, checkpoint)
     query.processAllAvailable()
@@ -65,7 +65,7 @@ def run(spark: SparkSession, folder: Path, checkpoint: Path, later: Path, *, par
         after = _state(query)
     finally:
         query.stop()
-    assert after[0] == partitions, "the query goes on with as many partitions as before"
+    assert after[0] == partitions, "the query still has as many partitions as before"
     return Pause(
         (before[0], after[0]),
         (before[1], after[1]),
@@ -101,7 +101,7 @@ def _await_rows(query: StreamingQuery) -> None:
 
 
 def main() -> None:
-    """Try it on 20,000 live keys."""
+    """Run it on 20,000 live keys."""
     keys, rows = 20_000, 5_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -16,7 +16,7 @@ from trimtab.api.run import Run
 from trimtab.driver.progress import BatchProgress
 
 Watch = Callable[[Run, int], None]
-"""Called after every batch with the number of the batch, from the sink: what it changes holds for the next one."""
+"""Called by the sink after every batch, with its number: a change takes effect in the next batch."""
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     close: bool = False,
     watch: Watch | None = None,
 ) -> tuple[tuple[Batch, ...], tuple[BatchProgress, ...]]:
-    """The batches by Spark's clock and by ours. Matches are written as parquet: there is no sink that does nothing."""
+    """The batches by Spark's clock and by ours. Matches are written as parquet: there is no sink that discards them."""
     job = trimtab.Job(spark, checkpoint=str(checkpoint), engines=engines)
     job.stream("ticks", ticks_of(spark, folder), event_time="ts")
     query = job.query("drops", V_SHAPE).write("parquet", path=str(output or checkpoint.with_name("found")))
@@ -44,7 +44,7 @@ def run(
 
 
 def matches(folder: Path) -> list[Match]:
-    """What a run wrote, sorted."""
+    """The matches that a run wrote, sorted."""
     table = pq.read_table(folder).select(list(MATCH_COLUMNS))
     columns: dict[str, Any] = {name: table[name].to_pylist() for name in ("symbol", "top", "bottom", "back")}
     for name in ("began", "ended"):

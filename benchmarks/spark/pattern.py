@@ -1,4 +1,4 @@
-"""The V-shape that every peer looks for, in trimtab's words, and what a match of it is."""
+"""The V-shape that every peer searches for, as a query of trimtab, and the type of a match."""
 
 from __future__ import annotations
 

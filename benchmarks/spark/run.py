@@ -1,7 +1,7 @@
-"""Run the benchmarks on Spark, print them, keep them in `results.json` and make docs/benchmarks-spark.md of that.
+"""Run the benchmarks on Spark, print them, write them to `results.json` and make docs/benchmarks-spark.md from it.
 
 `python -m benchmarks.spark.run` takes about half an hour; `--only NAME` measures one part and leaves the others as
-they were; `--quick` uses small sizes and writes nothing. Measure on a machine that does nothing else.
+they were; `--quick` uses small sizes and writes nothing. Measure on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ BENCHMARKS: dict[str, tuple[Callable[..., Result], Any, Any]] = {
     "stories": (first_story.run, first_story.FULL, first_story.QUICK),
     "balance": (balance.run, balance.FULL, balance.QUICK),
 }
-"""By name, in the order of the page: what measures, its sizes in full, and quickly."""
+"""By name, in the order of the page: the function, its full sizes, and its quick ones."""
 
 _HEAD = """\
 # Benchmarks on Spark
 
-This page is generated: `python -m benchmarks.spark.run` measures on seeded ticks, each thing beside its peer in the
-same run on `local[2]`, writes `benchmarks/spark/results.json` and makes this page from it. `--only throughput` measures
-one part, and `--quick` looks at small sizes and writes nothing.
+This page is generated: `python -m benchmarks.spark.run` measures trimtab and its peers on seeded ticks in one run on
+`local[2]`, writes `benchmarks/spark/results.json` and makes this page from it. `--only throughput` measures one part;
+`--quick` uses small sizes and writes nothing.
 
-A number is the median over the batches after a warm-up; ± is half of what lies between the smallest and the largest.
+A number is the median over the batches after a warm-up; ± is half of the range from the smallest to the largest.
 Batches are timed by Spark's own clock, from finding the new files to the commit log (`triggerExecution`).
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what was asked for."""
+    """Run the requested benchmarks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.run", description=__doc__)
     parser.add_argument("--only", choices=list(BENCHMARKS), action="append", help="measure one part")
     parser.add_argument("--quick", action="store_true", help="small sizes; nothing is written")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def keep(name: str, result: Result) -> None:
-    """Take a part into the results and make the page anew."""
+    """Add a part to the results and make the page again."""
     results: dict[str, Any] = {"benchmarks": {}}
     if RESULTS.exists():
         results = json.loads(RESULTS.read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-    "spark.executorEnv.PYTHONPATH": str(PROJECT),  # so that workers find the benchmarks wherever this was started
+    "spark.executorEnv.PYTHONPATH": str(PROJECT),  # so that workers can import the benchmarks from any working folder
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -32,7 +32,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.streaming.numRecentProgressUpdates": "100000",
 }
-"""The same for every peer. A batch's rows come to Python in as few pieces as Spark allows."""
+"""The same for every peer. A batch's rows are passed to Python in as few pieces as Spark allows."""
 
 ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -40,7 +40,7 @@ ROCKSDB = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""What Spark's own state needs beside that, with the setting that its guide gives for short batches."""
+"""Further settings for Spark's own state, as its guide recommends for short batches."""
 
 Start = Callable[[DataFrame], "DataStreamWriter"]
 """From the stream of ticks to the query, not yet started."""
@@ -48,12 +48,12 @@ Start = Callable[[DataFrame], "DataStreamWriter"]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What Spark says about one batch."""
+    """Spark's measures of one batch."""
 
     number: int
     rows: int
     trigger_ms: int
-    """All of it: finding files, logs, planning and running."""
+    """The whole trigger: finding files, logs, planning and running."""
     add_batch_ms: int
     """Running it alone."""
     durations_ms: Mapping[str, int]
@@ -62,7 +62,7 @@ class Batch:
 def local_session(cores: int = 2, **conf: str) -> SparkSession:
     """A session on `local[cores]`; settings have their dots written as two underscores.
 
-    Where Spark runs already it is used as it is, with a new session, so that the settings disturb nobody.
+    If Spark runs already, it is used, with a new session, so that the settings affect no other.
     """
     wanted = SETTINGS | ROCKSDB | {name.replace("__", "."): value for name, value in conf.items()}
     running = SparkSession.getActiveSession()
@@ -80,13 +80,13 @@ def local_session(cores: int = 2, **conf: str) -> SparkSession:
 
 
 def ticks_of(spark: SparkSession, folder: Path, *, files_per_batch: int = 1) -> DataFrame:
-    """The folder as a stream, a file a batch."""
+    """The folder as a stream, one file per batch."""
     reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", files_per_batch)
     return reader.parquet(str(folder))
 
 
 def run_stream(spark: SparkSession, folder: Path, checkpoint: Path, start: Start) -> tuple[Batch, ...]:
-    """Run a query over what is in the folder and hasn't been read yet, and give its batches."""
+    """Run a query over the folder's files that it hasn't read yet, and return its batches."""
     writer = start(ticks_of(spark, folder)).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query = writer.start()
     try:
@@ -97,7 +97,7 @@ def run_stream(spark: SparkSession, folder: Path, checkpoint: Path, start: Start
 
 
 def batches_of(query: StreamingQuery) -> tuple[Batch, ...]:
-    """The batches of a query so far, but for those without rows."""
+    """The batches of a query so far, except those without rows."""
     found = []
     for progress in query.recentProgress:
         durations = {name: int(ms) for name, ms in progress["durationMs"].items()}
@@ -109,12 +109,12 @@ def batches_of(query: StreamingQuery) -> tuple[Batch, ...]:
 
 
 def median_trigger_ms(batches: Sequence[Batch], *, warm_up: int = 1) -> float:
-    """The time of the batch in the middle, without the first ones: those also start workers and compile."""
+    """The median time of a batch, without the first ones, which also start workers and compile."""
     return statistics.median(batch.trigger_ms for batch in batches[warm_up:])
 
 
 def events_per_s(batches: Sequence[Batch], *, warm_up: int = 1) -> float:
-    """Rows a second in the median batch, the first ones left out."""
+    """Rows a second in the median batch, without the first ones."""
     return statistics.median(1000 * batch.rows / batch.trigger_ms for batch in batches[warm_up:])
 
 

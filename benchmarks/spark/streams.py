@@ -15,12 +15,12 @@ from benchmarks.spark.ticks import write_ticks
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured."""
+    """The sizes of a run."""
 
     rows: int
     keys: int
-    runs: int  # of Flink, the first to warm up
-    repeats: int  # batches of trimtab of the same size, in front of which as many warm up
+    runs: int  # of Flink; the first warms up
+    repeats: int  # batches of trimtab of the same size; as many before them warm up
 
 
 FULL = Sizes(rows=1_000_000, keys=10_000, runs=4, repeats=3)
@@ -28,7 +28,7 @@ QUICK = Sizes(rows=20_000, keys=1_000, runs=2, repeats=1)
 
 
 def run(spark: SparkSession, folder: Path, sizes: Sizes) -> Result:
-    """Both over the same file, for speed and for what they find."""
+    """Run both over the same file, and compare throughput and matches."""
     (file,) = write_ticks(folder / "ticks", 1, sizes.rows, sizes.keys)
     ours.run(spark, folder / "ticks", folder / "once", output=folder / "found", close=True)
     found, expected = ours.matches(folder / "found"), flink.matches([file])

@@ -1,4 +1,4 @@
-"""Large batches: the V-shape in trimtab, in Spark's own stateful Python, and nothing at all on the same way."""
+"""Large batches: the V-shape in trimtab, in Spark's own stateful Python, and an empty job (the floor)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.spark.ticks import write_ticks
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured; the first batches warm up."""
+    """The sizes of a run; the first batches warm up."""
 
     batches: int
     rows: int

@@ -1,9 +1,9 @@
-"""The V-shape in Spark's own words: `transformWithStateInPandas`, with the open match of each symbol in RocksDB.
+"""The V-shape with Spark's `transformWithStateInPandas`, with the open match of each symbol in RocksDB.
 
-Written as quick as the interface allows: times travel as whole numbers, since Spark's worker makes a Python object of
-every value; a symbol costs one read of its state, and a write only if the state has changed; matches of a symbol
-leave in one frame, and no frame leaves without one. There is no watermark: the files are in order of time, and within
-a batch the rows of a symbol are sorted.
+It is as fast as the interface allows: times are integers, since Spark's worker makes a Python object of every value; a
+symbol costs one read of its state, and a write only if the state has changed; matches of a symbol are returned in one
+frame, and there are no empty frames. There is no watermark: the files are in order of time, and within a batch the rows
+of a symbol are sorted.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from benchmarks.spark.ticks import write_ticks
 _OUTPUT = "symbol BIGINT, top DOUBLE, bottom DOUBLE, back DOUBLE, began BIGINT, ended BIGINT"
 
 Open = tuple[float, int, float | None]
-"""A match under way: price and time of its top, and the price of the lowest row if there is one below the top."""
+"""An open match: price and time of its top, and the price of the lowest row if there is one below the top."""
 
 
 class VShapes(StatefulProcessor):
-    """Finds V-shapes of one symbol at a time; the state is the match under way."""
+    """Finds V-shapes of one symbol at a time; the state is the open match."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state."""
+        """Declare the state."""
         self._open = handle.getValueState("open", "top DOUBLE, began BIGINT, bottom DOUBLE")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803 (Spark's names)
@@ -51,7 +51,7 @@ class VShapes(StatefulProcessor):
             self._open.update(after)
         if found:
             columns = [np.full(len(found), key[0]), *map(np.array, zip(*found, strict=True))]
-            # From arrays it takes a third of the time that it takes from tuples.
+            # Making it from arrays takes a third of the time that it takes from tuples.
             yield pd.DataFrame(dict(zip(MATCH_COLUMNS, columns, strict=True)), copy=False)
 
 
@@ -75,7 +75,7 @@ def step(
         elif bottom is not None and price > bottom:
             found.append((top, bottom, price, began, time_us))
             top = bottom = None
-        else:  # as high as the row before, or no fall yet: only a match that starts here can go on
+        else:  # as high as the row before, or no fall yet: only a match that starts here can continue
             top, began, bottom = price, time_us, None
     return found, None if top is None else (top, began, bottom)
 
@@ -89,7 +89,7 @@ def v_shapes(ticks: DataFrame) -> DataFrame:
 
 
 def run(spark: SparkSession, folder: Path, checkpoint: Path) -> tuple[Batch, ...]:
-    """The batches of the query, whose matches go nowhere."""
+    """The batches of the query, whose matches are discarded."""
     return run_stream(spark, folder, checkpoint, lambda ticks: v_shapes(ticks).writeStream.format("noop"))
 
 
@@ -106,7 +106,7 @@ def matches(spark: SparkSession, folder: Path, checkpoint: Path) -> list[Match]:
 
 
 def main() -> None:
-    """Try it on 3 x 100,000 ticks."""
+    """Run it on 3 x 100,000 ticks."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_ticks(folder / "ticks", 3, 100_000, 10_000)

@@ -121,12 +121,12 @@ def test_the_page_is_made_from_what_was_run_and_what_was_kept(tmp_path: Path, ca
 def test_a_terminal_gets_bars_and_what_was_found_above_them() -> None:
     screen = Console(file=io.StringIO(), width=100, force_terminal=True)
     record = a_record()
-    with view(screen, 2) as tell:
+    with view(screen, 2) as report:
         for happening in (
             *(Started("tiny-one"), Moved("tiny-one", 0.5, "half [way]"), Found("tiny-one", record, (Path("a.json"),))),
             *(Started("tiny-two"), Failed("tiny-two", "no luck")),
         ):
-            tell(happening)
+            report(happening)
     assert isinstance(screen.file, io.StringIO)
     printed = screen.file.getvalue()
     assert "does not hold" in printed
@@ -136,10 +136,10 @@ def test_a_terminal_gets_bars_and_what_was_found_above_them() -> None:
 
 def test_lines_tell_each_quarter_once() -> None:
     screen = Console(file=io.StringIO(), width=100)
-    with view(screen, 1) as tell:
-        tell(Started("tiny-one"))
+    with view(screen, 1) as report:
+        report(Started("tiny-one"))
         for percent in range(0, 101, 5):
-            tell(Moved("tiny-one", percent / 100, "[busy]"))
+            report(Moved("tiny-one", percent / 100, "[busy]"))
     assert isinstance(screen.file, io.StringIO)
     assert screen.file.getvalue().splitlines() == [
         "tiny-one: started",

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow  # starts processes
 Runner = Callable[[list[Order], Callable[[Happening], None]], None]
 
 
-def apart(orders: list[Order], tell: Callable[[Happening], None]) -> None:
-    run_apart(orders, 2, ["tiny-alone"], tell)
+def apart(orders: list[Order], report: Callable[[Happening], None]) -> None:
+    run_apart(orders, 2, ["tiny-alone"], report)
 
 
 def orders_of(folder: Path, *ids: str, module: str = "lab.tests.tiny") -> list[Order]:
@@ -29,11 +29,11 @@ def orders_of(folder: Path, *ids: str, module: str = "lab.tests.tiny") -> list[O
 
 @pytest.mark.parametrize("runner", [run_here, apart])
 def test_an_experiment_starts_moves_and_is_found(tmp_path: Path, runner: Runner) -> None:
-    told: list[Happening] = []
-    runner(orders_of(tmp_path, "tiny-one"), told.append)
-    assert isinstance(told[0], Started)
-    assert any(isinstance(each, Moved) for each in told[1:-1])
-    end = told[-1]
+    reported: list[Happening] = []
+    runner(orders_of(tmp_path, "tiny-one"), reported.append)
+    assert isinstance(reported[0], Started)
+    assert any(isinstance(each, Moved) for each in reported[1:-1])
+    end = reported[-1]
     assert isinstance(end, Found)
     assert end.record.seed == 5
     assert end.record.scale is Scale.REDUCED
@@ -48,27 +48,27 @@ def test_an_experiment_starts_moves_and_is_found(tmp_path: Path, runner: Runner)
 
 @pytest.mark.slow
 def test_those_that_run_alone_start_when_all_others_have_ended(tmp_path: Path) -> None:
-    told: list[Happening] = []
-    apart(orders_of(tmp_path, "tiny-alone", "tiny-one", "tiny-two"), told.append)
-    starts = [place for place, each in enumerate(told) if each == Started("tiny-alone")]
-    ends = [place for place, each in enumerate(told) if isinstance(each, Found) and each.id != "tiny-alone"]
+    reported: list[Happening] = []
+    apart(orders_of(tmp_path, "tiny-alone", "tiny-one", "tiny-two"), reported.append)
+    starts = [place for place, each in enumerate(reported) if each == Started("tiny-alone")]
+    ends = [place for place, each in enumerate(reported) if isinstance(each, Found) and each.id != "tiny-alone"]
     assert len(ends) == 2
     assert max(ends) < starts[0]
 
 
 def test_one_that_breaks_off_does_not_stop_the_next(tmp_path: Path) -> None:
-    told: list[Happening] = []
-    run_here(orders_of(tmp_path, "broken-divides", "broken-asks", module="lab.tests.broken"), told.append)
-    failed = {each.id: each.message for each in told if isinstance(each, Failed)}
+    reported: list[Happening] = []
+    run_here(orders_of(tmp_path, "broken-divides", "broken-asks", module="lab.tests.broken"), reported.append)
+    failed = {each.id: each.message for each in reported if isinstance(each, Failed)}
     assert "ZeroDivisionError: nothing to share" in failed["broken-divides"]
     assert failed["broken-asks"] == "error[plan.budget]: too much was asked\n  hint: ask less"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_dies_is_told_and_does_not_stop_the_next(tmp_path: Path) -> None:
-    told: list[Happening] = []
-    run_apart(orders_of(tmp_path, "broken-dies", "broken-asks", module="lab.tests.broken"), 1, [], told.append)
-    failed = {each.id: each.message for each in told if isinstance(each, Failed)}
+    reported: list[Happening] = []
+    run_apart(orders_of(tmp_path, "broken-dies", "broken-asks", module="lab.tests.broken"), 1, [], reported.append)
+    failed = {each.id: each.message for each in reported if isinstance(each, Failed)}
     assert "status 7" in failed["broken-dies"]
     assert "too much was asked" in failed["broken-asks"]
 
@@ -96,9 +96,9 @@ def test_without_matplotlib_the_results_are_written_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    told: list[Happening] = []
-    run_here(orders_of(tmp_path, "tiny-one"), told.append)
-    end = told[-1]
+    reported: list[Happening] = []
+    run_here(orders_of(tmp_path, "tiny-one"), reported.append)
+    end = reported[-1]
     assert isinstance(end, Found)
     assert "pip install matplotlib" in end.note
     assert [path.name for path in tmp_path.iterdir()] == ["tiny-one.json"]

@@ -1,1 +1,1 @@
-"""The papers' tables and figures, regenerated: one file a paper."""
+"""The papers' tables and figures, reproduced: one package per paper."""

@@ -128,7 +128,7 @@ def holds(results: Results) -> Verdict:
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """Imbalance above, memory below, one column a stream."""
+    """Imbalance above, memory below, one column per stream."""
     axes, workers = figure.subplots(2, 2, sharex=True), results.series["workers"]
     for column, stream in enumerate(STREAMS):
         measured = results.series["measured"][stream]

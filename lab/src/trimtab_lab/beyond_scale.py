@@ -77,7 +77,7 @@ def run(settings: Settings) -> Results:
 def holds(results: Results) -> Verdict:
     """Better than Flux everywhere, and within the time."""
     plans = results.series["plans"]
-    # Where the proof says that nobody can do better, being as good as Flux is the best there is.
+    # Where the bound proves that no plan is better, being as good as Flux is the best possible.
     better = sum(one["milp"] < one["flux"] or one["milp"] <= 1.01 * one["bound"] for one in plans)
     slowest = max(one["milp_s"] for one in plans)
     largest = max(plans, key=lambda one: one["nodes"])
@@ -108,7 +108,7 @@ def holds(results: Results) -> Verdict:
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """One panel a size: bars for Flux and milp on a logarithmic axis, the proven bound as a line across them."""
+    """One panel per size: bars for Flux and milp on a logarithmic axis, the proven bound as a line across them."""
     plans = results.series["plans"]
     sizes = sorted({one["nodes"] for one in plans})
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]

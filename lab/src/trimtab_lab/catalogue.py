@@ -1,6 +1,6 @@
-"""Every experiment there is, in reading order.
+"""All experiments, in reading order.
 
-The papers' files are imported when they are asked for, as they bring Numba and the planners with them.
+The papers' modules are imported only when `experiments` is called, as they import Numba and the planners.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MODULES = (
     "trimtab_lab.beyond_scale",
     "trimtab_lab.elastic",
 )
-"""One module a paper, and those of our own rows; each has a tuple `EXPERIMENTS`."""
+"""One module per paper, and those of our own experiments; each has a tuple `EXPERIMENTS`."""
 
 
 def experiments(modules: Sequence[str] = MODULES) -> dict[str, Experiment]:
     """The experiments of the modules by id, in order.
 
-    Two of the same id are a mistake of ours, found here.
+    Asserts that no two have the same id.
     """
     found: dict[str, Experiment] = {}
     for name in modules:

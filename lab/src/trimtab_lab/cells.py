@@ -8,7 +8,7 @@ from trimtab_lab.experiment import Cell, Table
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell with few digits; nothing is a dash.
+    """A cell as text, with few digits; None is a dash.
 
     >>> [cell_text(cell) for cell in (22_000_000, 0.123456, 1234.5, 3.0, 1e-7, True, None, "KG")]
     ['22,000,000', '0.1235', '1,234', '3', '1e-07', 'yes', '-', 'KG']
@@ -27,7 +27,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def numeric_columns(table: Table) -> Sequence[bool]:
-    """Which columns hold numbers (and nothings) only: those are aligned to the right.
+    """Which columns hold only numbers and None: those are aligned to the right.
 
     >>> numeric_columns(Table("", ("scheme", "ours", "paper"), (("KG", 1.5, 2), ("SG", 3.0, None))))
     [False, True, True]

@@ -1,4 +1,4 @@
-"""`trimtab lab`: run the papers' experiments again, show what they claim beside what we find, make the page of both."""
+"""`trimtab lab`: run the papers' experiments again, compare claims with results, make the page of both."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the lab brings Numba and the planners: it is imported when the command runs
+if TYPE_CHECKING:  # the lab imports Numba and the planners: it is imported when the command runs
     from trimtab_lab.experiment import Experiment
 
 LIST, ALL, PAGE = "list", "all", "page"
-INTERRUPTED = 130  # what shells give for an interrupt
+INTERRUPTED = 130  # the exit status of shells for an interrupt
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -55,7 +55,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List, run, or make the page; the exit status."""
+    """List, run, or make the page; return the exit status."""
     from trimtab_lab import catalogue
     from trimtab_lab.view import console, experiment_list
 
@@ -82,11 +82,11 @@ def _run(ids: Sequence[str], known: Mapping[str, Experiment], options: argparse.
     screen = console()
     ends: dict[str, Happening] = {}
     try:
-        with view(screen, len(orders), plain=options.plain) as tell:
+        with view(screen, len(orders), plain=options.plain) as report:
 
             def note(happening: Happening) -> None:
                 ends[happening.id] = happening  # the last one of each is how it ended
-                tell(happening)
+                report(happening)
 
             if len(orders) == 1 or options.jobs == 1:
                 run_here(orders, note)
@@ -123,7 +123,7 @@ def _make_page(known: Mapping[str, Experiment], results: Path, docs: Path) -> in
 
 
 def _chosen(words: Sequence[str], known: Mapping[str, Experiment]) -> list[str]:
-    """The ids that the words mean, each once, in the order of the catalogue.
+    """The ids that the words stand for, each once, in the order of the catalogue.
 
     Raises BalanceError `lab.unknown`.
     """

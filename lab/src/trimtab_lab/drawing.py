@@ -1,6 +1,6 @@
-"""Pictures of results in the house style: the same bytes for the same results, readable by everybody.
+"""Pictures of results in one style: the same results give the same bytes.
 
-The only place that sets up matplotlib; it is imported when there is something to draw, as it is optional.
+The only module that configures matplotlib, which is optional and imported only to draw.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#8c6d1f")
-"""Colours that stay apart for colour-blind eyes (after Okabe and Ito), the strong ones first."""
+"""Colours that colour-blind people can distinguish (after Okabe and Ito), the strong ones first."""
 
 MOST_PNG_BYTES = 150_000
 RESOLUTIONS = (144, 120, 100, 80, 60)
@@ -40,7 +40,7 @@ _STYLE: dict[Any, Any] = {
     "ytick.labelsize": 9.5,
     "lines.linewidth": 1.8,
     "lines.markersize": 5,
-    "legend.frameon": True,  # lines stay behind the words
+    "legend.frameon": True,  # so that lines don't cross the text
     "legend.framealpha": 0.6,
     "legend.edgecolor": "none",
     "legend.fancybox": False,
@@ -48,13 +48,13 @@ _STYLE: dict[Any, Any] = {
     "figure.titlesize": 12.5,
     "figure.constrained_layout.h_pad": 0.08,
     "figure.constrained_layout.w_pad": 0.08,
-    "svg.hashsalt": "trimtab",  # names inside the file come from it, and not from chance
+    "svg.hashsalt": "trimtab",  # names inside the file are derived from it, and not random
     "svg.fonttype": "path",
 }
 
 
 def picture(experiment: Experiment, results: Results) -> tuple[bytes, bytes]:
-    """The picture of an experiment as PNG (at most 150 kB where 60 dots an inch can do that) and as SVG.
+    """The picture of an experiment as PNG (at most 150 kB, unless it is larger at 60 dots per inch) and as SVG.
 
     Raises BalanceError `lab.matplotlib` where matplotlib is missing.
     """

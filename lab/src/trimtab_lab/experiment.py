@@ -1,6 +1,6 @@
-"""What an experiment is: a claim of a paper, a seeded workload, results in rows, and a verdict that may be no.
+"""What an experiment is: a claim of a paper, a seeded workload, results in rows, and a verdict, which may be negative.
 
-Pure values: nothing here prints, draws or writes. `run` computes, `holds` judges, `draw` fills a figure.
+Only values: nothing here prints, draws or writes. `run` computes, `holds` judges, `draw` fills a figure.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Scale(Enum):
     """How much of an experiment to run."""
 
     FULL = "full"
-    """As in the paper, or as near as the machine allows: what docs/lab.md shows."""
+    """As in the paper, or as near to it as the machine allows: the results of docs/lab.md."""
 
     REDUCED = "reduced"
-    """The same verdicts from less data, in seconds: what the tests run."""
+    """The same verdicts from less data, in seconds: for the tests."""
 
 
 def _silent(_done: float, _note: str) -> None:
@@ -32,7 +32,7 @@ def _silent(_done: float, _note: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an experiment is run with. `progress(done, note)` takes a share from 0 to 1."""
+    """The settings of a run. `progress(done, note)` is called with a share from 0 to 1."""
 
     scale: Scale = Scale.FULL
     seed: int = 1
@@ -41,7 +41,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures for reading: ours, and the paper's beside them where it prints any (None: it prints none)."""
+    """Our figures, and the paper's beside them where it prints any (None: it prints none)."""
 
     title: str
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a run found. The plot is drawn from `series`, and the JSON file keeps it: plain lists and numbers."""
+    """The results of a run. `series` is drawn, and written to the JSON file: plain lists and numbers."""
 
     tables: tuple[Table, ...]
     series: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the claim holds: when every check does. `reason` says why one does not, as far as we found."""
+    """Whether the claim holds, that is, every check does. `reason`: why one does not, as far as we know."""
 
     checks: tuple[Check, ...]
     reason: str = ""
@@ -86,15 +86,15 @@ class Experiment:
 
     id        as `trimtab lab ID` takes it
     paper     author and year, for instance "Nasir 2017"; "beyond the papers" for our own
-    figures   what it regenerates: "figure 4"
+    figures   what it reproduces: "figure 4"
     claim     the paper's claim in a sentence
-    workload  what it runs on, and where that differs from the paper's
+    workload  its input, and where that differs from the paper's
     run       settings -> results; same settings, same results (times apart: see below)
     holds     results -> verdict
     draw      (results, figure) -> None; fills an empty matplotlib figure, which lays itself out (constrained)
-    alone     its figures depend on how fast the machine is (a planner stopped by its time limit, a speed that is the
-              claim): nothing else runs beside it, and a second run need not find exactly the same
-    live      it runs on Spark; runs that such experiments have in common are made once a process
+    alone     its figures depend on the speed of the machine (a planner stopped by its time limit, a claim about speed):
+              nothing else runs beside it, and a second run need not have exactly the same results
+    live      it runs on Spark; a process makes runs that several experiments share only once
 
     A column of a table, a row's first cell or a key of `series` that ends in "_s", "_ms", "seconds" or "(s)" holds
     times: these may differ from run to run.

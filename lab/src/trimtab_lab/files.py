@@ -14,7 +14,7 @@ from trimtab_lab.record import Record, from_json, small, to_json
 
 
 def make_folder(folder: Path) -> None:
-    """See to it that files can be written there: better told before a long run than behind it.
+    """Make the folder and check that it can be written to: before a long run, not after it.
 
     Raises InputError `input.file`.
     """
@@ -44,7 +44,7 @@ def write_page(text: str, docs: Path) -> Path:
 def read_record(path: Path) -> Record:
     """Read an ID.json.
 
-    Raises InputError `input.file` where it can't be read or is no such file.
+    Raises InputError `input.file` if it can't be read or holds no record.
     """
     try:
         return from_json(json.loads(path.read_text(encoding="utf-8")))
@@ -61,7 +61,7 @@ def read_records(folder: Path, ids: Iterable[str]) -> list[Record]:
 
 
 def copy_small(record: Record, source: Path, target: Path) -> None:
-    """Write the record with few digits and thinned series, and its PNG, where the page of the lab looks for them."""
+    """Write the record with few digits and thinned series, and its PNG, to the folder of the lab's page."""
     values = to_json(record)
     values |= {name: small(values[name]) for name in ("tables", "series")}
     _write(target / f"{record.id}.json", _text(values).encode())
@@ -71,7 +71,7 @@ def copy_small(record: Record, source: Path, target: Path) -> None:
 
 
 def _text(values: dict[str, Any]) -> str:
-    """JSON with a line for each entry, and for each row of a table: files that compare well."""
+    """JSON with a line for each entry and each row of a table, so that diffs are short."""
     parts = []
     for name, value in values.items():
         if name in ("series", "machine", "versions", "verdict") and value:
@@ -95,7 +95,7 @@ def _compact(value: Any) -> str:
 
 
 def _write(path: Path, content: bytes) -> Path:
-    """Write all or nothing: an interrupted run leaves the older file whole."""
+    """Write atomically: an interrupted run leaves the older file intact."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(content)

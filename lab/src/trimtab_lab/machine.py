@@ -1,4 +1,4 @@
-"""What a result was found on: the machine, the versions, the commit. No names of hosts, users or folders."""
+"""Where a result was measured: the machine, the versions, the commit. No names of hosts, users or folders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGES = ("trimtab", "numpy", "numba", "scipy", "highspy", "pymetis")
 
 
 def machine() -> dict[str, str | int | float]:
-    """Cores, processor, memory and kind of system.
+    """Cores, processor, memory and operating system.
 
     >>> sorted(machine())
     ['cores', 'memory_gib', 'processor', 'system']
@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 def commit() -> str | None:
     """The commit of trimtab's own checkout, with "+changes" if files differ from it; None where there is none."""
     folder = Path(__file__).resolve().parent
-    # An installed trimtab may lie inside somebody else's checkout, whose commits say nothing about it.
+    # An installed trimtab may be inside another project's checkout, whose commits are not its own.
     if _git(folder, "ls-files", "--error-unmatch", "experiment.py") is None:
         return None
     found = _git(folder, "rev-parse", "--short=12", "HEAD")
@@ -66,7 +66,7 @@ def _processor() -> str:
 def _memory_gib() -> float:
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not available on every system
         return 0.0
 
 

@@ -1,4 +1,4 @@
-"""The page of the lab: what each paper claims and what we found, as Markdown made from the records alone."""
+"""The page of the lab: what each paper claims and what we found, as Markdown, made only from the records."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from trimtab_lab.experiment import Cell, Scale, Table, Verdict
 from trimtab_lab.record import Record
 
 PICTURES = "lab"
-"""The folder of the pictures, seen from the page."""
+"""The folder of the pictures, relative to the page."""
 
 SHOWN_ROWS = 16
-"""Longer tables are folded away."""
+"""Longer tables are collapsed."""
 
 TITLES = {
     "Heinze 2013": "T. Heinze et al., *Elastic Complex Event Processing under Varying Query Load*, 2013",
@@ -28,22 +28,22 @@ TITLES = {
 _HEAD = """\
 # The lab
 
-What the papers claim, run again on seeded workloads, and what we found. An experiment is one figure or table of a
-paper (or a row of our own beside them); its claim is cut into sentences that can be true or false, and it holds when
-all of them do. One that doesn't hold is shown as such, with the reason as far as we found it.
+What the papers claim, tested on seeded workloads, and what we found. An experiment is one figure or table of a paper,
+or one of our own; its claim is split into sentences that can be true or false, and holds when all of them are true.
+One that doesn't hold is shown as such, with the reason as far as we know it.
 
 ```sh
-trimtab lab list              # what there is
+trimtab lab list              # all experiments
 trimtab lab cg-fig4           # one of them: its table, its verdict, and its files in ./lab-results
 trimtab lab all               # all of them
-trimtab lab page              # this page again, from the files in ./lab-results
+trimtab lab page              # makes this page from the files in ./lab-results
 ```
 
-This page is generated: the records and pictures that it is made from are in `docs/lab/`."""
+This page is generated from the records and pictures in `docs/lab/`."""
 
 
 def page(records: Sequence[Record], missing: Sequence[str] = ()) -> str:
-    """The whole page; the records stand on it in the order they are given. `missing`: what has none to show."""
+    """The whole page, with the records in the given order. `missing`: the ids of experiments without a record."""
     parts = [_HEAD, "## Verdicts", _summary(records), _missing(missing), _conditions(records)]
     paper = None
     for record in records:
@@ -56,7 +56,7 @@ def page(records: Sequence[Record], missing: Sequence[str] = ()) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """In a word, with how many of the checks hold if not all do.
+    """Whether it holds, and how many of the checks do if not all.
 
     >>> from trimtab_lab.experiment import Check
     >>> verdict_text(Verdict((Check("a < b", True), Check("b < c", False))))
@@ -103,7 +103,7 @@ def _missing(ids: Sequence[str]) -> str:
 
 
 def _conditions(records: Sequence[Record]) -> str:
-    """On what they ran: a sentence for all, or one for each of the few kinds of conditions."""
+    """Where they ran: one sentence for all, or one for each different set of conditions."""
     found: dict[str, list[str]] = {}
     for record in records:
         machine, versions = record.conditions.machine, record.conditions.versions

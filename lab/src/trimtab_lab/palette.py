@@ -1,4 +1,4 @@
-"""One colour a scheme, the same in every figure; all stay apart for colour-blind eyes (after Okabe and Ito 2008)."""
+"""One colour per scheme in all figures; colour-blind people can distinguish them (after Okabe and Ito 2008)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEME_MARKERS: dict[str, str] = {
     "D-Choices": "*",
     "W-Choices": "X",
 }
-"""Markers, so that lines are told apart without colour too."""
+"""Markers, so that lines can be distinguished without colour, too."""
 
 RAMP: tuple[str, ...] = ("#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#084594")
 """Light to dark: values of one scheme's option, in order."""

@@ -1,4 +1,4 @@
-"""What `trimtab warm` compiles where the lab is installed: the kernels of its routers and planners."""
+"""What `trimtab warm` compiles if the lab is installed: the kernels of its routers and planners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab_lab.workloads.clusters import synthetic_cluster
 
 
 def routers() -> None:
-    """Every router of the papers, over keys that are hot and keys that aren't."""
+    """Run every router of the papers, on hot keys and others."""
     keys = np.concatenate([np.zeros(50, np.int64), np.arange(50)])
     for kind in ROUTERS.values():
         router = kind(4, seed=1)
@@ -19,7 +19,7 @@ def routers() -> None:
 
 
 def planners() -> None:
-    """Every planner that no job uses."""
+    """Run every planner that no job uses."""
     problem = synthetic_cluster(6, 60, varies=20.0, seed=1, operators=3, one_to_one=50.0, max_moves=8)
     for registered in OF_THE_LAB.values():
         registered.planner(problem)

@@ -1,4 +1,4 @@
-"""A run as it is kept: what was run, on what, what it found and what that says. To JSON and back."""
+"""The record of a run: what was run and where, the results and the verdict. To JSON and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_POINTS = 150
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under which a run took place. `started` is in UTC, `commit` None outside a checkout."""
+    """The conditions of a run. `started` is in UTC, `commit` None outside a checkout."""
 
     started: str
     commit: str | None
@@ -72,7 +72,7 @@ def record_of(
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """The record as JSON has it."""
+    """The record as JSON values."""
     return {
         "id": record.id,
         "paper": record.paper,
@@ -101,7 +101,7 @@ def to_json(record: Record) -> dict[str, Any]:
 
 
 def from_json(values: Mapping[str, Any]) -> Record:
-    """The record that `to_json` made; whether the claim holds follows from its checks."""
+    """The record that `to_json` wrote; whether the claim holds follows from its checks."""
     tables = tuple(
         Table(each["title"], tuple(each["columns"]), tuple(tuple(row) for row in each["rows"]))
         for each in values["tables"]
@@ -117,7 +117,7 @@ def from_json(values: Mapping[str, Any]) -> Record:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: arrays as lists, what is no number as None, infinities as text.
+    """A value as JSON can hold it: arrays as lists, NaN as None, infinities as text.
 
     >>> import numpy as np
     >>> plain({4: np.array([1.5, np.nan]), "top": (np.int64(3), float("inf"))})
@@ -131,15 +131,15 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None if math.isnan(value) else str(value)
-    if hasattr(value, "tolist"):  # an array of NumPy's, or one of its scalars
+    if hasattr(value, "tolist"):  # a NumPy array or scalar
         return plain(value.tolist())
     raise TypeError(f"a result holds a {type(value).__name__}, which JSON has no word for")
 
 
 def small(value: Any, *, digits: int = DIGITS, most_points: int = MOST_POINTS) -> Any:
-    """Plain values in few bytes: numbers to so many digits, of long lists every n-th element.
+    """Plain values in few bytes: numbers rounded to `digits` digits, and of long lists every n-th element.
 
-    Lists of one length are thinned alike, so that points keep both of their coordinates.
+    Lists of the same length keep the same elements, so that points keep both coordinates.
 
     >>> small({"x": [0, 1, 2, 3, 4], "y": [0.1234567, 1.0, 22.0, 3.0, 4.0]}, most_points=3)
     {'x': [0, 2, 4], 'y': [0.12346, 22.0, 4.0]}

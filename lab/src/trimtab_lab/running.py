@@ -1,7 +1,7 @@
-"""Run experiments: here one after the other, or several at a time in processes of their own.
+"""Run experiments: one after the other in this process, or several at a time in other processes.
 
-A process each keeps what one experiment leaves behind (memory, random state, a crash) away from the next one, and is
-started afresh ("spawn"), because forking a process in which Numba or a solver has threads is not safe.
+With a process for each, an experiment's memory, random state or crash doesn't affect the next one. Processes are
+started by "spawn", because forking a process in which Numba or a solver has threads is not safe.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An experiment has got so far, from 0 to 1."""
+    """An experiment has made progress: `done` is from 0 to 1."""
 
     id: str
     done: float
@@ -57,7 +57,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An experiment is through; `note` says what is missing from its files."""
+    """An experiment has ended; `note` says what is missing from its files."""
 
     id: str
     record: Record
@@ -67,7 +67,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An experiment broke off, which says nothing about its claim."""
+    """An experiment failed, which says nothing about its claim."""
 
     id: str
     message: str
@@ -76,23 +76,23 @@ class Failed:
 Happening = Started | Moved | Found | Failed
 
 
-def run_here(orders: Sequence[Order], tell: Callable[[Happening], None]) -> None:
+def run_here(orders: Sequence[Order], report: Callable[[Happening], None]) -> None:
     """Run them in this process, one after the other."""
     for order in orders:
-        tell(Started(order.id))
-        tell(_outcome(order, tell))
+        report(Started(order.id))
+        report(_outcome(order, report))
 
 
-def run_apart(orders: Sequence[Order], jobs: int, alone: Sequence[str], tell: Callable[[Happening], None]) -> None:
-    """Run up to `jobs` of them at a time, each in a process of its own; those named in `alone` come last, one by one.
+def run_apart(orders: Sequence[Order], jobs: int, alone: Sequence[str], report: Callable[[Happening], None]) -> None:
+    """Run up to `jobs` of them at a time, each in its own process; those named in `alone` come last, one by one.
 
-    Whatever ends this function ends the processes too.
+    When this function ends, also by an error, the processes are ended too.
     """
-    _run_some([order for order in orders if order.id not in alone], jobs, tell)
-    _run_some([order for order in orders if order.id in alone], 1, tell)
+    _run_some([order for order in orders if order.id not in alone], jobs, report)
+    _run_some([order for order in orders if order.id in alone], 1, report)
 
 
-def _run_some(orders: Sequence[Order], jobs: int, tell: Callable[[Happening], None]) -> None:
+def _run_some(orders: Sequence[Order], jobs: int, report: Callable[[Happening], None]) -> None:
     waiting = list(reversed(orders))
     running: dict[Connection, tuple[BaseProcess, str]] = {}
     try:
@@ -100,12 +100,12 @@ def _run_some(orders: Sequence[Order], jobs: int, tell: Callable[[Happening], No
             while waiting and len(running) < jobs:
                 order = waiting.pop()
                 running |= _start(order)
-                tell(Started(order.id))
+                report(Started(order.id))
             for ready in wait(list(running)):
                 assert isinstance(ready, Connection)
                 process, id_ = running[ready]
                 happening = _received(ready, process, id_)
-                tell(happening)
+                report(happening)
                 if isinstance(happening, Found | Failed):
                     process.join()
                     ready.close()
@@ -121,7 +121,7 @@ def _start(order: Order) -> dict[Connection, tuple[BaseProcess, str]]:
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_in_process, args=(order, there), daemon=True)
     process.start()
-    there.close()  # so that its end is seen here when the process dies
+    there.close()  # so that the end of the process closes the connection
     return {here: (process, order.id)}
 
 
@@ -139,15 +139,15 @@ def _in_process(order: Order, there: Connection) -> None:
     there.send(_outcome(order, there.send))
 
 
-def _outcome(order: Order, tell: Callable[[Happening], None]) -> Found | Failed:
+def _outcome(order: Order, report: Callable[[Happening], None]) -> Found | Failed:
     """Run, judge, write, draw."""
     try:
         experiment = experiments(order.modules)[order.id]
-        settings = Settings(scale=order.scale, seed=order.seed, progress=_progress(order.id, tell))
+        settings = Settings(scale=order.scale, seed=order.seed, progress=_progress(order.id, report))
         return _run(experiment, settings, order.folder)
     except TrimtabError as error:
         return Failed(order.id, str(error))
-    except Exception:  # one that breaks off must not take the others along
+    except Exception:  # one that fails must not end the others
         return Failed(order.id, traceback.format_exc())
 
 
@@ -172,8 +172,8 @@ def _run(experiment: Experiment, settings: Settings, folder: Path) -> Found:
     return Found(experiment.id, record, files + write_picture(experiment.id, png, svg, folder))
 
 
-def _progress(id_: str, tell: Callable[[Happening], None]) -> Callable[[float, str], None]:
-    """A listener that passes on what is news: a hundredth more, or a tenth of a second later."""
+def _progress(id_: str, report: Callable[[Happening], None]) -> Callable[[float, str], None]:
+    """A callback that reports progress of at least a hundredth, or after at least a tenth of a second."""
     told_done, told_s = -1.0, 0.0
 
     def progress(done: float, note: str) -> None:
@@ -181,6 +181,6 @@ def _progress(id_: str, tell: Callable[[Happening], None]) -> Callable[[float, s
         done, now_s = min(max(float(done), 0.0), 1.0), time.monotonic()
         if done - told_done >= NEWS_SHARE or now_s - told_s >= NEWS_S:
             told_done, told_s = done, now_s
-            tell(Moved(id_, done, note))
+            report(Moved(id_, done, note))
 
     return progress

@@ -1,4 +1,4 @@
-"""How experiments look in a terminal: bars while they run, then the figures, the checks and the verdict."""
+"""Experiments in a terminal: bars while they run, then the figures, the checks and the verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trimtab_lab.page import verdict_text
 from trimtab_lab.running import Failed, Found, Happening, Moved, Started
 
 WIDTH_ELSEWHERE = 120
-"""Columns where there is no terminal to ask."""
+"""The width where there is no terminal."""
 
 GOOD, BAD, DIM = "green", "bold red", "dim"
 
@@ -34,7 +34,7 @@ def console() -> Console:
 
 
 def experiment_list(experiments: Sequence[Experiment]) -> RenderableType:
-    """What there is: ids whole, claims folded to the width of the terminal."""
+    """All experiments: ids in full, claims wrapped to the width of the terminal."""
     grid = _grid()
     for name in ("id", "paper", "figure"):
         grid.add_column(name, no_wrap=name == "id", overflow="fold")
@@ -46,9 +46,9 @@ def experiment_list(experiments: Sequence[Experiment]) -> RenderableType:
 
 @contextmanager
 def view(screen: Console, experiments: int, *, plain: bool = False) -> Iterator[Callable[[Happening], None]]:
-    """Show what happens: bars in a terminal, lines elsewhere; what was found is printed above the bars."""
+    """Show progress: bars in a terminal, lines elsewhere; results are printed above the bars."""
     if plain or not screen.is_terminal:
-        yield _Lines(screen).tell
+        yield _Lines(screen).show
         return
     columns = (
         SpinnerColumn(),
@@ -59,7 +59,7 @@ def view(screen: Console, experiments: int, *, plain: bool = False) -> Iterator[
         TextColumn("[dim]{task.fields[note]}"),
     )
     with Progress(*columns, console=screen, transient=True) as bars:
-        yield _Bars(bars, experiments).tell
+        yield _Bars(bars, experiments).show
 
 
 class _Lines:
@@ -69,7 +69,7 @@ class _Lines:
         self._screen = screen
         self._quarters: dict[str, int] = {}
 
-    def tell(self, happening: Happening) -> None:
+    def show(self, happening: Happening) -> None:
         match happening:
             case Started(id_):
                 self._screen.print(f"{id_}: started", markup=False)
@@ -92,7 +92,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
         self._all = bars.add_task("all", total=experiments, note="") if experiments > 1 else None
 
-    def tell(self, happening: Happening) -> None:
+    def show(self, happening: Happening) -> None:
         match happening:
             case Started(id_):
                 self._tasks[id_] = self._bars.add_task(id_, total=1.0, note="")
@@ -108,9 +108,9 @@ class _Bars:
 
 
 def outcome(end: Found | Failed) -> RenderableType:
-    """How an experiment ended: its tables, checks, verdict and files, or why it broke off."""
+    """How an experiment ended: its tables, checks, verdict and files, or why it failed."""
     if isinstance(end, Failed):
-        head = Text.assemble((end.id, "bold"), "  ", ("broke off", BAD))
+        head = Text.assemble((end.id, "bold"), "  ", ("failed", BAD))
         return Group(Text(""), head, Text(end.message.rstrip()))
     record = end.record
     took = f"  seed {record.seed}, {record.scale.value}, {duration_text(record.seconds * 1000)}"
@@ -140,7 +140,7 @@ def summary(found: Sequence[Found], failed: Sequence[str]) -> RenderableType:
         style = GOOD if verdict.holds else BAD
         grid.add_row(each.id, Text(verdict_text(verdict), style), duration_text(each.record.seconds * 1000))
     for id_ in failed:
-        grid.add_row(id_, Text("broke off", BAD), "")
+        grid.add_row(id_, Text("failed", BAD), "")
     held = sum(each.record.verdict.holds for each in found)
     return Group(Text(""), grid, Text(f"{held} of {len(found) + len(failed)} hold", "bold"))
 

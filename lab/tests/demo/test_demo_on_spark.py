@@ -105,7 +105,7 @@ def fake_story(batches: int) -> tuple[Story, list[int | None]]:
     return run_job(start, schedule(batches - 1), DemoView(plain=True)), starts
 
 
-def test_every_change_is_made_once_behind_its_batch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_change_is_made_once_after_its_batch(capsys: pytest.CaptureFixture[str]) -> None:
     story, starts = fake_story(21)
     assert [batch for batch, _ in story.changes] == [2, 6, 9, 12, 16]
     assert [change for _, change in story.changes] == list(CHANGES)
@@ -116,10 +116,10 @@ def test_every_change_is_made_once_behind_its_batch(capsys: pytest.CaptureFixtur
     assert story.moved == 256 + 512 + 128 + sum(batch.moved for batch in story.batches[17:])
     printed = capsys.readouterr().out
     assert printed.count("ticks batch ") == 21
-    assert "behind batch 6: from now on 4 engines" in printed
+    assert "after batch 6: from now on 4 engines" in printed
 
 
-def test_changes_fall_on_different_batches_and_leave_one_behind_the_last() -> None:
+def test_changes_fall_on_different_batches_and_leave_one_after_the_last() -> None:
     for files in range(len(CHANGES) + 1, 50):
         batches = [batch for batch, _ in schedule(files)]
         assert len(set(batches)) == len(CHANGES)
@@ -141,8 +141,8 @@ def test_the_stream_is_out_of_order_but_never_later_than_the_delay(tmp_path: Pat
     assert [file.name for file in files] == [f"ticks-{n:03d}.parquet" for n in range(6)]
     assert pa.concat_tables(pq.read_table(file) for file in files).equals(whole)
     times = whole["ts"].to_numpy()
-    behind = np.maximum.accumulate(times) - times
-    assert np.timedelta64(0) < behind.max() <= np.timedelta64(DELAY_S, "s")
+    delays = np.maximum.accumulate(times) - times
+    assert np.timedelta64(0) < delays.max() <= np.timedelta64(DELAY_S, "s")
     assert whole.select(["symbol", "ts"]).group_by(["symbol", "ts"]).aggregate([]).num_rows == whole.num_rows
 
 
@@ -178,7 +178,7 @@ def test_a_story_without_matches_is_drawn_too(tmp_path: Path) -> None:
     assert (tmp_path / "demo.png").exists()
 
 
-def test_without_java_there_is_a_way_on(
+def test_without_java_the_error_names_the_demonstration_without_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -190,7 +190,7 @@ def test_without_java_there_is_a_way_on(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_each_kind_of_change_tells_what_it_is() -> None:
+def test_each_kind_of_change_says_what_it_is() -> None:
     assert [str(change) for change in (Move(0, 1), Resize(4), Restart())] == [
         "half of engine 0's key groups move to engine 1",
         "from now on 4 engines",

@@ -47,10 +47,10 @@ def test_the_alias_table_stands_for_the_capacities(capacities: list[float]) -> N
 
 
 def test_the_set_of_replicas_grows_and_stays_exact() -> None:
-    dice = np.random.default_rng(1)
-    keys = dice.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, 20_000)
-    keys[::3] = dice.integers(-50, 50, keys[::3].size)
-    chosen = dice.integers(0, 7, keys.size).astype(np.int32)
+    rng = np.random.default_rng(1)
+    keys = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, 20_000)
+    keys[::3] = rng.integers(-50, 50, keys[::3].size)
+    chosen = rng.integers(0, 7, keys.size).astype(np.int32)
     pairs = ReplicaSet(7)
     for part, workers in zip(np.array_split(keys, 7), np.array_split(chosen, 7), strict=True):
         pairs.add(part, workers)

@@ -110,11 +110,11 @@ def test_an_element_is_the_first_order_model_it_is_said_to_be() -> None:
 
 
 def test_nothing_winds_up_while_too_little_arrives() -> None:
-    """For 500 intervals there is less than was asked for; in the rush after it the free space must not be overrun."""
+    """For 500 intervals less arrives than was requested; in the burst after it the free space must stay in control."""
     trace = run_intake(
         ELEMENT, arrival_rates(700, 40.0, [Burst(500, 700, 40.0)]), controller=controller(maximum=1e9), seed=1
     )
-    assert np.nanmax(trace.asked[300:500]) < 4000
+    assert np.nanmax(trace.requested[300:500]) < 4000
     assert trace.dropped.sum() == 0
     assert abs(trace.free_bytes[-1] - 300_000) < 6_000
 

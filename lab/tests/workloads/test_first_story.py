@@ -33,11 +33,11 @@ def cosine(left: Tweet, right: Tweet) -> float:
     return product / math.sqrt(squares[0] * squares[1])
 
 
-def plain_stories(said: Sequence[Tweet], history: int, tau: float) -> list[tuple[int, float, int]]:
+def plain_stories(tweets: Sequence[Tweet], history: int, tau: float) -> list[tuple[int, float, int]]:
     """Which tweets are first stories, with the largest similarity and how many tweets they were compared with."""
     last: collections.deque[Tweet] = collections.deque(maxlen=history)
     found = []
-    for number, tweet in enumerate(said):
+    for number, tweet in enumerate(tweets):
         if not tweet:
             continue
         largest = max((cosine(tweet, each) for each in last), default=0.0)
@@ -47,20 +47,20 @@ def plain_stories(said: Sequence[Tweet], history: int, tau: float) -> list[tuple
     return found
 
 
-def rows(said: Sequence[Tweet | None], first: int = 0) -> pa.Table:
+def rows(tweets: Sequence[Tweet | None], first: int = 0) -> pa.Table:
     return pa.table(
-        {"id": pa.array(range(first, first + len(said)), pa.int64()), "terms": pa.array(said, pa.list_(pa.int32()))}
+        {"id": pa.array(range(first, first + len(tweets)), pa.int64()), "terms": pa.array(tweets, pa.list_(pa.int32()))}
     )
 
 
-def stories(description: FirstStory, said: Sequence[Tweet], cuts: Sequence[int] = ()) -> list[tuple[Any, ...]]:
+def stories(description: FirstStory, tweets: Sequence[Tweet], cuts: Sequence[int] = ()) -> list[tuple[Any, ...]]:
     """What comes out, where between two calls nothing is left but the snapshot."""
-    whole, snapshot, found = rows(said), None, []
-    for begin, behind in itertools.pairwise([0, *sorted(cuts), len(said)]):
-        if begin == behind:
+    whole, snapshot, found = rows(tweets), None, []
+    for begin, end in itertools.pairwise([0, *sorted(cuts), len(tweets)]):
+        if begin == end:
             continue
         logic = description.open(snapshot)
-        given_rows = logic.on_rows(whole.slice(begin, behind - begin))
+        given_rows = logic.on_rows(whole.slice(begin, end - begin))
         found += [] if given_rows is None else [tuple(row.values()) for row in given_rows.to_pylist()]
         snapshot = logic.snapshot()
     return found
@@ -68,40 +68,40 @@ def stories(description: FirstStory, said: Sequence[Tweet], cuts: Sequence[int] 
 
 @pytest.mark.slow  # compiles the kernel
 @given(tweets, st.integers(1, 6), st.sampled_from([0.0, 0.2, 0.5, 1.0]), st.booleans())
-def test_the_kernel_agrees_with_its_plain_twin(said: list[Tweet], history: int, tau: float, exhaustive: bool) -> None:
+def test_the_kernel_agrees_with_its_plain_twin(tweets: list[Tweet], history: int, tau: float, exhaustive: bool) -> None:
     description = FirstStory(history=history, tau=tau, exhaustive=exhaustive)
-    assert stories(description, said) == plain_stories(said, history, tau)
+    assert stories(description, tweets) == plain_stories(tweets, history, tau)
 
 
 @given(st.lists(st.lists(terms, min_size=1, max_size=80), min_size=1, max_size=8))
-def test_without_a_limit_the_largest_similarity_is_exact(said: list[Tweet]) -> None:
-    flat = np.array(list(itertools.chain(*said)), np.int32)
-    starts = np.cumsum([0, *(len(tweet) for tweet in said)])
+def test_without_a_limit_the_largest_similarity_is_exact(tweets: list[Tweet]) -> None:
+    flat = np.array(list(itertools.chain(*tweets)), np.int32)
+    starts = np.cumsum([0, *(len(tweet) for tweet in tweets)])
     largest, compared = nearest_similarities(flat, starts, 0, 500, 2.0)
-    expected = [max((cosine(tweet, each) for each in said[:i]), default=0.0) for i, tweet in enumerate(said)]
+    expected = [max((cosine(tweet, each) for each in tweets[:i]), default=0.0) for i, tweet in enumerate(tweets)]
     assert largest.tolist() == expected
-    assert compared.tolist() == list(range(len(said)))
+    assert compared.tolist() == list(range(len(tweets)))
 
 
 @given(tweets, st.lists(st.integers(0, 25), max_size=5), st.integers(1, 6))
-def test_cuts_never_show(said: list[Tweet], cuts: list[int], history: int) -> None:
+def test_cuts_never_show(tweets: list[Tweet], cuts: list[int], history: int) -> None:
     description = FirstStory(history=history)
-    inside = [min(cut, len(said)) for cut in cuts]
-    assert stories(description, said, inside) == stories(description, said)
+    inside = [min(cut, len(tweets)) for cut in cuts]
+    assert stories(description, tweets, inside) == stories(description, tweets)
 
 
 @settings(max_examples=25)  # each runs two queries
 @given(tweets, st.lists(st.integers(0, 25), max_size=3))
-def test_in_sql_keys_have_histories_of_their_own(said: list[Tweet], cuts: list[int]) -> None:
-    table = rows(said).append_column("k", pa.array([i % 2 for i in range(len(said))], pa.int64()))
+def test_in_sql_keys_have_histories_of_their_own(tweets: list[Tweet], cuts: list[int]) -> None:
+    table = rows(tweets).append_column("k", pa.array([i % 2 for i in range(len(tweets))], pa.int64()))
     query = (
         "SELECT k, id, compared FROM first_story(TABLE(tweets) PARTITION BY k ORDER BY id, history => 3, tau => 0.3)"
     )
-    inside = sorted({min(cut, len(said)) for cut in cuts})
+    inside = sorted({min(cut, len(tweets)) for cut in cuts})
     expected = [
         {"k": key, "id": 2 * number + key, "compared": compared}
         for key in (0, 1)
-        for number, _, compared in plain_stories(said[key::2], 3, 0.3)
+        for number, _, compared in plain_stories(tweets[key::2], 3, 0.3)
     ]
     for where in ([], inside):
         found = trimtab.evaluate(query, {"tweets": table}, cuts=where).to_pylist()

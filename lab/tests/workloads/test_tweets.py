@@ -27,8 +27,8 @@ def same(left: Tweets, right: Tweets) -> bool:
 
 def test_a_seed_says_it_all_however_many_are_taken_at_once(written: Tweets) -> None:
     stream = TweetStream(seed=1)
-    for begin, behind in ((0, 1), (1, 700), (700, 1000)):
-        assert same(stream.take(behind - begin), written.take(np.arange(begin, behind)))
+    for begin, end in ((0, 1), (1, 700), (700, 1000)):
+        assert same(stream.take(end - begin), written.take(np.arange(begin, end)))
     assert not same(TweetStream(seed=2).take(1000), written.take(np.arange(1000)))
 
 
@@ -80,25 +80,25 @@ def test_keys_are_many_and_skewed(written: Tweets) -> None:
 def test_a_pool_has_every_key(written: Tweets) -> None:
     pool = with_every_key(written)
     assert len(np.unique(written.fingerprints)) < KEYS == len(np.unique(pool.fingerprints))
-    assert same(pool.take(np.arange(COUNT)), written), "the others come behind"
+    assert same(pool.take(np.arange(COUNT)), written), "the others come end"
     assert len(pool) == COUNT + KEYS - len(np.unique(written.fingerprints))
     assert pool.fingerprints.tolist() == fingerprints(pool.terms, pool.starts).tolist()
     assert with_every_key(pool) is pool
 
 
-def with_words_replaced(tweets: Tweets, dice: np.random.Generator) -> Tweets:
+def with_words_replaced(tweets: Tweets, rng: np.random.Generator) -> Tweets:
     """One word of each tweet is another."""
-    places = tweets.starts[:-1] + (dice.random(len(tweets)) * np.diff(tweets.starts)).astype(np.int64)
+    places = tweets.starts[:-1] + (rng.random(len(tweets)) * np.diff(tweets.starts)).astype(np.int64)
     terms = tweets.terms.copy()
-    terms[places] = dice.integers(-(2**31), 2**31, len(tweets)).astype(np.int32)
+    terms[places] = rng.integers(-(2**31), 2**31, len(tweets)).astype(np.int32)
     keys = fingerprints(terms, tweets.starts)
     return Tweets(tweets.ids, tweets.numbers, terms, tweets.starts, keys, tweets.stories)
 
 
 def test_near_duplicates_share_keys_far_more_often_than_others(written: Tweets) -> None:
-    dice = np.random.default_rng(5)
-    near = (with_words_replaced(written, dice).fingerprints == written.fingerprints).mean()
-    strangers = dice.integers(-(2**31), 2**31, COUNT * 8).astype(np.int32)
+    rng = np.random.default_rng(5)
+    near = (with_words_replaced(written, rng).fingerprints == written.fingerprints).mean()
+    strangers = rng.integers(-(2**31), 2**31, COUNT * 8).astype(np.int32)
     keys = fingerprints(strangers, np.arange(0, len(strangers) + 1, 8))
     far = (keys[1:] == keys[:-1]).mean()
     # A word of six to twelve is another: cosines of 0.83 to 0.92, so 0.09 to 0.18 share a key; of strangers, 1 / 4096.

@@ -1,4 +1,4 @@
-"""FUGU and ALBIC in one plan: as few hosts as FUGU needs, level, with the operators of a query together."""
+"""FUGU and ALBIC in one plan: as few hosts as FUGU needs, evenly loaded, with the operators of a query together."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MOVES = 20
 """What the joint plan may move; FUGU alone moves what it needs."""
 
 EVERY = 30
-"""Of the plans of a day, one in so many is compared."""
+"""Of the plans of a day, one in this many is compared."""
 
 TIME_LIMIT_S = 0.25
-"""For each plan of ALBIC; most of it goes into the proof of how level it could be."""
+"""For each plan of ALBIC; most of it is spent on the proof of the lowest possible load distance."""
 
 FUGU, JOINT = "FUGU", "FUGU and ALBIC"
 COLOURS = {FUGU: "#0072b2", JOINT: "#009e73"}
@@ -40,9 +40,9 @@ MEASURES = {
 
 
 def fugu_and_albic(problem: Problem, *, threshold: float, max_moves: int) -> tuple[Problem, Plan]:
-    """FUGU decides which hosts are used; ALBIC empties the others, levels and gathers, in one plan.
+    """FUGU decides which hosts are used; ALBIC empties the others, levels and collocates, in one plan.
 
-    Returns the problem that ALBIC was given, too: with the hosts that FUGU would not use as draining ones.
+    Also returns the problem that ALBIC was given, in which the hosts that FUGU would not use are draining.
     """
     packed = fugu(problem, threshold=threshold)
     used = np.bincount(packed.owner, minlength=problem.nodes) > 0
@@ -54,17 +54,17 @@ def fugu_and_albic(problem: Problem, *, threshold: float, max_moves: int) -> tup
 def run(settings: Settings) -> Results:
     """Compare the plans at moments of days that FUGU runs."""
     seeds = day_seeds(settings, full=4, reduced=1)
-    asked: list[Problem] = []
+    problems: list[Problem] = []
 
     def watched(problem: Problem) -> Plan:
-        asked.append(problem)
+        problems.append(problem)
         return fugu(problem, threshold=THRESHOLD)
 
     moments: list[Problem] = []
     for seed in seeds:
-        asked.clear()
+        problems.clear()
         run_day(day_of(EVENTS_PER_S, seed), watched, traffic_seen=True, seed=seed)
-        moments += [problem for problem in asked[EVERY::EVERY] if problem.units > 60]  # on one host all is together
+        moments += [problem for problem in problems[EVERY::EVERY] if problem.units > 60]  # on one host all is together
     found: dict[str, dict[str, list[float]]] = {name: {key: [] for key in MEASURES} for name in COLOURS}
     for i, problem in enumerate(moments):
         settings.progress(i / len(moments), f"moment {i + 1} of {len(moments)}")

@@ -1,4 +1,4 @@
-"""Run-time adaptation: FUGU's hosts stay below the threshold though the event rate varies."""
+"""Run-time adaptation: FUGU's hosts stay below the threshold although the event rate varies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STREAMS: dict[str, Rates] = {"300 to 600": (300.0, 600.0), "400 to 1000": (400.0
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who places queries, who watches hosts in between, and how far ahead loads are foreseen."""
+    """What places queries, what adapts the placement in between, and how far ahead loads are extrapolated."""
 
     planner: Callable[..., Plan]
     adapt: Callable[..., Plan] | None
@@ -43,15 +43,15 @@ class Policy:
 
 
 def level(problem: Problem, *, threshold: float) -> Plan:
-    """If a host is past the threshold, level those in use by MILP, with one more where the load needs it."""
+    """If a host is past the threshold, level the hosts in use by MILP, with one more where the load needs it."""
     if problem.utilisation(problem.homes).max() <= 100 * threshold:
         return Plan.of(problem, problem.homes, "level")
     used = np.bincount(problem.homes, minlength=problem.nodes) > 0
-    # Levelled hosts differ by a little, so a little below the threshold is full.
+    # Levelled hosts still differ a little, so a host counts as full a little below the threshold.
     if fewest_nodes(problem, threshold=0.97 * threshold) > np.count_nonzero(used):
         used[np.flatnonzero(problem.open_nodes & ~used)[:1]] = True
     few = replace(problem, draining=problem.draining | ~used)
-    # Its effort ends it, not its time, so that the same seed gives the same plan on every machine.
+    # The search is limited by its effort and not by time, so that a seed gives the same plan on every machine.
     return milp(few, effort=20_000, near_enough=LEVEL_POINTS, time_limit_s=60.0)
 
 
@@ -103,7 +103,7 @@ def run(settings: Settings) -> Results:
 
 
 def summed_up(courses: list[Course]) -> dict[str, float]:
-    """What is compared, as means over the days."""
+    """The measures that are compared, as means over the days."""
     return {
         "utilisation": mean(one.mean_utilisation for one in courses),
         "past": mean(100 * float(np.mean(one.highest_utilisation > THRESHOLD + MARGIN)) for one in courses),

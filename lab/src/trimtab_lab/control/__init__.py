@@ -1,7 +1,7 @@
-"""Feedback: models fitted to what was seen, controllers designed from them, and loops checked before they run.
+"""Feedback: models fitted to measurements, controllers designed from them, and loops checked before they run.
 
-The way through it is `excitation` -> `identify` -> `place_poles` -> `is_stable`, `step_response` -> `PIController`.
-Everything is a pure value: a controller is a frozen description, and its state goes in and out of `step`. Xu 2005;
+The order of use is `excitation` -> `identify` -> `place_poles` -> `is_stable`, `step_response` -> `PIController`. All
+are immutable values: a controller is a frozen description, and its state is passed to `step` and returned. Xu 2005;
 Hellerstein and others, Feedback Control of Computing Systems (2004).
 """
 

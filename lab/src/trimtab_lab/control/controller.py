@@ -1,4 +1,4 @@
-"""Controller: what every controller can do. A description that doesn't change, and a small state that goes round."""
+"""Controller: the protocol of all controllers. A description that doesn't change, and a small state beside it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Action = TypeVar("Action")
 
 
 class Controller(Protocol[State, Measurement_contra, Action]):
-    """A measurement in, an action out, once an interval.
+    """A measurement in, an action out, once per interval.
 
-    Promises: the same state and measurement give the same answer; an action is within the limits, exactly; nothing
-    is done but to compute; both the controller and its state can be pickled.
+    Promises: the same state and measurement give the same action; an action is always within the limits; a step has no
+    side effects; both the controller and its state can be pickled.
     """
 
     def start(self, action: Action) -> State:
@@ -23,5 +23,5 @@ class Controller(Protocol[State, Measurement_contra, Action]):
     def step(
         self, state: State, measurement: Measurement_contra, *, applied: Action | None = None
     ) -> tuple[State, Action]:
-        """The action for the coming interval. `applied` is what was in force, if not what was asked for last."""
+        """The action for the next interval. `applied`: the action in force, if it wasn't the last one returned."""
         ...

@@ -1,4 +1,4 @@
-"""Moving an action on purpose, so that a model can be fitted to what follows."""
+"""Varying an action on purpose, so that a model can be fitted to what follows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Action = TypeVar("Action")
 
 
 def excitation(level: float, swing: float, *, intervals: int, hold: int = 3, seed: int = 0) -> Float64Array:
-    """Actions in random steps of up to `swing` about `level`, each held for `hold` intervals on average.
+    """Actions in random steps of up to `swing` around `level`, each held for `hold` intervals on average.
 
-    Steps of changing length show both what an action does and when it begins to; a constant action shows neither.
+    Steps of varying length show both what an action does and after what delay; a constant action shows neither.
 
     >>> excitation(100.0, 10.0, intervals=6, hold=2, seed=1).round(1)
     array([106.6, 106.6,  98.2,  98.2, 101. ,  90.6])
@@ -34,7 +34,7 @@ def excitation(level: float, swing: float, *, intervals: int, hold: int = 3, see
 
 @dataclass(frozen=True, slots=True)
 class Schedule(Generic[Action]):
-    """A controller that looks at nothing: it plays its actions one after another, then keeps the last.
+    """A controller that ignores measurements: it returns its actions one after another, then keeps the last.
 
     >>> schedule = Schedule((5.0, 6.0))
     >>> state, action = schedule.step(schedule.start(0.0), 123.0)
@@ -45,11 +45,11 @@ class Schedule(Generic[Action]):
     actions: Sequence[Action]
 
     def __post_init__(self) -> None:
-        """Refuse an empty one."""
+        """Raise BalanceError if there are no actions."""
         if len(self.actions) == 0:
             raise BalanceError("control.data", "a schedule needs at least one action")
 
-    def start(self, action: Action) -> int:  # noqa: ARG002 - it has its own idea of what to do
+    def start(self, action: Action) -> int:  # noqa: ARG002 - its actions are given
         """The place in the schedule: its beginning."""
         return 0
 

@@ -1,4 +1,4 @@
-"""identify: fit a first-order model, with its delay, to what was set and what was measured."""
+"""identify: fit a first-order model, with its delay, to actions and measurements."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trimtab.errors import BalanceError
 from trimtab_lab.control.model import FirstOrderModel
 
 FEWEST_ROWS = 8
-"""Three numbers are fitted: with fewer rows than this they would fit anything."""
+"""Three numbers are fitted: with fewer rows than this a fit would mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
     """A model with the evidence for it.
 
-    model       about the operating point: `y - mean_y` answers to `u - mean_u`
+    model       around the operating point: `y - mean_y` responds to `u - mean_u`
     mean_u      the operating point: the mean action
     mean_y      and the mean measurement, of the rows used
     r_squared   the share of the next measurement's variance that the model explains. When `a` is near 1 even a poor
                 model explains most of it: compare `residuals` then
-    residuals   for each delay tried, the root mean square of what it leaves unexplained; the least one was taken
+    residuals   for each delay tried, the root mean square of the residuals; the delay with the least was chosen
     rows        how many rows were used, the same ones for every delay
     """
 
@@ -40,11 +40,11 @@ def identify(u: npt.ArrayLike, y: npt.ArrayLike, *, delays: Sequence[int] = (0, 
     """The `a`, `b` and delay that explain best how `y(k + 1)` follows from `y(k)` and `u(k - delay)`.
 
     `y[k]` is measured at the start of interval k, and `u[k]` is the action taken then. Least squares with a constant,
-    which is the same as fitting about the means. Every delay is fitted to the same rows, and the one that leaves
-    the smallest residuals is taken (the smaller one of two equals).
+    which is the same as fitting around the means. Every delay is fitted to the same rows, and the one with the smallest
+    residuals is chosen (the smaller one of two equals).
 
     Measure with the loop open, that is with actions that don't come from a controller (see `excitation`): in a
-    closed loop the action follows from the measurement, and the two can't be told apart.
+    closed loop the action follows from the measurement, and their effects can't be separated.
 
     >>> import numpy as np
     >>> u = np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0, 1.0, 2.0, 6.0, 3.0, 3.0, 1.0, 2.0, 5.0])
@@ -55,7 +55,7 @@ def identify(u: npt.ArrayLike, y: npt.ArrayLike, *, delays: Sequence[int] = (0, 
     >>> round(found.model.a, 6), round(found.model.b, 6), found.model.delay, round(found.r_squared, 6)
     (0.8, 0.5, 1, 1.0)
 
-    Raises BalanceError `control.data` when the data can't tell: too few rows, or an action that never changed.
+    Raises BalanceError `control.data` when the data isn't enough: too few rows, or an action that never changed.
     """
     actions, measured = np.asarray(u, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if actions.ndim != 1 or actions.shape != measured.shape:

@@ -1,7 +1,7 @@
 """The closed loop of a first-order model and a PI controller: its polynomial, its poles, whether it is stable.
 
-A pole is a number; what is left of a disturbance shrinks by its size every interval. Everything inside the unit
-circle dies out, anything outside grows.
+A pole is a complex number; in every interval a disturbance is multiplied by its size. Disturbances of poles inside the
+unit circle die out, those of poles outside grow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Float64Array = npt.NDArray[np.float64]
 Complex128Array = npt.NDArray[np.complex128]
 
 MOST_MARGIN = 1e6
-"""A loop that bears this factor is said to bear any."""
+"""A loop that is stable at this factor counts as stable at any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PIGains:
     integral: float
 
     def __post_init__(self) -> None:
-        """Refuse a controller that can't reach its reference."""
+        """Raise BalanceError for gains with which a reference is never reached."""
         if not (math.isfinite(self.proportional) and math.isfinite(self.integral)):
             raise BalanceError("control.gain", f"the gains {self.proportional} and {self.integral} must be finite")
         if self.integral == 0:
@@ -54,7 +54,7 @@ def closed_loop(model: FirstOrderModel, gains: PIGains) -> Float64Array:
     >>> poles(model, PIGains(-0.00614, -0.00799)).round(2)
     array([0.05+0.4j, 0.05-0.4j])
 
-    The printed KI is what comes out if the 1.985 changes its sign on the way to the other side.
+    The printed KI is the result if the sign of 1.985 is wrong after moving it to the other side of the equation.
     """
     polynomial = np.zeros(model.delay + 3)
     polynomial[:3] = 1.0, -(1.0 + model.a), model.a
@@ -64,22 +64,22 @@ def closed_loop(model: FirstOrderModel, gains: PIGains) -> Float64Array:
 
 
 def poles(model: FirstOrderModel, gains: PIGains) -> Complex128Array:
-    """The loop's poles, slowest first; of a pair the one above the axis first."""
+    """The loop's poles, slowest first; of a conjugate pair the one above the axis first."""
     found = np.roots(closed_loop(model, gains)).astype(np.complex128)
-    # A delay with no proportional part leaves trailing zeros, which `roots` gives back as exact zeros: none is lost.
+    # A delay with no proportional part leaves trailing zeros, which `roots` returns as exact zeros: none is lost.
     order = np.lexsort((-found.imag, -np.abs(found).round(12)))
     return found[order]
 
 
 def spectral_radius(model: FirstOrderModel, gains: PIGains) -> float:
-    """The size of the slowest pole: what is left of a disturbance after one more interval, in the long run."""
+    """The size of the slowest pole: by what a disturbance is multiplied per interval, in the long run."""
     return float(np.abs(poles(model, gains)).max())
 
 
 def is_stable(model: FirstOrderModel, gains: PIGains) -> bool:
     """Whether every disturbance dies out.
 
-    The delay decides: the same gains, once as believed and once as it is (the paper's figure 9).
+    The delay decides: the same gains, without the delay and with it (the paper's figure 9).
 
     >>> gains = PIGains(-0.005844, -0.002263)
     >>> is_stable(FirstOrderModel(0.985, -134.0, delay=0), gains), is_stable(FirstOrderModel(0.985, -134.0), gains)
@@ -89,9 +89,9 @@ def is_stable(model: FirstOrderModel, gains: PIGains) -> bool:
 
 
 def gain_margin(model: FirstOrderModel, gains: PIGains) -> float:
-    """By what factor `b` may be greater than the model says until the loop is unstable; 0 if it is already.
+    """By what factor `b` may be greater than in the model until the loop is unstable; 0 if it is already.
 
-    A model is fitted about one operating point. A margin of 2 means that an action may do twice as much elsewhere.
+    A model is fitted around one operating point. A margin of 2 means that an action may do twice as much elsewhere.
 
     >>> round(gain_margin(FirstOrderModel(0.5, 1.0, delay=0), PIGains(0.2, 0.3)), 2)
     4.29

@@ -1,4 +1,4 @@
-"""FirstOrderModel: how what we set changes what we measure, in two numbers and a delay."""
+"""FirstOrderModel: how an action changes a measurement, in two numbers and a delay."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from trimtab.errors import BalanceError
 
 @dataclass(frozen=True, slots=True)
 class FirstOrderModel:
-    """`y(k + 1) = a y(k) + b u(k - delay)`: the measurement y, the action u, one step an interval.
+    """`y(k + 1) = a y(k) + b u(k - delay)`: the measurement y, the action u, one step per interval.
 
     Both are deviations from an operating point (see `Identified`). `delay` counts the whole intervals that an action
-    waits before it begins to work. With 0 an action taken at the start of an interval shows at its end, which is
-    equation 1 of the paper; with 1, the default, it is in force only in the next interval, which is what the paper's
-    authors had left out and found by accident (section 4).
+    waits before it takes effect. With 0 the effect of an action taken at the start of an interval is measured at its
+    end, which is equation 1 of the paper; with 1, the default, it is in force only in the next interval, which the
+    paper's authors had left out and found by accident (section 4).
 
-    a   how much of a deviation is left after an interval; 1 is a plain queue, which keeps all of it
-    b   what one unit of action does to the measurement in an interval; its sign is the direction
+    a   the share of a deviation that is left after an interval; 1 is a plain queue, which keeps all of it
+    b   the effect of one unit of action on the measurement in an interval, with its sign
 
     >>> model = FirstOrderModel(0.985, -134.0, delay=0)  # free space against event rate, section 3.1
     >>> round(model.steady_state_gain), round(model.settling_intervals, 1)
     (-8933, 264.7)
 
     The paper prints 264 for the latter and -3,190 for the former, which is the gain of `a = 0.958`: two digits are
-    the wrong way round in one of the two places.
+    swapped in one of the two places.
 
     >>> round(FirstOrderModel(0.958, -134.0).steady_state_gain)
     -3190
@@ -36,7 +36,7 @@ class FirstOrderModel:
     delay: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what can't be controlled."""
+        """Raise BalanceError for a model that can't be controlled."""
         if not (math.isfinite(self.a) and math.isfinite(self.b)):
             raise BalanceError("control.model", f"a = {self.a} and b = {self.b} must be finite")
         if self.b == 0:
@@ -48,12 +48,12 @@ class FirstOrderModel:
 
     @property
     def steady_state_gain(self) -> float:
-        """What one more unit of action, kept up, changes in the end: `b / (1 - a)`. Infinite if `a` is 1 or beyond."""
+        """The final effect of one more unit of action, if kept up: `b / (1 - a)`. Infinite if `a` is 1 or more."""
         return self.b / (1.0 - self.a) if abs(self.a) < 1 else math.copysign(math.inf, self.b)
 
     @property
     def settling_intervals(self) -> float:
-        """How long a disturbance lasts if nobody controls anything (equation 3)."""
+        """How long a disturbance lasts without control (equation 3)."""
         return settling_of(self.a)
 
     def next(self, y: float, u: float) -> float:
@@ -76,7 +76,7 @@ def settling_of(pole: complex) -> float:
 
 
 def radius_of(settling_intervals: float) -> float:
-    """The other way round, `exp(-4 / settling)`. The paper's section 3.1 prints the exponent upside down.
+    """The inverse, `exp(-4 / settling)`. The paper's section 3.1 prints the inverse of the exponent.
 
     >>> round(radius_of(5), 3)
     0.449

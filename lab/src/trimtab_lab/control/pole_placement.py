@@ -1,7 +1,7 @@
-"""place_poles: the two gains of a PI controller from how fast and how smooth the loop is to be.
+"""place_poles: the two gains of a PI controller from the wanted settling time and overshoot.
 
-Without a delay two gains place both poles exactly. Each interval of delay adds a pole that no gain is left for, so
-there it is a search: over all gains, for the ones that meet what is wanted, or miss it by least.
+Without a delay two gains place both poles exactly. Each interval of delay adds a pole that no gain is left for, so with
+a delay all gains are searched for those that meet the request, or miss it by least.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ OVERSHOOT_WEIGHT = 10.0
 """In the search, missing the overshoot by 10 points counts as much as taking twice as long to settle."""
 
 EFFORT_WEIGHT = 1e-3
-"""Small enough that it only decides between gains that meet what is wanted: the gentlest of them."""
+"""Small enough that it only decides between gains that meet the request: the smallest are chosen."""
 
 SETTLED_BAND = 0.02
-"""An answer is settled when it stays within 2 % of its reference."""
+"""A response is settled when it stays within 2 % of its reference."""
 
 DOMINANCE = 0.8
 """Two poles decide how a loop settles if all others are at most this share of them."""
 
 LEAST_MARGIN = 1.3
-"""Poles are placed exactly only if `b` may be this much greater than the model says. Making a quick system slow needs
-feedback of the wrong sign, which a small error of the model turns into an unstable loop."""
+"""Poles are placed exactly only if `b` may be this many times as great as in the model. Slowing a fast system down
+needs feedback of the wrong sign, with which a small error of the model makes the loop unstable."""
 
 ROUNDS = 9
-"""Each round of the search looks at a grid around the best of the last one, a third as wide. More change nothing."""
+"""Each round of the search uses a grid around the best of the last one, a third as wide. More change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Gains, and what the loop with them is like. All figures are computed from the loop, none is copied from the wish.
+    """Gains, and the measures of the loop with them. All figures are computed from the loop, none is the requested one.
 
     exact               whether the two poles that were wanted are there, with only faster ones beside them
     spectral_radius     the size of the slowest pole; below 1 is stable
     settling_intervals  `-4 / ln` of it (equation 3), which is right for one slow pole
-    settled_after       the interval from which on the answer to a step of the reference stays within 2 % of it, which
+    settled_after       the interval from which on the response to a step of the reference stays within 2 % of it, which
                         is later when there are several; None: not within four times as long
-    overshoot           of that answer
-    gain_margin         by what factor `b` may be greater than the model says
+    overshoot           of that response
+    gain_margin         by what factor `b` may be greater than in the model
     """
 
     gains: PIGains
@@ -68,10 +68,10 @@ def place_poles(model: FirstOrderModel, *, settling_intervals: float, overshoot:
     """Gains for a loop that settles in about `settling_intervals` and goes past its reference by about `overshoot`.
 
     The two poles wanted are `r exp(+-i theta)` with `r = exp(-4 / settling)` and `r ** (pi / theta) = overshoot`
-    (Hellerstein and others, 2004). If the poles that a delay adds are faster than those, and the loop bears a `b` 1.3
-    times as large, they are placed exactly. If not, gains are searched for that settle in time (half by the
-    slowest pole, half by when the answer to a step is within 2 %) and go past by no more than that. Of those that do
-    the gentlest are taken, and if none does, the ones that miss by least: a loop can't be faster than its delay.
+    (Hellerstein and others, 2004). If the poles that a delay adds are faster than those, and the loop is stable with a
+    `b` 1.3 times as large, they are placed exactly. If not, gains are searched that settle in time (half by the slowest
+    pole, half by when the response to a step is within 2 %) without more overshoot. Of those that do, the smallest are
+    chosen, and if none does, the ones that miss by least: a loop can't be faster than its delay.
 
     With the paper's model and its 5 intervals:
 
@@ -82,7 +82,7 @@ def place_poles(model: FirstOrderModel, *, settling_intervals: float, overshoot:
     >>> real.exact, real.settled_after, round(real.spectral_radius, 2)
     (False, 9, 0.73)
 
-    Raises BalanceError `control.design` for a wish that makes no sense, and `control.unstable` if no gains are stable.
+    Raises BalanceError `control.design` for a request out of range, and `control.unstable` if no gains are stable.
     """
     if not (math.isfinite(settling_intervals) and settling_intervals > 0):
         raise BalanceError("control.design", f"settling_intervals is {settling_intervals}", "more than 0")
@@ -161,12 +161,12 @@ def _search(model: FirstOrderModel, settling_intervals: float, overshoot: float)
     """The gains with the smallest miss. The scale and the sign of `b` only scale the gains, so `b` is left out.
 
     The loop can be stable only with `b KI > 0` (its polynomial at 1) and `|b KP| < 1`, or `|a - b KP| < 1` without a
-    delay (the product of its poles): the whole of that is looked at, in `b KI` evenly by factors.
+    delay (the product of its poles): the grid covers all of that, in `b KI` on a logarithmic scale.
     """
     centre = 0.0 if model.delay else model.a
     integrals, proportionals = np.geomspace(1e-8, 8.0, 91), centre + np.linspace(-1.0, 1.0, 41)
     ratio, step = math.log(float(integrals[1] / integrals[0])), float(proportionals[1] - proportionals[0])
-    # The best gains often have two poles in one place, on a ridge too narrow for a grid: those are tried besides.
+    # The best gains often have a double pole, on a ridge too narrow for a grid: those are tried as well.
     paired = _paired_gains(model)
     best_miss, best_integral, best_proportional = math.inf, 0.0, 0.0
     for _ in range(ROUNDS):
@@ -192,7 +192,7 @@ def _search(model: FirstOrderModel, settling_intervals: float, overshoot: float)
 
 
 def _paired_gains(model: FirstOrderModel) -> Float64Array:
-    """`b KI` and `b KP` (2, n) for pairs of poles at every radius and angle of a grid, as far as `b KI` is above 0."""
+    """`b KI` and `b KP` (2, n) for pairs of poles at every radius and angle of a grid, where `b KI` is above 0."""
     radii, angles = np.linspace(0.02, 0.99, 98), np.linspace(0.0, math.pi, 19)[:-1]
     gains = np.array(_terms(model, np.outer(radii, np.exp(1j * angles)).ravel()))
     return gains[:, gains[0] > 0]
@@ -205,7 +205,7 @@ def _misses(
     settling_intervals: float,
     overshoot: float,
 ) -> Float64Array:
-    """How far each pair of gains is from what is wanted; infinite for an unstable one."""
+    """How far each pair of gains is from the request; infinite for an unstable one."""
     misses = np.full(len(integral), np.inf)
     radii = _radii(model, integral, proportional)
     stable = np.flatnonzero(radii < 1.0 - 1e-9)
@@ -216,7 +216,7 @@ def _misses(
     past, settled = _answers(model, integral, proportional, intervals=intervals)
     asymptotic = -4.0 / np.log(np.maximum(radii[stable], 1e-12))
     settled = np.where(settled < intervals, settled, intervals + asymptotic)
-    # The slowest pole alone would leave many poles just as slow, and the band alone an answer that rings within it.
+    # The slowest pole alone would allow many poles just as slow, and the band alone a response that rings within it.
     too_slow = np.maximum((settled + asymptotic) / (2 * settling_intervals) - 1.0, 0.0)
     too_far = np.maximum(past - overshoot - 1e-6, 0.0)
     effort = np.abs(integral) + np.abs(proportional)

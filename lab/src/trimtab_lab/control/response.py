@@ -1,4 +1,4 @@
-"""How a loop answers a step of its reference: samples, settling time, overshoot."""
+"""How a loop responds to a step of its reference: samples, settling time, overshoot."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Float64Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResponse:
-    """What happens after the reference goes from 0 to `reference` at time 0; one entry an interval."""
+    """Outputs and actions after the reference goes from 0 to `reference` at time 0; one entry per interval."""
 
     outputs: Float64Array
     actions: Float64Array
     reference: float
 
     def settling_intervals(self, band: float = 0.02) -> int | None:
-        """The interval from which on the output stays within `band` of the reference; None: it doesn't."""
+        """The interval from which on the output stays within `band` of the reference; None: there is none."""
         return settled_after(self.outputs, self.reference, band * abs(self.reference))
 
     @property
     def overshoot(self) -> float:
-        """How far the output went past the reference, as a share of it; 0 if it never did."""
+        """How far the output went past the reference, as a share of the reference; 0 if it never did."""
         return max(0.0, float((self.outputs / self.reference).max()) - 1.0)
 
 
@@ -42,7 +42,7 @@ def step_response(
     minimum: float = -math.inf,
     maximum: float = math.inf,
 ) -> StepResponse:
-    """Run the very controller against the model.
+    """Run the controller itself with the model.
 
     >>> response = step_response(FirstOrderModel(0.5, 2.0, delay=1), PIGains(0.06, 0.06))
     >>> response.outputs[:6].round(2)
@@ -59,14 +59,14 @@ def step_response(
         outputs[k] = y
         state, actions[k] = controller.step(state, y)
         y = model.next(y, actions[k - model.delay] if k >= model.delay else 0.0)
-        if abs(y) > 1e300:  # an unstable loop: what follows is as large, and must not become infinite
+        if abs(y) > 1e300:  # an unstable loop: later outputs must not become infinite
             outputs[k + 1 :], actions[k + 1 :] = y, actions[k]
             break
     return StepResponse(outputs, actions, reference)
 
 
 def settled_after(outputs: npt.ArrayLike, final: float, tolerance: float) -> int | None:
-    """The first index from which on everything is within `tolerance` of `final`; None if the last one is not.
+    """The first index from which on all outputs are within `tolerance` of `final`; None if the last one is not.
 
     >>> settled_after([0.0, 1.2, 0.9, 1.01, 1.0], 1.0, 0.05)
     3

@@ -14,7 +14,7 @@ Float64Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BalancerState:
-    """What a balancer remembers: the last shares, newest first (delay + 1, n), and the last deviations (n - 1,)."""
+    """The state of a balancer: the last shares, newest first (delay + 1, n), and the last deviations (n - 1,)."""
 
     shares: Float64Array
     deviations: Float64Array | None = None
@@ -24,12 +24,12 @@ class BalancerState:
 class LoadBalancer:
     """Moves load from the elements whose response is above the mean to those below it.
 
-    The shares always add up to `total` and none is below `minimum`. Like the PI controller it computes changes of
-    the shares in force, so that nothing winds up while a share is at its minimum, and it starts without a bump.
+    The shares always add up to `total` and none is below `minimum`. Like the PI controller it computes changes of the
+    shares in force, so that there is no wind-up while a share is at its minimum, and it starts without a jump.
 
-    response_gains  (n - 1, n - 1)         answers to the deviations from the mean response
-    integral_gains  (n - 1, n - 1)         answers to their sums over time
-    pending_gains   (delay, n - 1, n - 1)  answers to what was decided already and does not work yet, newest first
+    response_gains  (n - 1, n - 1)         for the deviations from the mean response
+    integral_gains  (n - 1, n - 1)         for their sums over time
+    pending_gains   (delay, n - 1, n - 1)  for decisions that have no effect yet, newest first
     basis           (n, n - 1)             columns that are orthonormal and add up to 0: n responses as n - 1
                                            deviations, and n - 1 decisions as n changes that cancel out
     """
@@ -43,11 +43,11 @@ class LoadBalancer:
 
     @property
     def elements(self) -> int:
-        """How many there are."""
+        """How many elements there are."""
         return len(self.basis)
 
     def start(self, action: Float64Array) -> BalancerState:
-        """Take over while these shares are in force."""
+        """The state when control begins while these shares are in force."""
         shares = np.asarray(action, dtype=np.float64)
         if shares.shape != (self.elements,):
             raise BalanceError("control.elements", f"shares {shares.shape} for {self.elements} elements")
@@ -57,7 +57,7 @@ class LoadBalancer:
     def step(
         self, state: BalancerState, measurement: Float64Array, *, applied: Float64Array | None = None
     ) -> tuple[BalancerState, Float64Array]:
-        """The shares for the coming interval."""
+        """The shares for the next interval."""
         responses = np.asarray(measurement, dtype=np.float64)
         if responses.shape != (self.elements,):
             raise BalanceError("control.elements", f"responses {responses.shape} for {self.elements} elements")
@@ -70,7 +70,7 @@ class LoadBalancer:
         history = state.shares
         if applied is not None:
             history = np.vstack([np.asarray(applied, dtype=np.float64), history[1:]])
-        # u(k) - u(k - 1): each term of the regulator as the change of what it answers to.
+        # u(k) - u(k - 1): each term of the regulator as the change of its input.
         change = self.response_gains @ (deviations - before) + self.integral_gains @ before
         for i, gains in enumerate(self.pending_gains):
             change += gains @ (self.basis.T @ (history[i] - history[i + 1]))
@@ -84,7 +84,7 @@ def onto_shares(wanted: Float64Array, *, total: float, minimum: float) -> Float6
     >>> onto_shares(np.array([0.9, 0.4, -0.1]), total=1.0, minimum=0.0)
     array([0.75, 0.25, 0.  ])
 
-    The level that is taken off all of them is found after sorting; what falls below the minimum is cut there.
+    The amount that is subtracted from all of them is found after sorting; shares below the minimum are set to it.
     Held, Wolfe and Crowder (1974).
     """
     above = wanted - minimum

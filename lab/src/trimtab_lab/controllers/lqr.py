@@ -1,7 +1,7 @@
 """balance_by_lqr: the gains of a load balancer for many elements, as a linear-quadratic regulator.
 
-The reference is the mean of all responses, so the elements are led to each other and not to a number that somebody
-would have to know (the paper's section 3.2 and figure 5, after Diao and others, 2004).
+The reference is the mean of all responses, so no target value has to be known (the paper's section 3.2 and figure 5,
+after Diao and others, 2004).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def balance_by_lqr(
 ) -> LoadBalancer:
     """The balancer that minimises the deviations of the responses from their mean, weighed against moving load.
 
-    models           how each element's response answers to its own share; all with the same delay
-    caution          the weight of moving load. An action is counted as what it does to a response, so this has no
-                     unit: 1 is bold, 10 leaves room for models that are off by a factor, 100 is slow
-    integral_weight  the weight of deviations that last; 0.1 removes them without haste
+    models           how each element's response depends on its own share; all with the same delay
+    caution          the weight of moving load. An action is measured by its effect on a response, so this has no
+                     unit: 1 is aggressive, 10 allows for models that are off by a factor, 100 is slow
+    integral_weight  the weight of lasting deviations; 0.1 removes them slowly
 
     States are the deviations, their sums, and the decisions that wait for the delay to pass; the cost is
     `sum(deviations^2 + integral_weight sums^2 + caution (mean b x changes)^2)`, and the gains come from scipy's
-    solution of the discrete Riccati equation. Decisions live in the space of changes that add up to 0, so the sum of
+    solution of the discrete Riccati equation. Decisions are changes that add up to 0, so the sum of
     the shares stays constant whatever the elements do.
 
     >>> balancer = balance_by_lqr([FirstOrderModel(0.9, 5.0)] * 4)
@@ -46,7 +46,7 @@ def balance_by_lqr(
     >>> balanced_radius(balancer, [FirstOrderModel(0.9, 5.0)] * 4) < 1
     True
 
-    Raises BalanceError `control.elements` for fewer than two, `control.design` for weights that make no sense, and
+    Raises BalanceError `control.elements` for fewer than two, `control.design` for weights out of range, and
     `control.unstable` if the loop would not be stable.
     """
     a, b, delay = _columns(models)
@@ -59,10 +59,10 @@ def balance_by_lqr(
         raise BalanceError(
             "control.limits", f"{count} shares of at least {minimum} with {total} in all", "a smaller minimum"
         )
-    from scipy.linalg import solve_discrete_are  # only a design needs it: controllers stay light to import
+    from scipy.linalg import solve_discrete_are  # imported here, as only a design needs it
 
     basis, n = zero_sum_basis(count), count - 1
-    # Decisions are counted as what they do to a response, so that tiny or huge b don't spoil the conditioning.
+    # Decisions are measured by their effect on a response, so that tiny or huge b don't make it ill-conditioned.
     scale = float(np.abs(b).mean())
     system, entry = _augmented(basis.T @ np.diag(a) @ basis, basis.T @ np.diag(b / scale) @ basis, delay)
     state_weights = np.diag([1.0] * n + [integral_weight] * n + [0.0] * (n * delay))
@@ -92,11 +92,11 @@ def balance_by_lqr(
 
 
 def balanced_radius(balancer: LoadBalancer, models: Sequence[FirstOrderModel]) -> float:
-    """The spectral radius of a balancer at work on these elements; below 1, their differences die out.
+    """The spectral radius of the loop of a balancer and these elements; below 1, their differences die out.
 
-    They need not be the ones it was designed for: this is how to see what a slower element or a longer delay does.
-    If all of them have the same `a`, their common level is left out, because no balancing can change it (a queue
-    that fills because too much arrives for all is no matter of balance).
+    They need not be the ones it was designed for: this shows the effect of a slower element or a longer delay. If all
+    of them have the same `a`, their common level is left out, because balancing can't change it (nor can it help
+    queues that fill because too much arrives for all of them).
     """
     a, b, delay = _columns(models)
     basis = balancer.basis
@@ -132,7 +132,7 @@ def _radius(balancer: LoadBalancer, a: Float64Array, b: Float64Array, deviation:
 
 
 def zero_sum_basis(count: int) -> Float64Array:
-    """`count - 1` orthonormal columns, each of which adds up to 0 (Helmert's).
+    """`count - 1` orthonormal columns, each of which adds up to 0 (a Helmert matrix).
 
     >>> zero_sum_basis(2).round(3)
     array([[ 0.707],

@@ -16,9 +16,9 @@ Float64Array = npt.NDArray[np.float64]
 
 
 def pair_model(element: FirstOrderModel) -> FirstOrderModel:
-    """How the difference of two equal elements answers to the first one's share: twice as much as one element does.
+    """How the difference of two equal elements depends on the first one's share: twice as much as one element.
 
-    What the first one gets more, the second one gets less.
+    An increase of the first one's share is a decrease of the second one's.
 
     >>> pair_model(FirstOrderModel(0.9, 0.5))
     FirstOrderModel(a=0.9, b=1.0, delay=1)
@@ -28,7 +28,7 @@ def pair_model(element: FirstOrderModel) -> FirstOrderModel:
 
 @dataclass(frozen=True, slots=True)
 class PairBalancer:
-    """Shares of two elements, from the difference of what they measure (the paper's section 3.2, for two IAPs).
+    """Shares of two elements, from the difference of their measurements (the paper's section 3.2, for two IAPs).
 
     The shares always add up to `total`, and neither falls below `minimum`.
 
@@ -43,14 +43,14 @@ class PairBalancer:
     minimum: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse minima that don't fit into the total."""
+        """Raise BalanceError for minima that exceed the total."""
         if not 0 <= 2 * self.minimum <= self.total:
             raise BalanceError(
                 "control.limits", f"two shares of at least {self.minimum} with {self.total} in all", "a smaller minimum"
             )
 
     def start(self, action: Float64Array) -> PIState:
-        """Take over while these two shares are in force."""
+        """The state when control begins while these two shares are in force."""
         if np.shape(action) != (2,):
             raise BalanceError("control.elements", f"{np.size(action)} shares for a pair", "use `balance_by_lqr`")
         return self._regulator().start(float(action[0]))
@@ -58,7 +58,7 @@ class PairBalancer:
     def step(
         self, state: PIState, measurement: Float64Array, *, applied: Float64Array | None = None
     ) -> tuple[PIState, Float64Array]:
-        """The shares for the coming interval."""
+        """The shares for the next interval."""
         if np.shape(measurement) != (2,):
             raise BalanceError("control.elements", f"{np.size(measurement)} responses for a pair", "give two")
         difference = float(measurement[0]) - float(measurement[1])

@@ -1,1 +1,1 @@
-"""The demonstration: a skewed stream, hashed and balanced, on a local Spark."""
+"""The demonstration: a skewed stream on a local Spark, with hashed and with balanced keys."""

@@ -24,15 +24,15 @@ from trimtab_lab.demo.stream import DemoFolders
 from trimtab_lab.demo.verdict import ComputingVerdict, WaitingVerdict
 
 POLICY = Balance(measure="events", patience=1)
-"""Events cost the same here, so their number says more than the time that a busy machine took for a batch of them.
-Numbers of events don't spike by themselves either: one uneven batch is enough to act on."""
+"""Events all cost the same here, so their number is a better measure than the time, which depends on how busy the
+machine is. Numbers of events have no spikes either: one uneven batch is enough to act on."""
 COMPUTING = Race("computing", engines=2, rows=150_000, files=5, layers=16, balance=POLICY)
 WAITING = Race("waiting", engines=4, rows=60_000, files=10, wait_us=1_000, balance=POLICY)
 PICTURE = "balance.png"
 
 
 def show(out: Path, computing: Race = COMPUTING, waiting: Race = WAITING, *, plain: bool = False) -> bool:
-    """All of it; whether the answers were the same."""
+    """Run the whole demonstration; return whether the answers were the same."""
     check_spark()
     folders = DemoFolders(out / "balance")
     folders.make_afresh()
@@ -54,7 +54,7 @@ def show(out: Path, computing: Race = COMPUTING, waiting: Race = WAITING, *, pla
             for race, stream in zip(races, streams, strict=True)
         ]
         with demo_session(f"local[{len(NAMES) * waiting.engines}]", plain=plain) as spark:
-            # Before the jobs, which it would slow; what has to be compiled is compiled here, not by every worker.
+            # Before the jobs, which it would slow down; what has to be compiled is compiled here, not by every worker.
             with step("Computing the answers in one pass, without Spark", plain=plain):
                 expected = [answer.result() for answer in answers]
             courses = [_run(spark, folders, race, plain=plain) for race in races]
@@ -84,7 +84,7 @@ def _run(spark: Any, folders: DemoFolders, race: Race, *, plain: bool) -> dict[s
 
 
 def _compare(race: Race, expected: pa.Table, folders: DemoFolders) -> bool:
-    """Hold what both jobs wrote against one pass over all rows."""
+    """Compare what both jobs wrote with one pass over all rows."""
     answers = {name: _in_order(pq.read_table(folders.home / race.name / name / "unusual")) for name in NAMES}
     is_same = all(answer.equals(_in_order(expected.cast(answer.schema))) for answer in answers.values())
     counts = ", ".join(f"{answer.num_rows:,} rows {name}" for name, answer in answers.items())
@@ -94,7 +94,7 @@ def _compare(race: Race, expected: pa.Table, folders: DemoFolders) -> bool:
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """The rows as a set: a stream's order follows its batches."""
+    """The rows in a fixed order: the order of a stream depends on its batches."""
     order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
     return table.take(order).combine_chunks()
 
@@ -117,7 +117,7 @@ def _what_next(checkpoint: Path) -> None:
         "What the coordinator saw and decided, and what another policy would have done on the same loads:\n"
         f"  trimtab replay {checkpoint}\n"
         f"  trimtab replay {checkpoint} --balance flux --max-rstd 5\n"
-        "Patterns whose keys move by hand, with engines that come and go and a restart:\n"
+        "Patterns whose keys are moved by hand, with engines added and removed and a restart:\n"
         "  trimtab demo --patterns\n"
-        "docs/balancing.md tells how to balance a job of your own."
+        "docs/balancing.md says how to balance a job of your own."
     )

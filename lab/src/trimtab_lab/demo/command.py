@@ -11,7 +11,7 @@ from trimtab.errors import InputError
 from trimtab_lab.demo import in_process as demo_in_process
 from trimtab_lab.demo import on_spark as demo_on_spark
 
-INTERRUPTED = 130  # what shells give for an interrupt
+INTERRUPTED = 130  # the exit status of shells for an interrupt
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -21,7 +21,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="run a skewed stream on a local Spark twice, hashed and balanced",
         description="Make a skewed stream of payments, and run it twice on a local Spark: with keys that stay where "
         "their hash puts them, and with a coordinator that moves them; once on two engines that compute, and once on "
-        "four that wait. Then compare the answers, and draw how level and how fast the jobs were.",
+        "four that wait. Then compare the answers, and draw how even the load was and how fast the jobs were.",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), metavar="FOLDER", help="where to write (default: demo)"
@@ -31,8 +31,8 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     kinds.add_argument(
         "--patterns",
         action="store_true",
-        help="another one: a pattern and a window over a day of trades; keys move by hand, engines come and go, the "
-        "job is restarted, and the answer is that of one pass over all rows",
+        help="another one: a pattern and a window over a day of trades; keys are moved by hand, engines are added and "
+        "removed, the job is restarted, and the answer is that of one pass over all rows",
     )
     kinds.add_argument(
         "--without-spark", action="store_true", help="no Spark and no Java: find and draw V-shapes in one process"
@@ -47,7 +47,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show one of them; the exit status."""
+    """Show one of them; return the exit status."""
     rows = options.rows
     if rows is not None and not (options.patterns or options.without_spark):
         message = "--rows is for trades, and this demonstration has payments"
@@ -67,6 +67,6 @@ def run(options: argparse.Namespace) -> int:
 
             is_same = demo_balance.show(options.out, plain=options.plain)
     except KeyboardInterrupt:
-        print("stopped; the next demonstration starts afresh", file=sys.stderr)
+        print("stopped; the next demonstration starts from the beginning", file=sys.stderr)
         return INTERRUPTED
     return 0 if is_same else 1

@@ -1,4 +1,4 @@
-"""The demonstration without Spark: `trimtab.evaluate` over one table, whole and cut into batches."""
+"""The demonstration without Spark: `trimtab.evaluate` over one table, as a whole and in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURE = "v_shapes.png"
 
 
 def show(rows: int, folder: Path) -> None:
-    """Make the data, run the query whole and in batches, print and draw."""
+    """Make the data, run the query over all of it and in batches, print and draw."""
     print(V_SHAPES)
     ticks = market_ticks(rows, SYMBOLS)
     print(f"{ticks.num_rows:,} trades of {SYMBOLS} symbols, from 9:30 to 16:00.")

@@ -1,4 +1,4 @@
-"""The job of the demonstration, and what is done to it while it runs."""
+"""The job of the demonstration, and the changes that are made while it runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FIRST_ENGINES = 2
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Half of an engine's key groups, drawn by lot, go to another engine."""
+    """Half of an engine's key groups, chosen at random, move to another engine."""
 
     engine: int
     to: int
 
     def __str__(self) -> str:
-        """As the view tells it."""
+        """The text of the view."""
         return f"half of engine {self.engine}'s key groups move to engine {self.to}"
 
 
@@ -37,7 +37,7 @@ class Resize:
     engines: int
 
     def __str__(self) -> str:
-        """As the view tells it."""
+        """The text of the view."""
         return f"from now on {self.engines} engines"
 
 
@@ -46,7 +46,7 @@ class Restart:
     """The job is stopped, and a new one started from its checkpoint."""
 
     def __str__(self) -> str:
-        """As the view tells it."""
+        """The text of the view."""
         return "the job is stopped, and started again from its checkpoint"
 
 
@@ -56,7 +56,7 @@ CHANGES: tuple[Change, ...] = (Move(0, 1), Resize(4), Move(3, 1), Restart(), Res
 
 
 def schedule(files: int) -> list[tuple[int, Change]]:
-    """Behind which batch each change is made.
+    """After which batch each change is made.
 
     >>> [batch for batch, _ in schedule(20)]
     [2, 6, 9, 12, 16]
@@ -67,25 +67,25 @@ def schedule(files: int) -> list[tuple[int, Change]]:
 
 @dataclass(slots=True)
 class Story:
-    """What happened: all batches, and the batch behind which each change was made."""
+    """What happened: all batches, and the batch after which each change was made."""
 
     batches: list[BatchProgress] = field(default_factory=list)
     changes: list[tuple[int, Change]] = field(default_factory=list)
 
     @property
     def moved(self) -> int:
-        """How many times a key group came to another engine."""
+        """How many times a key group moved to another engine."""
         return sum(batch.moved for batch in self.batches)
 
 
 def make_job(spark: Any, folders: DemoFolders, engines: int | None, *, warm: bool) -> Any:
-    """Both queries over the files, one file a batch."""
+    """Both queries over the files, one file per batch."""
     from trimtab.api.job import Job
 
     location = str(folders.ticks)
     schema = spark.read.parquet(location).schema
     ticks = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(location)
-    # Nothing moves by itself here: what is told and drawn is what was done by hand.
+    # Without balancing: only the changes made by hand are shown.
     job = Job(
         spark, checkpoint=str(folders.checkpoint), engines=engines, key_groups=KEY_GROUPS, balance=None, warm=warm
     )
@@ -100,10 +100,10 @@ def run_job(
 ) -> Story:
     """Run the job to its end, making each change as soon as its batch is committed.
 
-    `start` starts it on so many engines; None: on as many as its checkpoint has.
+    `start` starts it on a number of engines; None: on as many as its checkpoint has.
     """
     story, waiting = Story(), list(changes)
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     run = start(FIRST_ENGINES)
     is_over = False
     while not is_over:
@@ -114,26 +114,26 @@ def run_job(
         if is_over or not waiting or last < waiting[0][0]:
             continue
         change = waiting.pop(0)[1]
-        view.tell(f"behind batch {last}: {change}")
+        view.announce(f"after batch {last}: {change}")
         if isinstance(change, Restart):
             run.stop()
             run.await_termination()
             story.batches += run.history
             view.end_run(run.progress, story.batches)
-            story.changes.append((story.batches[-1].batch, change))  # the batch under way was finished first
+            story.changes.append((story.batches[-1].batch, change))  # the running batch was finished first
             run = start(None)
             continue
-        _make(run, change, dice)
+        _make(run, change, rng)
         story.changes.append((last, change))
     story.batches += run.history
     view.end_run(run.progress, story.batches)
     return story
 
 
-def _make(run: Any, change: Move | Resize, dice: np.random.Generator) -> None:
+def _make(run: Any, change: Move | Resize, rng: np.random.Generator) -> None:
     match change:
         case Resize(engines):
             run.resize(engines)
         case Move(engine, to):
             groups = np.flatnonzero(run.placement["ticks"].groups_of(engine))
-            run.move({int(group): to for group in dice.choice(groups, len(groups) // 2, replace=False)})
+            run.move({int(group): to for group in rng.choice(groups, len(groups) // 2, replace=False)})

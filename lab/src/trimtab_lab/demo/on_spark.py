@@ -1,4 +1,4 @@
-"""The demonstration on a local Spark: make a stream, disturb it under way, and compare its answer with one pass."""
+"""The demonstration on a local Spark: make a stream, change the running job, and compare its answer with one pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PICTURE = "demo.png"
 
 
 def show(rows: int, out: Path, *, plain: bool = False, files: int = FILES, warm: bool = True) -> bool:
-    """All of it; whether the answers were the same."""
+    """Run the whole demonstration; return whether the answers were the same."""
     check_spark()
     folders = DemoFolders(out / "stream")
     folders.make_afresh()
@@ -67,7 +67,7 @@ def _run(spark: Any, folders: DemoFolders, view: DemoView, files: int, *, warm: 
 
 
 def _compare(ticks: pa.Table, folders: DemoFolders, story: Story) -> bool:
-    """Hold what the job wrote against one pass over all rows, and say so."""
+    """Compare what the job wrote with one pass over all rows, and print the result."""
     print("The same queries in one pass over all rows, without Spark:")
     rejected = sum(batch.late + batch.quarantined for batch in story.batches)
     verdicts = []
@@ -86,7 +86,7 @@ def _compare(ticks: pa.Table, folders: DemoFolders, story: Story) -> bool:
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """The rows as a set: a stream's order follows its batches."""
+    """The rows in a fixed order: the order of a stream depends on its batches."""
     order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
     return table.take(order).combine_chunks()
 
@@ -105,7 +105,7 @@ def _draw(ticks: pa.Table, folders: DemoFolders, story: Story, out: Path, *, is_
 
 
 def _what_next(folders: DemoFolders, story: Story) -> None:
-    last = story.batches[-1].batch - 1  # the end of the input took the last one's state
+    last = story.batches[-1].batch - 1  # the end of the input removed the last one's state
     print(
         f"What the queries found is parquet: {folders.found('v_shapes')}, {folders.found('candles')}\n"
         "To look into the job's state:\n"

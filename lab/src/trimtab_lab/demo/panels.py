@@ -1,6 +1,6 @@
-"""Two jobs side by side in the terminal: how level their engines are, and how fast they go.
+"""Two jobs side by side in the terminal: how even the load of their engines is, and how fast they are.
 
-`render` is a pure function of what the jobs said. Where there is no terminal, every batch is a line.
+`render` is a pure function of the jobs' progress. Where there is no terminal, every batch is a line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REDRAW_S = 0.2
 SMALL_COLUMNS = 76
 """Narrower terminals have one job below the other."""
 LEVEL, UNEVEN = 15.0, 30.0
-"""Below the first deviation, in percent, the engines are level; above the second they are not."""
+"""Below the first deviation, in percent, the load is even; above the second it is not."""
 TITLES = {HASHED: "hashed: keys stay where they are", BALANCED: "balanced: key groups move by themselves"}
 
 
@@ -41,7 +41,7 @@ class RaceScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show inside the block what `update` is given."""
+        """Inside the block, show what `update` is given."""
         if self._live is None:
             yield
             return
@@ -50,7 +50,7 @@ class RaceScreen:
             yield
 
     def update(self, batches: Mapping[str, Sequence[BatchProgress]], *, at_once: bool = False) -> None:
-        """Take in all batches so far of each job that was started."""
+        """Show all batches so far of each started job."""
         if self._live is None:
             self._print(batches)
         elif at_once or time.monotonic() - self._drawn_s >= REDRAW_S:
@@ -69,7 +69,7 @@ class RaceScreen:
 
 
 def line(name: str, batch: BatchProgress, files: int) -> str:
-    """One batch, for logs."""
+    """One batch as a line of a log."""
     loads = " ".join(f"{engine.worked_ms:.0f}" for engine in batch.engines)
     moved = f"; {batch.moved:,} key groups moved" if batch.moved else ""
     return (
@@ -79,7 +79,7 @@ def line(name: str, batch: BatchProgress, files: int) -> str:
 
 
 def render(batches: Mapping[str, Sequence[BatchProgress]], files: int, width: int) -> RenderableType:
-    """Both jobs, side by side where that fits; bars of the same length are the same time."""
+    """Both jobs, side by side where that fits; bars of the same length stand for the same time."""
     courses = {name: Course.of(history) for name, history in batches.items()}
     most_ms = max((slowest_ms(batch) for course in courses.values() for batch in course.batches[-1:]), default=0.0)
     is_wide = width >= SMALL_COLUMNS
@@ -146,13 +146,13 @@ def _figure(label: str, value: str, values: Sequence[float], room: int, style: s
 
 def _engines(last: BatchProgress, most_ms: float, inner: int) -> list[Text]:
     mean_ms = worked_ms(last) / max(1, len(last.engines))
-    cells = max(0, inner - 18)  # what the figures take
+    cells = max(0, inner - 18)  # without the width of the figures
     rows = []
     for engine in last.engines:
         text = Text(f"engine {engine.engine} ", no_wrap=True)
         if cells >= 3:
             drawn = bar(engine.worked_ms / most_ms if most_ms else 0.0, cells)
-            # The slowest engine is what the batch waits for.
+            # The batch waits for the slowest engine.
             text.append(drawn.ljust(cells), style="red" if engine.worked_ms > 1.3 * mean_ms else "green")
         rows.append(text.append(f" {duration_text(engine.worked_ms):>7}"))
     return [*rows, Text(f"{number_text(last.events)} events in the batch, {duration_text(last.batch_ms)}", style="dim")]

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 CARDS = 300
 HOT_CARDS = 4
 HOT_SHARE = 0.9
-"""Of the payments, in equal parts. Four engines are level with a hot card each, which hashing seldom gives them."""
+"""Of the payments, in equal parts. With one hot card each, four engines are evenly loaded; hashing seldom does that."""
 BEGIN = datetime.datetime(2026, 1, 5, 9, 0)
 FILE_S = 60
-"""Every file is a minute of payments, and every batch a file."""
+"""Every file has a minute of payments, and every batch one file."""
 
 
 def card_name(card: int) -> str:
@@ -36,7 +36,7 @@ def card_shares() -> npt.NDArray[np.float64]:
 
 
 def hot_first(seed: int) -> npt.NDArray[np.int64]:
-    """The cards in the order of their shares: which ones are hot makes hashing lucky or unlucky."""
+    """The cards in the order of their shares: how well hashing balances depends on which ones are hot."""
     return np.random.default_rng((seed, 0)).permutation(CARDS).astype(np.int64)
 
 
@@ -49,9 +49,9 @@ def write_payments(folder: Path, rows: int, files: int, *, seed: int) -> pa.Tabl
     order, usual = hot_first(seed), np.random.default_rng((seed, 1)).lognormal(8.0, 0.6, CARDS)
     tables = []
     for number, count in enumerate(len(part) for part in np.array_split(np.arange(rows), files)):
-        dice = np.random.default_rng((seed, 2, number))
-        cards = order[dice.choice(CARDS, size=count, p=card_shares())]
-        amounts = usual[cards] * dice.lognormal(0.0, 0.4, count) * np.where(dice.random(count) < 0.01, 20.0, 1.0)
+        rng = np.random.default_rng((seed, 2, number))
+        cards = order[rng.choice(CARDS, size=count, p=card_shares())]
+        amounts = usual[cards] * rng.lognormal(0.0, 0.4, count) * np.where(rng.random(count) < 0.01, 20.0, 1.0)
         times_us = (number * FILE_S * 1e6 + np.arange(count) * (FILE_S * 1e6 / max(1, count))).astype(np.int64)
         tables.append(
             pa.table(
@@ -64,5 +64,5 @@ def write_payments(folder: Path, rows: int, files: int, *, seed: int) -> pa.Tabl
         )
         path = folder / f"payments-{number:03d}.parquet"
         pq.write_table(tables[-1], path)
-        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest first
+        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark reads the oldest first
     return pa.concat_tables(tables)

@@ -21,7 +21,7 @@ def draw_story(story: Story, ticks: pa.Table, found: pa.Table, path: Path, *, is
     """Draw how the engines shared the stream, and the deepest matches below: 1600 by 900 pixels."""
     deepest = found.sort_by([("fall_percent", "descending")]).slice(0, CLOSE_UPS).to_pylist()
     figure = Figure(figsize=(16, 9), dpi=100, facecolor="white")
-    FigureCanvasAgg(figure)  # the figure draws on it, without a screen
+    FigureCanvasAgg(figure)  # draws without a screen
     grid = figure.add_gridspec(
         2,
         max(1, len(deepest)),
@@ -54,7 +54,7 @@ def draw_story(story: Story, ticks: pa.Table, found: pa.Table, path: Path, *, is
 
 
 def _draw_load(axes: Axes, story: Story) -> None:
-    """A bar per batch, in it a part per engine; what was changed stands above the line where it was."""
+    """A bar per batch with a part per engine; each change is written above the line at its batch."""
     batches = [batch for batch in story.batches if batch.events]
     heights = [0] * len(batches)
     for engine in range(max((len(batch.engines) for batch in batches), default=0)):
@@ -64,9 +64,9 @@ def _draw_load(axes: Axes, story: Story) -> None:
         axes.bar(places, parts, bottom=heights, width=0.82, color=colour, label=f"engine {engine}")
         heights = [height + part for height, part in zip(heights, parts, strict=True)]
     top = max(heights, default=1) or 1
-    for behind, change in story.changes:
-        axes.axvline(behind + 0.5, color=EDGE, linewidth=1.4, linestyle=(0, (4, 3)))
-        axes.text(behind + 0.5, top * 1.04, _word(change), fontsize=13, color=EDGE, ha="center", va="bottom")
+    for after, change in story.changes:
+        axes.axvline(after + 0.5, color=EDGE, linewidth=1.4, linestyle=(0, (4, 3)))
+        axes.text(after + 0.5, top * 1.04, _word(change), fontsize=13, color=EDGE, ha="center", va="bottom")
     plain_axes(axes)
     axes.grid(visible=False, axis="x")
     axes.set_ylim(0, top * 1.02)

@@ -31,4 +31,4 @@ GROUP BY symbol, window(ts, '5 minutes')
 """
 
 QUERIES = {"v_shapes": V_SHAPES, "candles": CANDLES}
-"""By the name under which the job runs them."""
+"""By their names in the job."""

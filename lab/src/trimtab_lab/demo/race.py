@@ -24,9 +24,9 @@ POLL_S = 0.1
 class Race:
     """What is run: a stream of `rows` payments in `files` batches, on `engines` engines.
 
-    Each event takes a model's time: `wait_us` microseconds of waiting, or the work of `layers` layers. Jobs that wait
-    run at once: they leave the cores to each other. Jobs that compute run one after the other. `balance`: the policy of
-    the balanced one.
+    A model scores each event: by `wait_us` microseconds of waiting, or by the work of `layers` layers. Jobs that wait
+    run at the same time, as they don't need the cores. Jobs that compute run one after the other. `balance`: the policy
+    of the balanced one.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Race:
 
     @property
     def turns(self) -> tuple[tuple[str, ...], ...]:
-        """Which jobs run at once, in the order in which they run."""
+        """Which jobs run at the same time, in the order in which they run."""
         return (NAMES,) if self.is_waiting else tuple((name,) for name in NAMES)
 
     @property
     def title(self) -> str:
-        """What it is, for a heading."""
+        """The heading."""
         return f"{self.engines} engines, {'work simulated by waiting' if self.is_waiting else 'real work'}"
 
     @property
@@ -70,61 +70,61 @@ class Race:
 
     @property
     def sql_in_one_pass(self) -> str:
-        """The query for one pass over all rows, which need not wait: no answer depends on that."""
+        """The query for one pass over all rows, without waiting, which changes no answer."""
         return scoring_sql(layers=self.layers)
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What one job did, in its batches with events: the end of the input is a batch without."""
+    """The batches of one job that have events: the end of the input is a batch without."""
 
     batches: tuple[BatchProgress, ...]
 
     @classmethod
     def of(cls, history: Sequence[BatchProgress]) -> Course:
-        """From all batches of a job."""
+        """Of all batches of a job."""
         return cls(tuple(batch for batch in history if batch.events))
 
     @property
     def spent_s(self) -> float:
-        """From the commit of the first batch to that of the last: in the first one, Spark starts its workers."""
+        """Seconds from the commit of the first batch, in which Spark starts its workers, to that of the last."""
         return self.batches[-1].finished_at_s - self.batches[0].finished_at_s
 
     @property
     def spark_share(self) -> float:
-        """The part of that time, in percent, in which the slowest engine didn't work on events."""
+        """The share of that time, in percent, in which the slowest engine didn't work on events."""
         worked_s = sum(slowest_ms(batch) for batch in self.batches[1:]) / 1e3
         return 100.0 * (1.0 - worked_s / self.spent_s) if self.spent_s else 0.0
 
     @property
     def mean_rstd(self) -> float:
-        """Of all batches, in percent."""
+        """The mean RSTD of all batches, in percent."""
         return fmean(batch.rstd for batch in self.batches)
 
     @property
     def moved(self) -> int:
-        """How many times a key group came to another engine."""
+        """How many times a key group moved to another engine."""
         return sum(batch.moved for batch in self.batches)
 
     @property
     def rates(self) -> list[float]:
-        """Events a second of each batch, from commit to commit; Spark's part counts."""
+        """Events a second of each batch, from commit to commit, with Spark's part of the time."""
         first = self.batches[0].events / max(self.batches[0].batch_ms / 1e3, 1e-9)
         return [first, *(b.events / max(b.finished_at_s - a.finished_at_s, 1e-9) for a, b in pairwise(self.batches))]
 
 
 def slowest_ms(batch: BatchProgress) -> float:
-    """How long the slowest engine worked on its events: what the others wait for."""
+    """How long the slowest engine worked on its events: the others wait for it."""
     return max(engine.worked_ms for engine in batch.engines)
 
 
 def worked_ms(batch: BatchProgress) -> float:
-    """How long all engines worked on their events."""
+    """How long all engines together worked on their events."""
     return sum(engine.worked_ms for engine in batch.engines)
 
 
 def make_job(spark: Any, race: Race, name: str, payments: Path, home: Path) -> Any:
-    """The query over the files, one file a batch."""
+    """The query over the files, one file per batch."""
     from trimtab.api.job import Job
 
     location, checkpoint = str(payments), str(home / "checkpoint")
@@ -141,12 +141,12 @@ class RaceView(Protocol):
     """Shows the jobs while they run."""
 
     def update(self, batches: Mapping[str, Sequence[BatchProgress]], *, at_once: bool = False) -> None:
-        """Take in all batches so far of each job that was started."""
+        """Show all batches so far of each started job."""
         ...
 
 
 def run_race(start: Callable[[str], RunningJob], turns: Sequence[Sequence[str]], view: RaceView) -> dict[str, Course]:
-    """Run the jobs of each turn to their ends, turn after turn. Raises what one of them failed with."""
+    """Run the jobs of each turn to their ends, turn after turn. Raises the error of a job that fails."""
     started: dict[str, RunningJob] = {}
 
     def histories() -> dict[str, Sequence[BatchProgress]]:

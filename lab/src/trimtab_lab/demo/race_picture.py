@@ -1,4 +1,4 @@
-"""The picture of the demonstration of balancing: how level and how fast the jobs were, batch by batch."""
+"""The picture of the demonstration of balancing: deviation and throughput of the jobs, batch by batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT, MIDDLE = 0.06, 0.675
 def draw_races(waiting: WaitingVerdict, computing: ComputingVerdict, path: Path, *, is_same: bool) -> None:
     """Draw the race of waiting engines on the left and that of computing ones on the right: 1600 by 760 pixels."""
     figure = Figure(figsize=(16, 7.6), dpi=100, facecolor="white")
-    FigureCanvasAgg(figure)  # the figure draws on it, without a screen
+    FigureCanvasAgg(figure)  # draws without a screen
     left = figure.add_gridspec(2, 1, hspace=0.16, left=LEFT, right=0.6, top=0.72, bottom=0.085)
     levels, rates = figure.add_subplot(left[0]), figure.add_subplot(left[1])
     works = figure.add_subplot(figure.add_gridspec(1, 1, left=MIDDLE, right=0.985, top=0.72, bottom=0.085)[0])
@@ -57,7 +57,7 @@ def draw_races(waiting: WaitingVerdict, computing: ComputingVerdict, path: Path,
 
 
 def _write(figure: Figure, waiting: WaitingVerdict, computing: ComputingVerdict, *, is_same: bool) -> None:
-    """The headline, and above each race what came of it."""
+    """Write the headline, and the result above each race."""
     figure.text(LEFT, 0.93, waiting.headline(is_same=is_same), fontsize=24, weight="bold", color=EDGE)
     hashed, balanced = waiting.courses[HASHED], waiting.courses[BALANCED]
     waited = (

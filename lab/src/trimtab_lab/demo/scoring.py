@@ -1,7 +1,7 @@
 """The operator of the demonstration of balancing: payments far above what their card usually pays, scored by a model.
 
-The model's work is either simulated by waiting, so that a machine with two cores can show four engines at work, or
-done: a network of whole numbers, whose weights are drawn by lot. Its scores mean nothing, its work is real.
+The model's work is either simulated by waiting, so that a machine with two cores can run four engines, or real: a
+neural network of integers with random weights. Its scores mean nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimtab.engine.keyed.description import Snapshot
 Int64Array = npt.NDArray[np.int64]
 
 WIDTH = 64
-"""Neurons in a layer: one layer takes about 4 us for an event. NumPy multiplies whole numbers on one core, exactly."""
+"""Neurons in a layer: one layer takes about 4 us for an event. NumPy multiplies integers on one core, exactly."""
 
 
 def scoring_sql(*, wait_us: int = 0, layers: int = 0) -> str:
@@ -45,7 +45,7 @@ class UnusualPayments(trimtab.KeyedOperator):
     state = pa.schema([("payments", pa.int64()), ("total", pa.int64())])
 
     def open(self, snapshot: Snapshot | None) -> _Card:
-        """What is known of a card."""
+        """The logic of one card."""
         return _Card(self, **(snapshot or {}))
 
 
@@ -58,7 +58,7 @@ class _Card:
     def on_rows(self, rows: pa.Table) -> pa.Table:
         description, amounts = self.description, rows["amount"].to_numpy()
         time.sleep(rows.num_rows * description.wait_us / 1e6)
-        # Whole numbers: however the rows are cut, the sums are the same.
+        # Integers: the sums don't depend on how the rows are cut into batches.
         before = self.total + np.cumsum(amounts) - amounts
         counts = self.payments + np.arange(len(amounts))
         usual = before // np.maximum(1, counts)

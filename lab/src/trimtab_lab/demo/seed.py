@@ -1,6 +1,6 @@
-"""Which stream the demonstration shows: a typical one. What hashing loses is a matter of luck, and the seed decides it.
+"""Which stream the demonstration shows: a typical one. What hashing loses is random: it depends on the seed.
 
-All of it is computed from the shares of the cards and their key groups, without Spark.
+Everything is computed from the shares of the cards and their key groups, without Spark.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from trimtab_lab.demo.payments import CARDS, card_name, card_shares, hot_first
 
 KEY_GROUPS = 1024
 SEED = 5
-"""What `typical_seed(range(1000), (2, 4))` returns; a test holds it to that."""
+"""The result of `typical_seed(range(1000), (2, 4))`, as a test checks."""
 SPARK_SEED = 42
-"""Of Spark's xxhash64."""
+"""The seed of Spark's xxhash64."""
 
 
 def key_groups_of_cards() -> npt.NDArray[np.int64]:
@@ -30,10 +30,10 @@ def key_groups_of_cards() -> npt.NDArray[np.int64]:
 def predicted_gains(
     engines: int, seeds: Iterable[int], shares: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.float64]:
-    """For each seed, how many times as fast level engines are. `shares`: of the cards, if not those of the stream.
+    """For each seed, how many times as fast balanced engines are. `shares`: of the cards, if not those of the stream.
 
-    The slowest engine's share of the work where hashing puts the keys, over the least that there can be: an equal part
-    for each engine, or the hottest key group's share if that is more.
+    The slowest engine's share of the work where hashing puts the keys, over the least possible share: an equal part for
+    each engine, or the hottest key group's share if that is more.
     """
     shares = card_shares() if shares is None else shares
     groups, owner = key_groups_of_cards(), Placement.even(engines, KEY_GROUPS).array()
@@ -46,7 +46,7 @@ def predicted_gains(
 
 
 def percentiles(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """What percentage of all values each one is above; of those that it equals, it is above half.
+    """For each value, the percentage of all values that are below it; equal ones count half.
 
     >>> percentiles(np.array([3.0, 1.0, 2.0, 2.0])).tolist()
     [87.5, 12.5, 50.0, 50.0]

@@ -1,4 +1,4 @@
-"""The Spark of a demonstration: whether there is one, and a session on this machine."""
+"""The Spark of a demonstration: a check that it can run, and a session on this machine."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _HINT = "or leave Spark out: trimtab demo --without-spark"
 
 
 def check_spark() -> None:
-    """Raise JobError where Spark can't run here."""
+    """Raise JobError if Spark can't run on this machine."""
     try:
         check_java()
     except JobError as error:
         raise JobError(error.code, error.message, f"{error.hint};\n  {_HINT}") from error
     try:
-        import trimtab.spark.session  # noqa: F401 - only whether it is there
+        import trimtab.spark.session  # noqa: F401 - only to check that it can be imported
     except ModuleNotFoundError as error:
         raise JobError("job.spark", f"Spark is missing ({error})", f"pip install 'trimtab[spark]', {_HINT}") from error
 
 
 @contextmanager
 def demo_session(master: str, *, plain: bool) -> Iterator[Any]:
-    """A session on this machine; what Java logs goes to a file, which is named if something fails."""
+    """A session on this machine; Java's log goes to a file, which is named if something fails."""
     from trimtab.spark.session import start_session
 
     conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

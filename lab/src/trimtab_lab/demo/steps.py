@@ -1,4 +1,4 @@
-"""What a demonstration is doing before there is a batch to show: a line for each step, with the seconds it takes."""
+"""The steps of a demonstration before the first batch: a line for each, with the seconds it takes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 def can_draw(console: Console, *, plain: bool) -> bool:
-    """Whether this is a terminal that pictures of block characters can be drawn in, and redrawn."""
+    """Whether this is a terminal that can show and redraw block characters."""
     is_terminal = console.is_terminal and not console.is_dumb_terminal
     return not plain and is_terminal and console.encoding.startswith("utf")
 
 
 @contextmanager
 def step(text: str, *, plain: bool) -> Iterator[None]:
-    """Say what is done inside the block. In a terminal a clock runs beside it; elsewhere there are two lines."""
+    """Print what is done inside the block. In a terminal a clock runs beside it; elsewhere there are two lines."""
     began, console = time.monotonic(), Console()
     if can_draw(console, plain=plain):
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

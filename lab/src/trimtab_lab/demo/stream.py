@@ -24,7 +24,7 @@ MARK = ".trimtab-demo"
 
 @dataclass(frozen=True, slots=True)
 class DemoFolders:
-    """Where a demonstration writes: all of it below one folder, which the next one takes the place of."""
+    """Where a demonstration writes: everything is in one folder, which the next demonstration replaces."""
 
     home: Path
 
@@ -39,20 +39,20 @@ class DemoFolders:
         return self.home / "checkpoint"
 
     def found(self, query: str) -> Path:
-        """What a query found."""
+        """The output of a query."""
         return self.home / query
 
     def make_afresh(self) -> None:
-        """Remove what an earlier demonstration left, and nothing else.
+        """Remove the files of an earlier demonstration, and nothing else.
 
-        Raises InputError `input.file`, and StateError `state.locked` while another one is at it.
+        Raises InputError `input.file`, and StateError `state.locked` while another one is using the folder.
         """
         for lock in (self.checkpoint / LOCK, *self.home.glob(f"*/checkpoint/{LOCK}")):
             if lock.exists():
                 check_free(Folder(str(lock.parent)))
         try:
             if self.home.exists() and not (self.home / MARK).exists():
-                message = f"{self.home} is there already, and no demonstration made it"
+                message = f"{self.home} exists already, and no demonstration made it"
                 raise InputError("input.file", message, "name another folder: --out FOLDER")
             shutil.rmtree(self.home, ignore_errors=True)
             self.ticks.mkdir(parents=True)
@@ -62,13 +62,13 @@ class DemoFolders:
 
 
 def write_stream(folder: Path, rows: int, files: int, *, seed: int = 7) -> pa.Table:
-    """Write so many files of trades, each a batch; give all rows, in the order in which they come.
+    """Write `files` files of trades, one per batch; return all rows, in the order in which they arrive.
 
-    Rows come up to two seconds later than their time says, so neighbours change places, also across files. No symbol
-    has two trades at the same microsecond: their order would be anybody's choice.
+    Rows arrive up to two seconds after their event time, so neighbours change places, also across files. No symbol has
+    two trades at the same microsecond, as their order would be undefined.
     """
     ticks = market_ticks(rows, SYMBOLS, seed=seed)
-    # Rows are in order of time, so those of the same millisecond stand together and get different microseconds.
+    # Rows are in order of time, so those of the same millisecond are adjacent and get different microseconds.
     times = ticks["ts"].to_numpy() + (np.arange(rows) % 1000).astype("timedelta64[us]")
     ticks = ticks.set_column(ticks.schema.get_field_index("ts"), "ts", pa.array(times))
     late_us = np.random.default_rng(seed).integers(0, DELAY_S * 1_000_000, rows)
@@ -77,5 +77,5 @@ def write_stream(folder: Path, rows: int, files: int, *, seed: int = 7) -> pa.Ta
     for number, (start, end) in enumerate(pairwise(edges)):
         path = folder / f"ticks-{number:03d}.parquet"
         pq.write_table(ticks.slice(start, end - start), path)
-        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes the oldest first
+        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark reads the oldest first
     return ticks

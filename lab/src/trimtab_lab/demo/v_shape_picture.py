@@ -1,4 +1,4 @@
-"""The V-shapes of the demonstration drawn: the session of one symbol, and its deepest falls from near."""
+"""The V-shapes of the demonstration drawn: the session of one symbol, and close-ups of its deepest falls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def draw_v_shapes(ticks: pa.Table, found: pa.Table, path: Path) -> None:
     close = matches[:CLOSE_UPS]
 
     figure = Figure(figsize=(16, 9), dpi=100, facecolor="white")
-    FigureCanvasAgg(figure)  # the figure draws on it, without a screen
+    FigureCanvasAgg(figure)  # draws without a screen
     grid = figure.add_gridspec(
         2, len(close), height_ratios=[1.15, 1], hspace=0.30, wspace=0.14, left=0.055, right=0.98, top=0.86, bottom=0.07
     )
@@ -97,7 +97,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def plain_axes(axes: Axes) -> None:
-    """Light lines behind, and no box around."""
+    """A light grid behind the data, and no frame."""
     axes.grid(color="#e3e3e3", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=12, color="#bbbbbb")
@@ -108,7 +108,7 @@ def plain_axes(axes: Axes) -> None:
 
 
 def _clock(axes: Axes, minutes: int | None = None) -> None:
-    """Hours and minutes below an axis, at every so many minutes; matplotlib has no types for these."""
+    """Show hours and minutes below an axis, every `minutes` minutes; matplotlib has no types for these calls."""
     axes.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))  # type: ignore[no-untyped-call]
     if minutes is not None:
         axes.xaxis.set_major_locator(mdates.MinuteLocator(interval=minutes))  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ def _price_line(axes: Axes, rows: pa.Table, width: float) -> None:
 
 
 def _mark(axes: Axes, match: dict[str, Any], size: float) -> None:
-    """The band of a match and its three marks; the legend names each of them once."""
+    """Draw the band of a match and its three marks; the legend names each mark once."""
     named = set(axes.get_legend_handles_labels()[1])
 
     def once(label: str) -> str:

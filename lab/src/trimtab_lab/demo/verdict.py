@@ -1,4 +1,4 @@
-"""What came of each race, in words and figures, for the terminal and for the picture. Nothing is claimed unmeasured."""
+"""The result of each race, in words and figures, for the terminal and the picture. It claims only what was measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FASTER = 1.05
 
 @dataclass(frozen=True, slots=True)
 class WaitingVerdict:
-    """Engines whose work is simulated: how long both jobs took by wall clock."""
+    """The race of engines whose work is simulated: how long both jobs took by wall clock."""
 
     race: Race
     courses: Mapping[str, Course]
@@ -24,7 +24,7 @@ class WaitingVerdict:
         return self.courses[HASHED].spent_s / max(self.courses[BALANCED].spent_s, 1e-9)
 
     def headline(self, *, is_same: bool) -> str:
-        """The result in a line."""
+        """The result in one line."""
         if not is_same:
             return "The answers differ, which is a bug"
         if self.times_as_fast < FASTER:
@@ -48,11 +48,11 @@ class WaitingVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ComputingVerdict:
-    """Engines that compute: how near they came to what the hottest key allows. `hottest`: its share of the events.
+    """The race of engines that compute: how near they come to what the hottest key, with share `hottest`, allows.
 
-    A batch takes as long as its slowest engine. That one can't have less than an equal part of the work, and not less
-    than the hottest key's, whose rows are one engine's. Every event costs the same, so a key's share of the events is
-    its share of the work.
+    A batch takes as long as its slowest engine. Its share of the work is at least an equal part, and at least that of
+    the hottest key, as all rows of a key go to one engine. Every event costs the same, so a key's share of the events
+    is its share of the work.
     """
 
     race: Race
@@ -61,26 +61,26 @@ class ComputingVerdict:
 
     @property
     def least_share(self) -> float:
-        """The least part of a batch's work that its slowest engine can have."""
+        """The least share of a batch's work that its slowest engine can have."""
         return max(1 / self.race.engines, self.hottest)
 
     @property
     def since(self) -> int:
-        """The first batch that is compared: the first with moved key groups, or if there is none, the second."""
+        """The first batch to compare: the first with moved key groups, or the second if there is none."""
         return next((place for place, batch in enumerate(self.courses[BALANCED].batches) if batch.moved), 1)
 
     def share(self, name: str) -> float:
-        """How much of what the hottest key allows a job reached, in percent."""
+        """The throughput of a job in percent of what the hottest key allows."""
         took_ms, least_ms = self._work_ms(name)
         return 100.0 * least_ms / max(took_ms, 1e-9)
 
     def shares(self, name: str) -> list[float]:
-        """The same for each of its batches alone."""
+        """The same for each of its batches."""
         batches = self.courses[name].batches
         return [100.0 * self.least_share * worked_ms(batch) / max(slowest_ms(batch), 1e-9) for batch in batches]
 
     def _work_ms(self, name: str) -> tuple[float, float]:
-        """How long the slowest engines worked, and how long they would have at least."""
+        """How long the slowest engines worked, and the least possible time."""
         batches = self.courses[name].batches[self.since :]
         return sum(map(slowest_ms, batches)), self.least_share * sum(map(worked_ms, batches))
 

@@ -1,4 +1,4 @@
-"""What is seen of the demonstration's job: the live view of `trimtab run`, with a line for every change above it."""
+"""The view of the demonstration's job: the live view of `trimtab run`, with a line for every change above it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class DemoView:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show what it is told inside the block."""
+        """Inside the block, show progress and changes."""
         if self._live is None:
             yield
             return
         with self._live:
             yield
 
-    def tell(self, text: str) -> None:
-        """Say that something was done."""
+    def announce(self, text: str) -> None:
+        """Print a line about a change."""
         if self._live is None:
             print(f"-- {text}", flush=True)
         else:
             self._live.console.print(f"[bold magenta]--[/] {text}", highlight=False)
 
     def update(self, progress: Progress, history: Sequence[BatchProgress]) -> None:
-        """Take in what the job says; `history` has all batches, those before a restart too."""
+        """Show the job's progress; `history` has all batches, those before a restart too."""
         for batch in history:
             if batch.batch > self._told:
                 self._told = batch.batch
@@ -55,7 +55,7 @@ class DemoView:
             self._draw(progress, history)
 
     def end_run(self, progress: Progress, history: Sequence[BatchProgress]) -> None:
-        """Take in the last that a run says; the totals of the next one are added to its own."""
+        """Show the last progress of a run, and add its totals to those of the next run."""
         self.update(progress, history)
         if self._live is not None:
             self._draw(progress, history)
@@ -70,7 +70,7 @@ class DemoView:
 
 
 def added(before: Progress, now: Progress) -> Progress:
-    """Where a job stands that was started anew: what it did before counts."""
+    """The progress of a restarted job, with what it did before the restart."""
     queries = {**before.matches, **now.matches}
     return replace(
         now,

@@ -1,6 +1,6 @@
-"""Live experiments of our own on engines and executors that differ, slow down, come and go.
+"""Our own live experiments: engines and executors that differ in speed, slow down, are added and removed.
 
-Importing these modules imports neither Spark nor Numba beyond what feeds need: jobs run in a process of their own.
+Importing these modules imports neither Spark nor Numba beyond what feeds need: jobs run in another process.
 """
 
 from __future__ import annotations

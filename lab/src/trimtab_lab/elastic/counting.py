@@ -1,7 +1,7 @@
-"""An operator whose rows say what they cost: an engine waits so long for each, as if it worked.
+"""An operator with a simulated cost per row: an engine waits for the time that the row gives.
 
-So a few engines on few cores keep the relations that as many machines would have. What it counts is counted for real,
-so that answers can be compared; and its states merge, so that hot keys may be split.
+So several engines on few cores have the same relative loads as on as many machines. The counts are real, so that
+answers can be compared; and states can be merged, so that hot keys may be split.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.worker.whereabouts import this_executor
 @operator("counted_at_a_cost")
 @dataclass(frozen=True)
 class CountedAtACost(KeyedOperator):
-    """Rows and the total of their values, by key, told when the input ends.
+    """Rows and the total of their values, by key, reported when the input ends.
 
     A row takes `wait_us` microseconds, and `slow_wait_us` on the executor whose id is `slow`.
     """
@@ -31,7 +31,7 @@ class CountedAtACost(KeyedOperator):
     state = output
 
     def open(self, snapshot: Snapshot | None) -> Logic:
-        """Go on with the counts that the snapshot has."""
+        """Continue with the counts of the snapshot."""
         is_slow = bool(self.slow) and this_executor() == self.slow
         cost = "slow_wait_us" if is_slow else "wait_us"
         return Counting(cost, snapshot["rows"], snapshot["total"]) if snapshot else Counting(cost)
@@ -43,7 +43,7 @@ class CountedAtACost(KeyedOperator):
 
 @dataclass(slots=True)
 class Counting:
-    """The counts of one key; `cost` is the column with what a row takes here."""
+    """The counts of one key; `cost` is the column with the cost of a row on this executor."""
 
     cost: str
     rows: int = 0
@@ -56,7 +56,7 @@ class Counting:
         self.total += pc.sum(rows.column("value")).as_py()
 
     def on_close(self) -> pa.Table:
-        """Tell the counts."""
+        """Return the counts."""
         return pa.table([[self.rows], [self.total]], schema=CountedAtACost.output)
 
     def snapshot(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""A day in two minutes: engines follow its rate out and in, and on a cluster executors with them."""
+"""A day in two minutes: engines are added and removed with its rate, and on a cluster executors with them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ HIGH_PER_S = {Place.LOCAL: 1_800.0, Place.CLUSTER: 1_100.0}
 LOW_PER_S, WAIT_US = 150.0, 1_000
 SECONDS, REDUCED_SECONDS, LINGER_S = 120.0, 15.0, 8.0
 LATENCY_S = 3.0
-"""Mean latency that is good enough with a batch a second, of which an event waits half for its batch to begin."""
+"""The highest acceptable mean latency, with a batch a second: half a second of it is waiting for a batch to begin."""
 
 
 def run(settings: Settings) -> Results:
-    """The day at both places; reduced, a short one on the cluster."""
+    """Run the day at both places; reduced, a short one on the cluster."""
     full = settings.scale is Scale.FULL
     places = list(PLACES) if full else [Place.CLUSTER]
     found: dict[str, Any] = {}
@@ -46,18 +46,18 @@ def run(settings: Settings) -> Results:
         "most executors",
         "executors at the end",
     )
-    rows = tuple((place, *(course[name] for name in _TOLD)) for place, course in found.items())
+    rows = tuple((place, *(course[name] for name in _SHOWN)) for place, course in found.items())
     return Results((Table("A day", columns, rows),), {"courses": found, "full": full})
 
 
-_TOLD = ("most", "last", "changes", "turns", "mean_utilisation", "mean_latency_s", "most_executors", "last_executors")
+_SHOWN = ("most", "last", "changes", "turns", "mean_utilisation", "mean_latency_s", "most_executors", "last_executors")
 
 
 def _order(settings: Settings, place: Place) -> DayOrder:
     full = settings.scale is Scale.FULL
     return DayOrder(
         seconds=SECONDS if full else REDUCED_SECONDS,
-        low_per_s=LOW_PER_S if full else 800.0,  # from the start more than one engine can do
+        low_per_s=LOW_PER_S if full else 800.0,  # from the start more than one engine can process
         high_per_s=HIGH_PER_S[place],
         wait_us=WAIT_US,
         engines=1,
@@ -68,7 +68,7 @@ def _order(settings: Settings, place: Place) -> DayOrder:
 
 
 def _course(order: DayOrder, outcome: Outcome) -> dict[str, Any]:
-    """What happened when, in seconds since the day began; what was before, to load code, is left out."""
+    """What happened, with times in seconds since the day began, and without the first batch, which loads code."""
     timed = zip(outcome.batches, latencies_s(outcome), strict=True)
     batches, latency_s = zip(*(each for each in timed if each[0].finished_s > outcome.began_s), strict=True)
     engines = [len(batch.engines) for batch in batches]
@@ -98,7 +98,7 @@ def _course(order: DayOrder, outcome: Outcome) -> dict[str, Any]:
 
 
 def turns(changes: Sequence[int]) -> int:
-    """How often growing turns into shrinking, or the other way round.
+    """How often growing changes to shrinking, or shrinking to growing.
 
     >>> turns([1, 1, 2, -1, -2]), turns([1, -1, 1])
     (1, 2)
@@ -107,10 +107,10 @@ def turns(changes: Sequence[int]) -> int:
 
 
 def latencies_s(outcome: Outcome) -> list[float]:
-    """(batches,) from when rows were written to the end of their batch, on average; rows are taken in their order.
+    """(batches,) the mean time from the writing of rows to the end of their batch; rows are read in their order.
 
-    >>> from trimtab_lab.elastic.orders import BatchSeen
-    >>> batches = tuple(BatchSeen(4, 0.0, at_s, 0, ()) for at_s in (2.0, 3.0))
+    >>> from trimtab_lab.elastic.orders import MeasuredBatch
+    >>> batches = tuple(MeasuredBatch(4, 0.0, at_s, 0, ()) for at_s in (2.0, 3.0))
     >>> latencies_s(Outcome(batches, 1, 0, sent=((0.5, 2), (1.5, 2), (2.0, 4))))
     [1.0, 1.0]
     """
@@ -124,7 +124,7 @@ def latencies_s(outcome: Outcome) -> list[float]:
 
 
 def holds(results: Results) -> Verdict:
-    """Out and in once, in time, and the answer is right."""
+    """Scaled out and in once, in time, with the right answer."""
     checks: list[Check] = []
     for place, course in results.series["courses"].items():
         checks += [
@@ -179,7 +179,7 @@ def _checks_of_a_whole_day(place: str, course: dict[str, Any]) -> list[Check]:
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """Rate and engines above, utilisation and latency below, a column a place."""
+    """Rate and engines above, utilisation and latency below, one column per place."""
     courses = results.series["courses"]
     axes = figure.subplots(3, len(courses), sharex="col", sharey="row", squeeze=False, height_ratios=(1.6, 1, 1))
     for column, (place, course) in zip(axes.T, courses.items(), strict=True):

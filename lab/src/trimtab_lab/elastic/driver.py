@@ -1,9 +1,9 @@
-"""The process that jobs of experiments run in: there is one Spark context to a process, and it ends with it.
+"""The process that jobs of experiments run in: a process has one Spark context, which ends with it.
 
     python -m trimtab_lab.elastic.driver cluster MARK
 
-reads orders from its input, a line of JSON each: the order, and the file that the outcome goes to. It ends, with its
-cluster, when its input does, also in the middle of an order.
+reads orders from its input, one per line of JSON: the order, and the file for the outcome. It ends, with its cluster,
+when its input ends, also in the middle of an order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONF = {
 
 
 def main(place: Place, mark: str) -> None:
-    """Carry out orders until there are no more."""
+    """Run orders until the input ends."""
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(orders, mark), daemon=True).start()
     if place is Place.LOCAL:
@@ -46,19 +46,19 @@ def main(place: Place, mark: str) -> None:
 def _read(orders: queue.SimpleQueue[dict[str, Any]], mark: str) -> None:
     for line in sys.stdin:
         orders.put(json.loads(line))
-    end_all(mark)  # whatever is under way: nobody waits for it any more
+    end_all(mark)  # also in the middle of an order: its outcome isn't needed any more
     os._exit(0)
 
 
 def _serve(runner: Runner, orders: queue.SimpleQueue[dict[str, Any]]) -> None:
     while True:
-        told = orders.get()
+        received = orders.get()
         answer: dict[str, Any]
         try:
-            answer = {"outcome": dataclasses.asdict(runner.run(order_from_json(told["order"])))}
-        except Exception:  # the next order may do better
+            answer = {"outcome": dataclasses.asdict(runner.run(order_from_json(received["order"])))}
+        except Exception:  # reported; the next order may succeed
             answer = {"error": traceback.format_exc()}
-        path = Path(told["file"])
+        path = Path(received["file"])
         hidden = path.with_suffix(".part")
         hidden.write_text(json.dumps(answer), encoding="utf-8")
         hidden.rename(path)

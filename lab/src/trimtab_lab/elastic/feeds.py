@@ -1,4 +1,4 @@
-"""The rows that are sent: keys by Zipf's law, each with a value to count and with what it costs."""
+"""The rows that are sent: keys by Zipf's law, each with a value to count and its cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_S = 1_700_000_000
 def rows_of(keys: Int64Array, begin_s: float, end_s: float, wait_us: int, slow_us: int) -> pa.Table:
     """Rows of these keys, one after the other; the value of a row is its number in the table.
 
-    Rows wait for the watermark to pass them: all at one moment would wait for the next batch.
+    Rows wait until the watermark has passed them: if all had the same time, they would wait for the next batch.
     """
     count = len(keys)
     times = np.linspace(begin_s * 1e6, end_s * 1e6, count, endpoint=False).astype(np.int64)
@@ -40,7 +40,7 @@ def rows_of(keys: Int64Array, begin_s: float, end_s: float, wait_us: int, slow_u
 
 
 def feed_of(order: FeedOrder) -> list[pa.Table]:
-    """A table a batch. Hot keys stay the same from phase to phase, as far as the skew lets them be hot."""
+    """One table per batch. The same keys are the most frequent ones in all phases."""
     tables: list[pa.Table] = []
     for phase in order.phases:
         keys = zipf_keys(phase.batches * phase.events, KEYS, phase.exponent, order.seed)
@@ -52,7 +52,7 @@ def feed_of(order: FeedOrder) -> list[pa.Table]:
 
 
 def write_feed(folder: Path, tables: Sequence[pa.Table]) -> None:
-    """A file a batch, each a second newer than the one before, which is how Spark tells their order."""
+    """Write one file per batch, each a second newer than the one before: Spark orders them by their times."""
     folder.mkdir(parents=True)
     for number, table in enumerate(tables):
         path = folder / f"{number:06d}.parquet"
@@ -61,7 +61,7 @@ def write_feed(folder: Path, tables: Sequence[pa.Table]) -> None:
 
 
 def rate_at(order: DayOrder, at_s: float) -> float:
-    """Events a second at a moment of the day: fewest at its ends, most in the middle.
+    """Events a second at a moment of the day: lowest at both ends, highest in the middle.
 
     >>> day = DayOrder(seconds=60.0, low_per_s=10.0, high_per_s=90.0, wait_us=1, engines=1, max_engines=2)
     >>> [round(rate_at(day, at)) for at in (0, 15, 30, 60)]
@@ -79,6 +79,6 @@ def counts_of(tables: Sequence[pa.Table]) -> dict[int, tuple[int, int]]:
 
 
 def top_share(order: FeedOrder) -> float:
-    """The part of the events that the most frequent key has."""
+    """The share of the events that the most frequent key has."""
     keys = pa.concat_tables(feed_of(order)).column("key")
     return float(pc.max(pc.value_counts(keys).field("counts")).as_py() / len(keys))

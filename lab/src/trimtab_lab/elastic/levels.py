@@ -1,4 +1,4 @@
-"""How level engines get: 4 on executors of their own, 8 in one process, under keys from even to steep."""
+"""How evenly engines are loaded: 4 on their own executors, 8 in one process, with keys from even to skewed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ EXPONENTS = (0.2, 1.0, 1.5)
 ENGINES = {Place.CLUSTER: WORKERS, Place.LOCAL: LOCAL_SLOTS}
 PLACES = {Place.CLUSTER: "4 executors", Place.LOCAL: "8 engines in a process"}
 LEVEL, MARGIN = 15.0, 1.15
-"""RSTD that is level enough, in percent; and how far above the least possible one it may be where that is more."""
+"""The highest acceptable RSTD, in percent; and how far above the least possible RSTD it may be where that is more."""
 MEASURED = 4
 BATCHES, HASHED_BATCHES, WORK_MS, WAIT_US = 14, 6, 500, 800
-"""Batches, and what they cost each engine, if they are level."""
+"""Batches, and what they cost each engine if the load is even."""
 
 
 def run(settings: Settings) -> Results:
@@ -30,11 +30,13 @@ def run(settings: Settings) -> Results:
     for step, (place, exponent) in enumerate(cases):
         name = f"{PLACES[place]}, Zipf {exponent}"
         settings.progress(step / len(cases), name)
-        # Reduced, load is counted in events: how long they take in a test depends on what else is under way.
+        # Reduced, load is counted in events: in a test, times depend on what else is running.
         balanced = outcome_of(place, _order(settings, place, exponent, measure="busy" if full else "events"))
-        found[name] = {"balanced": _seen(balanced, full)}
+        found[name] = {"balanced": _measured(balanced, full)}
         if full:
-            found[name]["hashed"] = _seen(outcome_of(place, _order(settings, place, exponent, balanced=False)), full)
+            found[name]["hashed"] = _measured(
+                outcome_of(place, _order(settings, place, exponent, balanced=False)), full
+            )
     rows = tuple((name, *_row(one)) for name, one in found.items())
     columns = ("engines and keys", "hashed: RSTD, %", "balanced: RSTD, %", "least possible, %", "key groups moved")
     title = f"Deviation of the engines' work in the last {MEASURED} batches together"
@@ -50,7 +52,7 @@ def _order(
     return FeedOrder(engines=engines, phases=(phase,), balanced=balanced, measure=measure, seed=settings.seed)
 
 
-def _seen(outcome: Outcome, by_time: bool) -> dict[str, Any]:
+def _measured(outcome: Outcome, by_time: bool) -> dict[str, Any]:
     loads = [[each.worked_ms if by_time else each.events for each in batch.engines] for batch in outcome.batches]
     together = [sum(of_engine) for of_engine in zip(*loads[-MEASURED:], strict=True)]
     least = [batch.least_rstd for batch in outcome.batches[-MEASURED:] if batch.least_rstd is not None]
@@ -69,7 +71,7 @@ def _row(one: dict[str, Any]) -> tuple[float | None, ...]:
 
 
 def holds(results: Results) -> Verdict:
-    """Level wherever the hottest key allows it."""
+    """Evenly loaded wherever the hottest key allows it."""
     cases = results.series["cases"]
     wrong = sum(one["wrong_keys"] for case in cases.values() for one in case.values())
     checks = [Check("Every run counts every key right", wrong == 0, "", f"{wrong} keys wrong")]
@@ -87,7 +89,7 @@ REASON = "Where work is measured in time, what else the machine does counts as w
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """The deviation, batch by batch."""
+    """Draw the deviation, batch by batch."""
     cases = results.series["cases"]
     axes = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
     for each, (name, case) in zip(axes, cases.items(), strict=True):

@@ -1,4 +1,4 @@
-"""Where experiments have their jobs run: a driver process for each place, started once, ended whatever happens."""
+"""Where experiments run their jobs: a driver process for each place, started once, and ended in any case."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from trimtab_lab.live.processes import MARK, end_all, new_mark
 
 POLL_S = 0.05
 END_S = 10.0
-"""How long a driver has to end by itself."""
+"""How long a driver may take to end by itself."""
 
 
 @cache
 def outcome_of(place: Place, order: Order) -> Outcome:
-    """What comes of an order; in one process the same order is carried out once.
+    """The outcome of an order; a process runs the same order only once.
 
-    Raises BalanceError `lab.driver` if it can't be.
+    Raises BalanceError `lab.driver` if the run fails.
     """
     return _driver(place).run(order)
 
 
 def close_drivers() -> None:
-    """End the processes that there are, with their clusters; outcomes stay."""
+    """End all driver processes with their clusters; outcomes stay."""
     while _drivers:
         _drivers.popitem()[1].close()
 
@@ -50,7 +50,7 @@ _drivers: dict[Place, Driver] = {}
 
 
 class Driver:
-    """A driver process, and the folder that its answers are in."""
+    """A driver process, and the folder with its answers."""
 
     def __init__(self, place: Place) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="trimtab-driver-"))
@@ -63,7 +63,7 @@ class Driver:
                     **os.environ,
                     MARK: self.mark,
                     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-                    "TMPDIR": str(self.folder),  # what it leaves goes with it, also if it is killed
+                    "TMPDIR": str(self.folder),  # its temporary files are removed with the folder, also if it is killed
                 },
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -73,23 +73,23 @@ class Driver:
             )
 
     def run(self, order: Order) -> Outcome:
-        """Have an order carried out."""
+        """Send an order and wait for its outcome."""
         answer = self.folder / f"{self._orders}.json"
         self._orders += 1
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # found below
+        with suppress(BrokenPipeError):  # handled below
             self._process.stdin.write(json.dumps({"order": order_to_json(order), "file": str(answer)}) + "\n")
             self._process.stdin.flush()
         while not answer.exists():
             if self._process.poll() is not None:
-                said = self._said()
-                close_drivers()  # the next order has another one
-                raise self._failed("the process that runs jobs on Spark ended", said)
+                log_end = self._log_end()
+                close_drivers()  # the next order starts a new one
+                raise self._failed("the process that runs jobs on Spark ended", log_end)
             time.sleep(POLL_S)
-        told = json.loads(answer.read_text(encoding="utf-8"))
-        if "error" in told:
-            raise self._failed("a job of an experiment failed", told["error"])
-        return outcome_from_json(told["outcome"])
+        found = json.loads(answer.read_text(encoding="utf-8"))
+        if "error" in found:
+            raise self._failed("a job of an experiment failed", found["error"])
+        return outcome_from_json(found["outcome"])
 
     def close(self) -> None:
         """End the process with its cluster and everything that it started."""
@@ -102,10 +102,10 @@ class Driver:
         self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _said(self) -> str:
+    def _log_end(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
 
     @staticmethod
-    def _failed(message: str, said: str) -> BalanceError:
+    def _failed(message: str, details: str) -> BalanceError:
         hint = "experiments on Spark need trimtab[spark], Java 17 or newer, and a machine with Linux's /proc"
-        return BalanceError("lab.driver", f"{message}:\n{said}", hint)
+        return BalanceError("lab.driver", f"{message}:\n{details}", hint)

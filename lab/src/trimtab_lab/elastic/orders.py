@@ -1,4 +1,4 @@
-"""What a driver is told to run, and what it answers. Plain values that go through JSON, as they cross processes."""
+"""What a driver is to run, and its outcome. Plain values that can be written as JSON, to be sent between processes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Place(Enum):
     """Where jobs run."""
 
     CLUSTER = "cluster"
-    """A standalone cluster of one-core workers, each a process of its own."""
+    """A standalone cluster of one-core workers, each in its own process."""
 
     LOCAL = "local"
-    """Eight tasks at a time in one process: engines wait for most of their time, and can do so side by side."""
+    """Eight tasks at a time in one process: engines wait for most of their time, and need no core for that."""
 
 
 WORKERS = 4
-"""Of the cluster."""
+"""The workers of the cluster."""
 LOCAL_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Some batches that are alike.
+    """A number of batches with the same settings.
 
     exponent      the skew of their keys (Zipf)
     wait_us       what an event costs
@@ -51,11 +51,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedOrder:
-    """A feed of phases, a file a batch, as fast as it goes.
+    """A feed of phases, one file per batch, processed as fast as possible.
 
-    balanced     whether key groups move; and by what measure, and how many at most
-    split        how hot keys are spread; None: they are not
-    slow_engine  the engine whose host is the slow one; None: there is none
+    balanced     whether key groups move; `measure` and `max_moves` are settings of the policy
+    split        how hot keys are split; None: they are not
+    slow_engine  the engine on the slow host; None: no host is slow
     """
 
     engines: int
@@ -69,15 +69,15 @@ class FeedOrder:
 
     @property
     def batches(self) -> int:
-        """How many in all."""
+        """The number of all batches."""
         return sum(phase.batches for phase in self.phases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayOrder:
-    """A day in so many seconds: its rate goes from `low_per_s` up to `high_per_s` and down again; engines follow.
+    """A day of `seconds` seconds: its rate rises from `low_per_s` to `high_per_s` and falls again; engines follow.
 
-    Executors are watched for `linger_s` more: those that are told to go take some seconds.
+    Executors are counted for `linger_s` more, as their removal takes some seconds.
     """
 
     seconds: float
@@ -93,13 +93,13 @@ class DayOrder:
 
 
 def deviation(loads: Sequence[float]) -> float:
-    """The relative standard deviation, in percent; 0 where nothing was to do."""
+    """The relative standard deviation, in percent; 0 if all loads are 0."""
     return 100.0 * pstdev(loads) / fmean(loads) if any(loads) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSeen:
-    """One engine in a batch; `worked_ms` is the time spent on its key groups."""
+class MeasuredEngine:
+    """The measures of one engine in a batch; `worked_ms` is the time spent on its key groups."""
 
     events: int
     worked_ms: float
@@ -107,14 +107,14 @@ class EngineSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSeen:
-    """One batch. What the coordinator said is of the batch before; None if there is no coordinator."""
+class MeasuredBatch:
+    """The measures of one batch. The coordinator's are of the batch before; None without a coordinator."""
 
     events: int
     batch_ms: float
     finished_s: float
     moved: int
-    engines: tuple[EngineSeen, ...]
+    engines: tuple[MeasuredEngine, ...]
     utilisation: float | None = None
     least_rstd: float | None = None
     reason: str = ""
@@ -125,22 +125,22 @@ class BatchSeen:
         return deviation([engine.worked_ms for engine in self.engines])
 
     def share_of(self, host: str) -> float:
-        """The part of the events that a host got."""
+        """The share of the events that a host got."""
         return sum(each.events for each in self.engines if each.host == host) / max(1, self.events)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left.
+    """The result of a run.
 
     keys        different keys in the input; for `wrong_keys` of them the counts were not those of the input
     slow_host   the executor that was slow; empty: none
-    began_s     when the first rows were there
-    sent        rows, and when they were written: of a day
-    executors   how many there were, and when: of a day on a cluster
+    began_s     when the first rows were written
+    sent        of a day: when rows were written, and how many
+    executors   of a day on a cluster: times, and how many executors there were
     """
 
-    batches: tuple[BatchSeen, ...]
+    batches: tuple[MeasuredBatch, ...]
     keys: int
     wrong_keys: int
     slow_host: str = ""
@@ -153,12 +153,12 @@ Order = FeedOrder | DayOrder
 
 
 def order_to_json(order: Order) -> dict[str, Any]:
-    """The order as JSON has it."""
+    """The order as JSON values."""
     return {"kind": type(order).__name__, **dataclasses.asdict(order)}
 
 
 def order_from_json(values: Mapping[str, Any]) -> Order:
-    """What `order_to_json` gave, as an order again.
+    """The order that `order_to_json` wrote.
 
     >>> order = FeedOrder(engines=2, phases=(Phase.even(3, 100, 1.0, 50),), split="pkg")
     >>> order_from_json(order_to_json(order)) == order
@@ -171,15 +171,15 @@ def order_from_json(values: Mapping[str, Any]) -> Order:
 
 
 def outcome_from_json(values: Mapping[str, Any]) -> Outcome:
-    """An outcome from its fields as JSON has them.
+    """The outcome from its fields as JSON values.
 
-    >>> seen = BatchSeen(9, 1.5, 2.0, 0, (EngineSeen(9, 1.0, "0"),))
-    >>> outcome = Outcome((seen,), 3, 0, sent=((0.5, 9),))
+    >>> batch = MeasuredBatch(9, 1.5, 2.0, 0, (MeasuredEngine(9, 1.0, "0"),))
+    >>> outcome = Outcome((batch,), 3, 0, sent=((0.5, 9),))
     >>> outcome_from_json(dataclasses.asdict(outcome)) == outcome
     True
     """
     batches = tuple(
-        BatchSeen(**{**batch, "engines": tuple(EngineSeen(**each) for each in batch["engines"])})
+        MeasuredBatch(**{**batch, "engines": tuple(MeasuredEngine(**each) for each in batch["engines"])})
         for batch in values["batches"]
     )
     pairs = {name: tuple((each[0], each[1]) for each in values[name]) for name in ("sent", "executors")}

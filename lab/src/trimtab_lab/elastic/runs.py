@@ -1,4 +1,4 @@
-"""Orders carried out on a Spark session: what a driver does. Only imported in its process, as it brings Spark."""
+"""Running orders on a Spark session, in the driver process. Imported only there, as it imports Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import trimtab_lab.elastic.counting  # noqa: F401 - importing it makes the operator known to queries
+import trimtab_lab.elastic.counting  # noqa: F401 - importing it registers the operator
 from trimtab.api.job import Job
 from trimtab.api.run import Run
 from trimtab.deciding.coordinator import Coordinator
@@ -27,10 +27,10 @@ from trimtab_lab.elastic.feeds import SCHEMA, counts_of, feed_of, rate_at, rows_
 from trimtab_lab.elastic.orders import (
     KEY_GROUPS,
     KEYS,
-    BatchSeen,
     DayOrder,
-    EngineSeen,
     FeedOrder,
+    MeasuredBatch,
+    MeasuredEngine,
     Order,
     Outcome,
     Phase,
@@ -47,18 +47,18 @@ FIRST_ROWS = 100
 
 
 class Runner:
-    """Runs orders one after the other. `count_executors`: how many there are, in earnest; None: there are none."""
+    """Runs orders one after the other. `count_executors` counts the executors' processes; None: there are none."""
 
     def __init__(self, spark: Any, workers: int, count_executors: Callable[[], int] | None) -> None:
         self._spark, self._workers, self._count = spark, workers, count_executors
         self._executors = Executors(spark)
-        # Otherwise the first run would have to do without decisions while its planner is loaded, and the first batch of
-        # it would start Python workers.
+        # Otherwise the first run would have no decisions until its planner is loaded, and its first batch would have to
+        # start Python workers.
         Coordinator(Balance()).warm()
         self.run(FeedOrder(engines=workers, phases=(Phase.even(2, 50 * workers, 0.5, 0),)))
 
     def run(self, order: Order) -> Outcome:
-        """Carry an order out, with all executors there when it begins."""
+        """Run an order, beginning when all executors have started."""
         self._gather_executors()
         folder = Path(tempfile.mkdtemp(prefix="trimtab-lab-"))
         try:
@@ -76,7 +76,7 @@ class Runner:
         until = time.monotonic() + PATIENCE_S
         while self._executors.slots < self._workers:
             if time.monotonic() > until:
-                raise TimeoutError(f"{self._executors.slots} of {self._workers} executors came")
+                raise TimeoutError(f"{self._executors.slots} of {self._workers} executors started")
             time.sleep(0.05)
 
     def _slow_host(self, order: FeedOrder) -> str:
@@ -87,28 +87,28 @@ class Runner:
         return assign(order.engines, live, first=zlib.crc32(STREAM.encode()) % len(live))[order.slow_engine]
 
     def _day(self, order: DayOrder, trial: Trial) -> Outcome:
-        seen: list[tuple[float, int]] = []
-        with _repeating(LOOK_S, lambda: self._look(seen)):
+        counted: list[tuple[float, int]] = []
+        with _repeating(LOOK_S, lambda: self._look(counted)):
             outcome = trial.day(order)
             time.sleep(order.linger_s)
         return Outcome(
-            outcome.batches, outcome.keys, outcome.wrong_keys, "", outcome.began_s, outcome.sent, tuple(seen)
+            outcome.batches, outcome.keys, outcome.wrong_keys, "", outcome.began_s, outcome.sent, tuple(counted)
         )
 
-    def _look(self, seen: list[tuple[float, int]]) -> None:
+    def _look(self, counted: list[tuple[float, int]]) -> None:
         if self._count is not None:
-            seen.append((time.time(), self._count()))
+            counted.append((time.time(), self._count()))
 
 
 class Trial:
-    """One run in a folder of its own."""
+    """One run in its own folder."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self._spark, self._input, self._checkpoint = spark, folder / "input", folder / "checkpoint"
         self._found: list[pa.Table] = []
 
     def feed(self, order: FeedOrder, slow_host: str) -> Outcome:
-        """All files, one a batch."""
+        """Run over all files, one per batch."""
         tables = feed_of(order)
         write_feed(self._input, tables)
         measure = cast('Literal["busy", "events"]', order.measure)
@@ -120,7 +120,7 @@ class Trial:
         return self._outcome(run, tables, slow_host=slow_host, began_s=began_s)
 
     def day(self, order: DayOrder) -> Outcome:
-        """Rows at their moments; then what is left, and the answer."""
+        """Write rows during the day; then process what is left, and compare the answer."""
         self._input.mkdir(parents=True)
         rule = Scale(max_engines=order.max_engines)
         job = self._job(order.engines, Balance(), rule)
@@ -128,7 +128,7 @@ class Trial:
         writer.write_first()
         run = job.start(trigger=f"{order.interval_s} seconds")
         try:
-            while run.is_active and not run.history:  # the first batch loads code: the day begins after it
+            while run.is_active and not run.history:  # the first batch loads code, so the day begins after it
                 time.sleep(0.05)
             writer.write_all(lambda: run.is_active)
         finally:
@@ -179,16 +179,16 @@ class Trial:
         sent: tuple[tuple[float, int], ...] = (),
     ) -> Outcome:
         right = counts_of(tables)
-        told = [row for table in self._found for row in table.to_pylist()]
-        found = {row["key"]: (row["rows"], row["total"]) for row in told}
-        assert len(found) == len(told), "a key was told of twice"
+        reported = [row for table in self._found for row in table.to_pylist()]
+        found = {row["key"]: (row["rows"], row["total"]) for row in reported}
+        assert len(found) == len(reported), "a key was reported twice"
         wrong = sum(right.get(key) != found.get(key) for key in right.keys() | found.keys())
-        batches = tuple(_seen(batch) for batch in run.history if batch.events)
+        batches = tuple(_measured(batch) for batch in run.history if batch.events)
         return Outcome(batches, len(right), wrong, slow_host, began_s, sent)
 
 
 class Writer:
-    """Writes the rows of a day as it passes."""
+    """Writes the rows of a day at their times."""
 
     def __init__(self, order: DayOrder, folder: Path) -> None:
         self._order, self._folder = order, folder
@@ -198,12 +198,12 @@ class Writer:
         self.sent: list[tuple[float, int]] = []
 
     def write_first(self) -> None:
-        """A few rows before the day begins."""
+        """Write a few rows before the day begins."""
         now_s = time.time()
         self._write(self._keys[-FIRST_ROWS:], now_s - WRITE_S, now_s)
 
     def write_all(self, goes_on: Callable[[], bool]) -> None:
-        """Until the day is over, or nobody reads any more."""
+        """Write until the day is over, or the job has ended."""
         self.began_s = time.time()
         at_s = lacking = 0.0
         used = 0
@@ -216,7 +216,7 @@ class Writer:
             used, at_s = used + count, now_s - self.began_s
 
     def _write(self, keys: Int64Array, since_s: float, now_s: float) -> None:
-        """Rows are dated from the last file's end on, so that none is older than those before it."""
+        """Write rows with times from the end of the last file on, so that none is older than those before it."""
         table = rows_of(keys, since_s, now_s, self._order.wait_us, self._order.wait_us)
         path = self._folder / f"{len(self.tables):06d}.parquet"
         hidden = path.with_name(f".{path.name}")
@@ -226,14 +226,14 @@ class Writer:
         self.sent.append((now_s, len(keys)))
 
 
-def _seen(batch: BatchProgress) -> BatchSeen:
+def _measured(batch: BatchProgress) -> MeasuredBatch:
     decision = batch.decision
-    return BatchSeen(
+    return MeasuredBatch(
         events=batch.events,
         batch_ms=batch.batch_ms,
         finished_s=batch.finished_at_s,
         moved=batch.moved,
-        engines=tuple(EngineSeen(each.events, each.worked_ms, each.executor) for each in batch.engines),
+        engines=tuple(MeasuredEngine(each.events, each.worked_ms, each.executor) for each in batch.engines),
         utilisation=None if decision is None else decision.utilisation,
         least_rstd=None if decision is None else decision.least_rstd,
         reason="" if decision is None else decision.reason,
@@ -242,7 +242,7 @@ def _seen(batch: BatchProgress) -> BatchSeen:
 
 @contextmanager
 def _repeating(every_s: float, do: Callable[[], None]) -> Iterator[None]:
-    """Do something again and again, in a thread, while the block runs."""
+    """Call `do` every `every_s` seconds, in a thread, while the block runs."""
     ended = threading.Event()
 
     def repeat() -> None:

@@ -1,4 +1,4 @@
-"""A host is slow for a while: it gets less, and then its share again."""
+"""A host is slow for a while: it gets less work, and then its former share again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPONENT, EVENTS, WAIT_US = 0.8, 1_600, 1_000
 FULL, REDUCED = (8, 14, 14), (4, 7, 1)
 """Batches before, while and after the host is slow."""
 WITHIN = 6
-"""Batches after which the share is what it should be."""
+"""The number of batches within which the share has to adapt."""
 BEFORE, FIRST, SLOW, AFTER = "before", "slow: first two", "slow: settled", "after: settled"
 
 
@@ -68,7 +68,7 @@ def _means(series: dict[str, Any], first: int, last: int) -> dict[str, float]:
 
 
 def holds(results: Results) -> Verdict:
-    """Less within a few batches, and more again."""
+    """A smaller share within a few batches, and the former one afterwards."""
     series = results.series
     before, slow, after = (series["means"][name]["share"] for name in (BEFORE, SLOW, AFTER))
     wrong, fair = series["wrong_keys"], 100 / (1 + SLOWER * (WORKERS - 1))
@@ -119,7 +119,7 @@ def draw(results: Results, figure: Figure) -> None:
     above.set_ylabel("events, %")
     above.set_title(f"One of four hosts is {SLOWER} times slower for a while (shaded)")
     above.legend(loc="lower right")
-    below.set_ylim(0, 1.2 * max(series["batch_ms"][2:]))  # the first ones load code
+    below.set_ylim(0, 1.2 * max(series["batch_ms"][2:]))  # the first two batches load code
     below.set_ylabel("batch, ms")
     below.set_xlabel("batch")
 

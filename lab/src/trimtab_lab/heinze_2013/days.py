@@ -1,4 +1,4 @@
-"""The days that FUGU's experiments run: the same queries for every planner and threshold."""
+"""The days of FUGU's experiments: the same queries for every planner and threshold."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rates = tuple[float, float] | float
 
 
 def day_seeds(settings: Settings, *, full: int, reduced: int) -> range:
-    """The days to run, each with a seed of its own."""
+    """The seeds of the days to run."""
     count = full if settings.scale is Scale.FULL else reduced
     return range(settings.seed * 1_000, settings.seed * 1_000 + count)
 
@@ -70,7 +70,7 @@ def sweep(
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean as a plain number."""
+    """The mean as a float."""
     return float(np.mean(list(values)))
 
 

@@ -72,7 +72,7 @@ def run(settings: Settings) -> Results:
 
 
 def _part_of_a_host(level: np.ndarray, hosts: np.ndarray) -> str:
-    """Whether utilisation is what it would be with many hosts less a fixed part of one host."""
+    """Whether utilisation is as if a fixed part of one host stayed empty, for any number of hosts."""
     fits = [np.polyfit(1 / used, line, 1) for used, line in zip(hosts, level, strict=True)]
     agree = [np.corrcoef(1 / used, line)[0, 1] ** 2 for used, line in zip(hosts, level, strict=True)]
     empty = -float(np.mean([slope for slope, _ in fits])) / 100

@@ -1,4 +1,4 @@
-"""Figure 3: hosts follow the count of queries; rebalancing gives them back sooner, at the price of latency peaks."""
+"""Figure 3: hosts follow the count of queries; rebalancing releases them sooner, at the price of latency peaks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(settings: Settings) -> Results:
 
 
 def summed_up(courses: list[Course]) -> dict[str, float]:
-    """What is compared, as means over the days."""
+    """The measures that are compared, as means over the days."""
     return {
         "utilisation": mean(one.mean_utilisation for one in courses),
         "hosts_at_peak": mean(one.hosts[one.queries == one.queries.max()].max() for one in courses),
@@ -80,7 +80,7 @@ def summed_up(courses: list[Course]) -> dict[str, float]:
 
 
 def drawn(course: Course) -> dict[str, list[float]]:
-    """One day's lines."""
+    """The series of one day for the figure."""
     return {
         "queries_by_period": rounded(course.queries),
         "hosts_by_period": rounded(course.hosts),

@@ -1,4 +1,4 @@
-"""Figure 7: under a varying rate utilisation is lower, and single hosts exceed the threshold all the same."""
+"""Figure 7: under a varying rate utilisation is lower, and single hosts still exceed the threshold."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     with Cluster(workers=2) as cluster:
         spark = SparkSession.builder.master(cluster.url).getOrCreate()
 
-Every executor is a process of its own, with Python workers of its own: what a test kills is what a machine would lose.
+Every executor is a process with its own Python workers: killing one is like losing a machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ClusterError(RuntimeError):
 
 
 def spark_home() -> Path:
-    """The folder of the pip package, which has all that a cluster needs."""
+    """The folder of the pip package, which has everything that a cluster needs."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise ClusterError("there is no pyspark here: pip install 'trimtab[spark]'")
@@ -56,7 +56,7 @@ class _Part:
     log: Path
     log_start: int  # where this process's lines begin
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         with self.log.open("rb") as file:
             file.seek(self.log_start)
             return file.read().decode(errors="replace")
@@ -64,12 +64,12 @@ class _Part:
 
 @dataclass(slots=True)
 class Cluster:
-    """A master and some workers; started by `with`, and gone after it whatever happens.
+    """A master and some workers; started by `with`, and ended after it in any case.
 
     Args:
         workers: How many worker processes, each with one executor for each application.
-        cores: How many tasks at a time a worker runs.
-        memory: What a worker may give to executors.
+        cores: How many tasks a worker runs at a time.
+        memory: How much memory a worker has for executors.
         folder: Where logs and the workers' files go; kept. By default a temporary one, which is removed.
     """
 
@@ -84,7 +84,7 @@ class Cluster:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What an application on this cluster sets: it talks over 127.0.0.1, and its executors fit."""
+        """The settings of an application on this cluster: it uses 127.0.0.1, and its executors fit the workers."""
         return {
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
@@ -116,7 +116,7 @@ class Cluster:
         self.stop()
 
     def stop(self) -> None:
-        """End every process of the cluster, executors and their Python workers, too; ended already is fine."""
+        """End every process of the cluster, also executors and their Python workers; may be called again."""
         atexit.unregister(self.stop)
         for part in self._parts.values():
             with suppress(ProcessLookupError):
@@ -138,11 +138,11 @@ class Cluster:
         return marked(self._mark, part)
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker with everything on it, as when a machine is lost."""
+        """Kill a worker with all its processes, as when a machine is lost."""
         part = self._parts[_name(number)]
         processes = self.processes()
         under = {part.process.pid}
-        for _ in range(3):  # executors, their daemons, and those' Python workers
+        for _ in range(3):  # executors, their daemons, and the daemons' Python workers
             under |= {each.pid for each in processes if each.parent in under}
         for pid in under:
             with suppress(ProcessLookupError):
@@ -170,7 +170,7 @@ class Cluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
-            # Small and short-lived: compiling less pays. Executors may be killed as often as a test likes.
+            # Little JIT compilation, as processes are short-lived; and no limit on how often executors may be killed.
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.deploy.maxExecutorRetries=-1",
             "PYSPARK_PYTHON": sys.executable,
         }
@@ -191,14 +191,14 @@ class Cluster:
 
     @staticmethod
     def _await(part: _Part, sign: re.Pattern[str]) -> re.Match[str]:
-        """Wait until the log has it."""
+        """Wait until the log has a match."""
         until = time.monotonic() + PATIENCE_S
         while True:
-            said = part.said()
-            if found := sign.search(said):
+            log_text = part.log_text()
+            if found := sign.search(log_text):
                 return found
             if part.process.poll() is not None or time.monotonic() > until:
-                end = "\n".join(said.splitlines()[-20:])
+                end = "\n".join(log_text.splitlines()[-20:])
                 raise ClusterError(f"{part.log.stem} did not come up; its log ends with\n{end}")
             time.sleep(POLL_S)
 

@@ -1,4 +1,4 @@
-"""One run of a job over a prepared feed: what every batch measured, where key groups were, and what was found."""
+"""One run of a job over a prepared feed: the measures of every batch, the placement of key groups, and the output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from trimtab.errors import BalanceError
 from trimtab_lab.live.spark import shared_session
 
-if TYPE_CHECKING:  # both bring Spark
+if TYPE_CHECKING:  # both import Spark
     from trimtab.deciding.decision_log import Entry
     from trimtab.deciding.policy import Balance
     from trimtab.driver.progress import BatchProgress
@@ -32,7 +32,7 @@ _FIRST_FILE_S = 1_700_000_000
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What is run: a query in which the feed is called `feed`, on so many engines, balanced in this way."""
+    """What is run: a query over the table `feed`, the number of engines, and the policy of balancing."""
 
     sql: str
     schema: str
@@ -43,13 +43,13 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobRun:
-    """What a run left.
+    """The result of a run.
 
-    batches     one a file of the feed
+    batches     one per file of the feed
     owners      (batches, key groups) the engine of each key group while a batch ran
-    entries     the coordinator's log, the oldest first; none if nothing was balanced
-    found       the rows that the query gave
-    checkpoint  where the job stopped
+    entries     the coordinator's log, the oldest first; empty without balancing
+    found       the rows of the query's output
+    checkpoint  the job's checkpoint after the run
     """
 
     batches: tuple[BatchProgress, ...]
@@ -70,40 +70,42 @@ class JobRun:
         return np.array([[engine.events for engine in batch.engines] for batch in self.batches], np.int64)
 
     def moved(self, batch: int) -> npt.NDArray[np.bool_]:
-        """(key groups,) which were elsewhere in the batch before."""
+        """(key groups,) which were on another engine in the batch before."""
         if batch == 0:
             return np.zeros(self.owners.shape[1], np.bool_)
         return np.asarray(self.owners[batch] != self.owners[batch - 1])
 
 
 def write_files(folder: Path, tables: Sequence[pa.Table]) -> Path:
-    """A feed of a file a batch, each a second newer than the one before, which is how Spark tells their order."""
+    """Write a feed with one file per batch, each a second newer than the one before: Spark orders them by time."""
     folder.mkdir(parents=True)
     for number, table in enumerate(tables):
         path = folder / f"{number:06d}.parquet"
-        pq.write_table(table, path, row_group_size=max(1, -(-len(table) // 2)))  # two, or one core would read it all
+        pq.write_table(
+            table, path, row_group_size=max(1, -(-len(table) // 2))
+        )  # two row groups, so that two cores can read a file
         os.utime(path, (_FIRST_FILE_S + number,) * 2)
     return folder
 
 
 def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None, close: bool = False) -> JobRun:
-    """Run a job over all files of a feed, a file a batch, as fast as it goes.
+    """Run a job over all files of a feed, one per batch, as fast as possible.
 
-    `past`: a checkpoint that it goes on from; it is copied, so that several runs may begin with the same one. `close`:
-    the stream ends with the feed, so that its last rows are decided: which ones are still open depends on where they
-    are, and nothing could be gone on from.
+    `past`: a checkpoint to continue from; it is copied, so that several runs may begin with the same one. `close`: the
+    stream ends with the feed, so that its last rows are decided too (otherwise those depend on the placement); no other
+    run can continue from its checkpoint.
     """
     from trimtab.api.job import Job
     from trimtab.deciding.coordinator import Coordinator
 
     if plan.balance is not None:
-        Coordinator(plan.balance).warm()  # compiled now, or the first decisions would come too late
+        Coordinator(plan.balance).warm()  # compiles now, or the first decisions would come too late
     spark = shared_session()
     checkpoint, answers = folder / "checkpoint", folder / "answers"
     if past is not None:
         shutil.copytree(past, checkpoint)
     job = Job(spark, checkpoint=str(checkpoint), engines=plan.engines, key_groups=plan.key_groups, balance=plan.balance)
-    # Not the folder itself: a run that goes on from another feed's past would be refused for it.
+    # Not the folder itself: a run that continues from another feed's checkpoint would be refused for it.
     files = str(feed / "*.parquet")
     stream = spark.readStream.schema(plan.schema).option("maxFilesPerTrigger", 1).parquet(files)
     job.stream(_STREAM, stream, event_time="ts")
@@ -115,10 +117,10 @@ def run_job(plan: JobPlan, feed: Path, folder: Path, *, past: Path | None = None
     finally:
         if run.is_active:
             run.stop()
-    batches = tuple(batch for batch in run.history if batch.events)  # not the one that closes it
+    batches = tuple(batch for batch in run.history if batch.events)  # without the one that closes the stream
     numbers = [batch.batch for batch in batches]
     log = {entry.observed.batch: entry for entry in _log(checkpoint) if entry.observed.batch in numbers}
-    # A job doesn't wait for long until its last decisions are logged; what is missing is the last placement's.
+    # A job doesn't wait long for the log of its last decisions; where entries are missing, the last placement holds.
     placements = [log[number].observed.placement if number in log else run.placement[_STREAM] for number in numbers]
     owners = np.array([placement.owner for placement in placements], np.int64)
     entries = tuple(log[number] for number in sorted(log))

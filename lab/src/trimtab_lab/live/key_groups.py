@@ -1,7 +1,7 @@
-"""Which key group a key is in, computed as Spark does it: to say beforehand on which engine a row will be.
+"""Which key group a key is in, computed as Spark does it: to know in advance which engine a row goes to.
 
-Key splitting is done in the feed with it: a message that a router gives to a worker gets a `salt` that brings its key
-group to the engine of that number, as key groups are dealt out to engines in turn when a job is new.
+Keys are split in the feed with it: a message that a router sends to a worker gets a `salt` with which its key group is
+on the engine of that number. When a job is new, key groups are assigned to engines in turn.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def key_group(groups: int, *columns: int) -> int:
 
 
 def groups_of_keys(groups: int, keys: int) -> Int64Array:
-    """The key group of each key from 0 on, keys being one int column."""
+    """The key group of each key from 0 on; a key is one int column."""
     return np.array([key_group(groups, key) for key in range(keys)], np.int64)
 
 
 def salts(keys: Int64Array, workers: Int64Array | Int32Array, *, groups: int, engines: int) -> Int32Array:
-    """For each message the salt with which (key, salt) is on the engine that its worker stands for.
+    """For each message the salt with which (key, salt) is on the engine of its worker's number.
 
-    The same key and worker always have the same salt, so that what a worker knows of a key is one key's state.
+    The same key and worker always have the same salt, so that a worker has one state per key.
 
     >>> found = salts(np.array([5, 5, 9]), np.array([2, 0, 1]), groups=64, engines=3)
     >>> [key_group(64, key, salt) % 3 for key, salt in zip((5, 5, 9), found.tolist(), strict=True)]

@@ -1,7 +1,7 @@
-"""Operators whose rows say what they cost: an engine waits so long for each, as if it worked.
+"""Operators with a simulated cost per row: an engine waits for the time that the row gives.
 
-So a few engines on few cores keep the relations that as many machines would have. What they detect is computed for
-real. The cost is a column, because the rows that a run begins with (its past) cost nothing.
+So several engines on few cores have the same relative loads as on as many machines. Their output is computed for real.
+The cost is a column, because the first rows of a run (its past) cost nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trimtab.engine.keyed.description import KeyedOperator, Logic, Snapshot, ope
 from trimtab_lab.workloads.first_story import FirstStory
 
 SHORTEST_SLEEP_US = 200
-"""Falling asleep and waking up takes 80 us: of a shorter sleep that would be the most."""
+"""The overhead of a sleep is 80 us, which would be most of a shorter one."""
 _owed_us = [0]
 
 
 @operator("first_story_at_a_cost")
 @dataclass(frozen=True)
 class FirstStoryAtACost(KeyedOperator):
-    """First story detection as in the examples, in which a row takes `wait_us` microseconds more."""
+    """First story detection as in the examples; each row takes `wait_us` microseconds more."""
 
     history: int = 500
     tau: float = 0.2
@@ -33,23 +33,23 @@ class FirstStoryAtACost(KeyedOperator):
     state = FirstStory.state
 
     def open(self, snapshot: Snapshot | None) -> Logic:
-        """Go on with the tweets that the snapshot has."""
+        """Continue with the tweets of the snapshot."""
         return Waiting(FirstStory(history=self.history, tau=self.tau).open(snapshot))
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A logic that takes its time."""
+    """A logic with a simulated cost."""
 
     logic: Logic
 
     def on_rows(self, rows: pa.Table) -> pa.Table | None:
-        """Wait, then work."""
+        """Wait, then process the rows."""
         wait_for(rows)
         return self.logic.on_rows(rows)
 
     def snapshot(self) -> Snapshot | None:
-        """What the logic has."""
+        """The snapshot of the logic."""
         return self.logic.snapshot()
 
 
@@ -58,8 +58,8 @@ class Waiting:
 class TopArticles(KeyedOperator):
     """The articles of a key with the most updates in each window of time, the most updated first.
 
-    Rows are updates: `ts`, the `article`, and `wait_us`, what the row costs. A window is told when a row behind it
-    comes. Updates of no article (-1) cost their time and count nothing.
+    Rows are updates: `ts`, the `article`, and `wait_us`, the cost of the row. A window is reported when a row after it
+    arrives. Updates of no article (-1) take their time and aren't counted.
     """
 
     most: int = 3
@@ -70,7 +70,7 @@ class TopArticles(KeyedOperator):
     state = pa.schema([("window", pa.int64()), ("articles", pa.binary()), ("updates", pa.binary())])
 
     def open(self, snapshot: Snapshot | None) -> Logic:
-        """Go on with the counts that the snapshot has."""
+        """Continue with the counts of the snapshot."""
         if snapshot is None:
             return Counting(self, -1, np.zeros(0, np.int64), np.zeros(0, np.int64))
         articles, updates = (np.frombuffer(snapshot[name], "<i8") for name in ("articles", "updates"))
@@ -79,7 +79,7 @@ class TopArticles(KeyedOperator):
 
 @dataclass(slots=True)
 class Counting:
-    """The updates of one key in the window under way."""
+    """The updates of one key in the current window."""
 
     description: TopArticles
     window: int
@@ -92,19 +92,19 @@ class Counting:
         seconds = rows.column("ts").to_numpy().astype("datetime64[s]").astype(np.int64)
         windows = seconds // self.description.window_s
         articles = rows.column("article").to_numpy()
-        told = []
+        tops = []
         for window in np.unique(windows):
             if window != self.window:
-                told.append(self._top())
+                tops.append(self._top())
                 self.window, self.articles, self.updates = int(window), np.zeros(0, np.int64), np.zeros(0, np.int64)
             new = articles[(windows == window) & (articles >= 0)]
             found, places = np.unique(np.concatenate([self.articles, new]), return_inverse=True)
             weights = np.concatenate([self.updates, np.ones(len(new), np.int64)])
             self.articles, self.updates = found, np.bincount(places, weights, len(found)).astype(np.int64)
-        return pa.concat_tables(told) if told else None
+        return pa.concat_tables(tops) if tops else None
 
     def snapshot(self) -> Snapshot | None:
-        """The counts of the window under way."""
+        """The counts of the current window."""
         articles, updates = (each.astype("<i8").tobytes() for each in (self.articles, self.updates))
         return {"window": self.window, "articles": articles, "updates": updates}
 
@@ -115,7 +115,7 @@ class Counting:
 
 
 def wait_for(rows: pa.Table) -> None:
-    """Sleep as long as the rows cost together, or leave a short time to the sleep of later ones."""
+    """Sleep for the cost of all rows together; a short time is added to a later sleep instead."""
     _owed_us[0] += int(rows.column("wait_us").to_numpy().sum())
     if _owed_us[0] >= SHORTEST_SLEEP_US:
         time.sleep(_owed_us[0] * 1e-6)

@@ -1,7 +1,7 @@
-"""Processes by the mark in their environment: everything that a test started, however deep, found and ended.
+"""Processes by a mark in their environment: finds and ends everything that a test started, directly or not.
 
-A mark is an environment variable that children inherit, so it finds what has left its parent's process group or
-outlived its parent: Spark's JVMs, its executors and their Python workers. It reads `/proc`, so Linux only.
+A mark is an environment variable that child processes inherit, so it finds also those that have left their parent's
+process group or outlived it: Spark's JVMs, its executors and their Python workers. It reads `/proc`: Linux only.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Process:
     pid: int
     parent: int
     command: str
-    is_busy: bool = False  # whether it had, or wanted, a processor when it was looked at
+    is_busy: bool = False  # whether it was running or ready to run when it was read
 
     def kill(self, with_signal: signal.Signals = signal.SIGKILL) -> bool:
-        """Send it a signal; False if it's gone."""
+        """Send it a signal; False if it has ended."""
         try:
             os.kill(self.pid, with_signal)
         except ProcessLookupError:
@@ -37,7 +37,7 @@ class Process:
 
 
 def new_mark() -> str:
-    """A mark that nobody else has."""
+    """A unique mark."""
     return uuid.uuid4().hex
 
 
@@ -48,7 +48,7 @@ def marked(mark: str, part: str = "") -> list[Process]:
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
-        with suppress(OSError):  # gone meanwhile, or another user's
+        with suppress(OSError):  # ended meanwhile, or another user's
             if wanted not in (folder / "environ").read_bytes().split(b"\0"):
                 continue
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
@@ -59,7 +59,7 @@ def marked(mark: str, part: str = "") -> list[Process]:
 
 
 def end_all(mark: str, patience_s: float = 5.0) -> list[Process]:
-    """End all processes with this mark, kindly at first; those that were there."""
+    """End all processes with this mark, at first by SIGTERM; return those that were found."""
     there = marked(mark)
     for process in there:
         process.kill(signal.SIGTERM)

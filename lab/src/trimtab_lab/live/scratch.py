@@ -1,4 +1,4 @@
-"""Folders for feeds, checkpoints and answers, which are gone when the process ends."""
+"""Temporary folders for feeds, checkpoints and output, removed when the process ends."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.errors import BalanceError
 
 MASTER = "local[8]"
-"""More task slots than cores: engines wait for most of their time, and have to do so side by side."""
+"""More task slots than cores: engines wait for most of their time, and have to do so at the same time."""
 
 _CONF = {
     "spark.ui.enabled": "false",
@@ -20,7 +20,7 @@ _open: list[Any] = []
 
 
 def shared_session() -> Any:
-    """The session, started when it is first asked for, and again after it was stopped.
+    """The session, started by the first call, and again after it was stopped.
 
     Raises BalanceError `lab.spark` where Spark or its Java is missing.
     """

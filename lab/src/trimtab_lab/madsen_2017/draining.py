@@ -1,4 +1,4 @@
-"""Figure 5: emptying ten nodes while others are overloaded, in one plan or one after the other."""
+"""Figure 5: emptying ten nodes while others are overloaded, in one plan or in two steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GOOD = 5.0
 PERIODS = 20
 EFFORT = 50_000
 PATIENCE_S = 30.0
-"""The search ends by its steps, so that the same seed finds the same plan on any machine."""
+"""The search is limited by steps, so that the same seed finds the same plan on any machine."""
 
 MEAN_LOAD = 30.0
 OTHER_LOADS = (20.0, 40.0, 50.0)
@@ -36,10 +36,10 @@ OVERLOADED = (1, 5)
 
 @dataclass(frozen=True)
 class Course:
-    """A cluster's way through the periods.
+    """The measures of a cluster, period by period.
 
     distances  load distance at the start and after each period
-    left       units left on draining nodes, likewise
+    left       units left on draining nodes, at the same times
     """
 
     distances: list[float]
@@ -47,7 +47,7 @@ class Course:
 
     @property
     def good_after(self) -> int:
-        """The first period with a good load distance that stays good."""
+        """The first period from which on the load distance is good."""
         bad = [period for period, distance in enumerate(self.distances) if distance > GOOD]
         return bad[-1] + 1 if bad else 0
 
@@ -59,7 +59,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Case:
-    """One cluster, both ways."""
+    """One cluster, planned in both ways."""
 
     mean_load: float
     overloaded: int
@@ -69,7 +69,7 @@ class Case:
 
 
 def run(settings: Settings) -> Results:
-    """Both ways from the same clusters, many times at one mean load and a few times at others."""
+    """Plan the same clusters in both ways, many times at one mean load and a few times at others."""
     full = settings.scale is Scale.FULL
     todo = [(MEAN_LOAD, overloaded, seed) for overloaded in OVERLOADED for seed in range(10 if full else 1)]
     todo += [(load, overloaded, seed) for load in OTHER_LOADS if full for overloaded in OVERLOADED for seed in range(2)]
@@ -137,7 +137,7 @@ def _case(mean_load: float, overloaded: int, seed: int) -> Case:
 
 
 def _follow(problem: Problem, planner: Callable[[Problem], Plan]) -> Course:
-    """Plan and move, period by period, until all is drained and level."""
+    """Plan and move, period by period, until nodes are drained and the load is level."""
     distances, left = [problem.load_distance(problem.homes)], [_left(problem)]
     while len(distances) <= PERIODS and (left[-1] or distances[-1] > GOOD):
         problem = replace(problem, homes=planner(problem).owner)
@@ -183,7 +183,7 @@ def _by_kind(cases: list[Case]) -> Table:
 
 
 def holds(results: Results) -> Verdict:
-    """Level far sooner, empty about as soon."""
+    """The load is level far sooner, and nodes are empty about as soon."""
     cases = results.series["cases"]
     usual = [case for case in cases if case["mean_load"] == MEAN_LOAD]
     sooner = sum(case["integrated_good"] < case["separate_good"] for case in cases)

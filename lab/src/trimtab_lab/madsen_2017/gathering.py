@@ -37,11 +37,11 @@ SIZES = (Size(20, 400, 10, max_moves=20, periods=80), LARGE, Size(60, 1200, 30, 
 SMALL_SIZES = (SMALL, Size(20, 240, 12, max_moves=10, periods=30))
 
 SHOWN = 60.0
-"""The share of one-to-one units of which the periods are shown."""
+"""The share of one-to-one units for which the periods are shown."""
 
 
 def run_shares(settings: Settings) -> Results:
-    """Figure 10: from no unit that talks one to one to all of them."""
+    """Figure 10: shares of units that talk one to one, from none to all."""
     full = settings.scale is Scale.FULL
     size, shares, seeds = (LARGE, SHARES, 2) if full else (SMALL, FEW_SHARES, 1)
     todo = [(share, settings.seed + seed) for share in shares for seed in range(seeds)]
@@ -65,7 +65,7 @@ def run_shares(settings: Settings) -> Results:
 
 
 def _choosers(size: Size, seed: int, shown: Pair, counts: tuple[int, ...]) -> dict[str, dict[str, list[float]]]:
-    """The same cluster with ours and with the paper's step 3, so many pairs a period; for half of the periods."""
+    """The same cluster with our step 3 and the paper's, with `counts` pairs a period; for half of the periods."""
     periods, found = size.periods // 2, {"ours, by gain": shown.albic}
     for count in counts:
         planner = partial(albic, pairs_per_period=count, time_limit_s=PATIENCE_S, seed=seed)
@@ -125,7 +125,7 @@ def holds_sizes(results: Results) -> Verdict:
 
 
 def draw_shares(results: Results, figure: Figure) -> None:
-    """Collocation and load distance against the share of one-to-one units, and the way there."""
+    """Collocation and load distance against the share of one-to-one units, and collocation over the periods."""
     series = results.series
     left, middle, right = figure.subplots(1, 3)
     shares = series["shares"]

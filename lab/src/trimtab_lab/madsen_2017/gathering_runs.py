@@ -16,16 +16,16 @@ from trimtab_lab.planners.cola import cola
 from trimtab_lab.workloads.clusters import drift, synthetic_cluster
 
 VARIES = 20.0
-"""How unlevel clusters are at the start; the paper doesn't say."""
+"""How uneven the load of clusters is at the start; the paper doesn't say."""
 
 PATIENCE_S = 30.0
-"""The search ends by its steps, so that the same seed finds the same plan on any machine."""
+"""The search is limited by steps, so that the same seed finds the same plan on any machine."""
 
 SETTLED = 0.75
 """Figures are averages over what is left of the periods after this share of them."""
 
 COLA_TIMES = 8
-"""How often COLA plans during a run. Each time it starts from scratch, so more often would only say the same."""
+"""How often COLA plans during a run. Each time it starts from scratch, so more plans would show nothing new."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Course:
-    """Measures after each plan of a run."""
+    """The measures after each plan of a run."""
 
     collocations: list[float]
     distances: list[float]
@@ -60,7 +60,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Pair:
-    """One cluster under both planners. COLA has no memory: its figures are averages over all its plans."""
+    """One cluster under both planners. COLA ignores the placement: its figures are averages over all its plans."""
 
     one_to_one: float
     size: Size
@@ -70,7 +70,7 @@ class Pair:
 
     @property
     def collocation_gain(self) -> float:
-        """Points of collocation that ALBIC is above COLA."""
+        """By how many points ALBIC's collocation is above COLA's."""
         return self.albic.settled("collocations") - float(np.mean(self.cola.collocations))
 
     @property
@@ -108,7 +108,7 @@ def start(size: Size, one_to_one: float, seed: int) -> Problem:
 
 
 def follow(problem: Problem, planner: Planner, periods: int, seed: int, *, every: int = 1) -> Course:
-    """Plan in every so many periods; in each one a fifth of the nodes change their load by up to 2 % (section 5.3)."""
+    """Plan in one of `every` periods; in each one a fifth of the nodes change their load by up to 2 % (section 5.3)."""
     course = Course([], [], [])
     for period in range(periods):
         if period % every == 0:
@@ -143,7 +143,7 @@ def comparison(title: str, head: str, groups: Sequence[tuple[str | float, Sequen
 
 
 def spread(pairs: Sequence[Pair]) -> Table:
-    """How far apart the planners are in the middle and at worst."""
+    """How far apart the planners are: median, worst and best."""
     gains, levels = [pair.collocation_gain for pair in pairs], [pair.distance_ratio for pair in pairs]
     shares = [pair.moves_ratio for pair in pairs]
     rows = (
@@ -155,7 +155,7 @@ def spread(pairs: Sequence[Pair]) -> Table:
 
 
 def record(pair: Pair) -> dict[str, float]:
-    """A pair as plain numbers."""
+    """The measures of a pair as plain numbers."""
     return {
         "one_to_one": pair.one_to_one,
         "nodes": pair.size.nodes,

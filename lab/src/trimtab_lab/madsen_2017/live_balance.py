@@ -1,4 +1,4 @@
-"""Figures 6 and 7, live: the load distance that MILP, Flux and PoTC reach, and how many key groups they move for it."""
+"""Figures 6 and 7, live: the load distance of MILP, Flux and PoTC, and how many key groups they move for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STYLES = {MILP: ("o-", OURS), FLUX: ("s--", OTHERS), POTC: ("^:", BOUND)}
 
 
 def run(settings: Settings) -> Results:
-    """The same updates under each of the three."""
+    """Run the same updates under each of the three."""
     scale, seed = settings.scale, settings.seed
     runs: dict[str, PlannedRun] = {}
     for place, (name, planner) in enumerate(((MILP, "milp"), (FLUX, "flux"), (POTC, ""))):

@@ -1,4 +1,4 @@
-"""Live runs of the TopK job, one a planner and limit of moves, kept for all figures of a process that look at them."""
+"""Live runs of the TopK job, one per planner and limit of moves, shared by all figures of a process that use them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trimtab_lab.madsen_2017.updates import (
 )
 
 MEAN_LOAD = 50.0
-"""Load distances are in points of an engine's time at this mean load, which the paper doesn't tell, as in figure 2."""
+"""Load distances are in points of an engine's time at this mean load, as in figure 2; the paper doesn't give it."""
 
 ALL_MOVES = KEY_GROUPS
 WORKLOAD = (
@@ -40,7 +40,7 @@ WORKLOAD = (
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A run with what follows from its feed and its placements.
+    """A run with the measures that are computed from its feed and its placements.
 
     costs   (batches, key groups) simulated seconds
     """
@@ -51,23 +51,23 @@ class PlannedRun:
 
     @cached_property
     def moved(self) -> Int64Array:
-        """(batches,) key groups that moved before each batch."""
+        """(batches,) how many key groups moved before each batch."""
         return np.array([int(self.run.moved(batch).sum()) for batch in range(len(self.run.batches))], np.int64)
 
     @cached_property
     def turns(self) -> Int64Array:
-        """The batches before which something moved, or for a run without moves, with which periods begin."""
+        """The batches before which key groups moved, or for a run without moves, with which periods begin."""
         found = np.flatnonzero(self.moved)
         return found if len(found) else np.arange(self.period, len(self.moved), self.period)
 
     @cached_property
     def after_moves(self) -> Float64Array:
-        """By turn: the load distance directly after the moves, by the loads that these were planned for, in points."""
+        """By turn: the load distance directly after the moves, in points, by the loads that they were planned for."""
         known = self._estimated_loads()
         return np.array([self._distance(known[max(at for at in known if at < turn)], turn) for turn in self.turns])
 
     def _estimated_loads(self) -> dict[int, Float64Array]:
-        """(key groups,) what the coordinator took the loads for, by the batch after which it wanted something moved."""
+        """(key groups,) the coordinator's estimate of loads, by the batch after which it planned moves."""
         from trimtab.deciding.load_estimates import LoadEstimates
 
         found: dict[int, Float64Array] = {}
@@ -83,7 +83,7 @@ class PlannedRun:
 
     @cached_property
     def until_next(self) -> Float64Array:
-        """By turn: the load distance of what came from then on up to the next turn."""
+        """By turn: the load distance by the updates from then on to the next turn."""
         ends = [*self.turns[1:], len(self.costs)]
         return np.array(
             [self._distance(self.costs[turn:end].sum(axis=0), turn) for turn, end in zip(self.turns, ends, strict=True)]
@@ -94,7 +94,7 @@ class PlannedRun:
 
     @cached_property
     def extra_ms(self) -> float:
-        """Measured: by how much batches with moves took longer than others, in the middle; 0 if there are none."""
+        """Measured: the median time of batches with moves less that of the others; 0 if there are none."""
         took_ms = np.array([batch.batch_ms for batch in self.run.batches])
         inside = np.arange(len(took_ms)) > 1
         with_moves, others = took_ms[inside & (self.moved > 0)], took_ms[inside & (self.moved == 0)]
@@ -102,12 +102,12 @@ class PlannedRun:
 
     @cached_property
     def batch_ms(self) -> float:
-        """Measured: what a batch took, in the middle."""
+        """Measured: the median time of a batch."""
         return float(np.median([batch.batch_ms for batch in self.run.batches]))
 
     @cached_property
     def measured_distance(self) -> float:
-        """Measured: the load distance of the engines' own time in a batch, in the middle of all batches."""
+        """Measured: the load distance of the engines' own time in a batch, the median of all batches."""
         return float(
             np.median(
                 [
@@ -119,7 +119,7 @@ class PlannedRun:
 
 
 def load_distance(loads: Float64Array) -> float:
-    """How far the farthest engine is from the mean, in points at the usual mean load.
+    """The largest deviation of an engine from the mean, in points at the usual mean load.
 
     >>> load_distance(np.array([9.0, 10.0, 11.0]))
     5.0
@@ -130,7 +130,7 @@ def load_distance(loads: Float64Array) -> float:
 
 @cache
 def planned_run(planner: str, max_moves: int, scale: Scale, seed: int) -> PlannedRun:
-    """The job with a planner that may move so many key groups every period."""
+    """The job with a planner that may move `max_moves` key groups per period."""
     from trimtab.deciding.policy import Balance
 
     size = size_of(scale)
@@ -158,7 +158,7 @@ def split_run(scale: Scale, seed: int) -> PlannedRun:
 
 
 def _plan(keys: str, balance: object) -> JobPlan:
-    import trimtab_lab.live.operators  # noqa: F401 - importing it is what makes `top_articles` known
+    import trimtab_lab.live.operators  # noqa: F401 - importing it registers `top_articles`
     from trimtab.deciding.policy import Balance
 
     assert balance is None or isinstance(balance, Balance)

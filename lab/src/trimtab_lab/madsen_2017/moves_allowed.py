@@ -1,4 +1,4 @@
-"""Figures 8 and 9, live: what balance costs and brings if more key groups may move in a period."""
+"""Figures 8 and 9, live: load distance and cost of moves if more key groups may move in a period."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 LIMITS = (5, 13, ALL_MOVES)
 PAPER_MOVE_S = 2.5
-"""For how long a key group that moves was paused in the paper's system."""
+"""For how long a move paused a key group in the paper's system."""
 MOST_EXTRA = 0.2
-"""A batch with moves takes no longer than others if it is within this share of them."""
+"""A batch with moves counts as no longer than others if it takes at most this share longer."""
 
 
 def run(settings: Settings) -> Results:
-    """The same updates with every limit."""
+    """Run the same updates with every limit."""
     scale, seed = settings.scale, settings.seed
     runs: dict[int, PlannedRun] = {}
     for place, limit in enumerate(LIMITS):
@@ -119,7 +119,7 @@ def overhead(results: Results) -> Verdict:
             f"{PAPER_MOVE_S * first:.0f} s for {first} moves against {PAPER_MOVE_S * max(few['moves']):.0f} s",
         )
     ]
-    if results.series["full"]:  # by the clock, which tests don't judge by
+    if results.series["full"]:  # measured times, which tests don't check
         longest = max(one["extra_ms"] / one["batch_ms"] for one in found.values())
         checks.append(
             Check(
@@ -135,7 +135,7 @@ def overhead(results: Results) -> Verdict:
 
 
 def draw_quality(results: Results, figure: Figure) -> None:
-    """Load distance after the moves of each period, a line a limit."""
+    """Load distance after the moves of each period, one line per limit."""
     axes = figure.add_subplot()
     for (name, one), colour in zip(results.series["limits"].items(), BLUES, strict=True):
         axes.plot(one["batches"], one["after"], "o-", color=colour, label=f"{name} moves" if name.isdigit() else name)
@@ -146,7 +146,7 @@ def draw_quality(results: Results, figure: Figure) -> None:
 
 
 def draw_overhead(results: Results, figure: Figure) -> None:
-    """Moves of each period with the paper's latency for them, and what batches really took longer."""
+    """Moves of each period with the paper's latency for them, and how much longer batches really took."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     limits = results.series["limits"]
     for (name, one), colour in zip(limits.items(), BLUES, strict=True):

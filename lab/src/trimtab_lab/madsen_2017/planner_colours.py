@@ -1,4 +1,4 @@
-"""One colour a planner in all figures of this paper; they stay apart for colour-blind eyes (after Okabe and Ito)."""
+"""One colour per planner in all figures of this paper; colour-blind people can distinguish them (Okabe and Ito)."""
 
 OURS = "#0072b2"
 """MILP, ALBIC, the integrated plan: what the paper proposes."""
@@ -7,7 +7,7 @@ OTHERS = "#d55e00"
 """Flux, COLA, drain then balance: what it is compared with."""
 
 BOUND = "#4d4d4d"
-"""What is proved, and limits."""
+"""Proven bounds, and limits."""
 
 BLUES = ("#9ecae1", "#4292c6", "#084594")
 ORANGES = ("#fdae6b", "#e6550d", "#8c2d04")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PATIENCE_S = 30.0
-"""Far more than a search takes: it ends by its steps, so that the same seed finds the same plan on any machine."""
+"""Far more than a search takes: it is limited by steps, so that the same seed finds the same plan on any machine."""
 
 LEAST_SHOWN = 0.01
-"""Bounds below this are not drawn, as nothing is proved by a bound near 0."""
+"""Bounds below this are not drawn, as a bound near 0 proves nothing."""
 
 MOVES = 20
 USUAL_VARIES = 30.0
@@ -30,9 +30,9 @@ USUAL_VARIES = 30.0
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is tried.
+    """The settings that are compared.
 
-    varies   how many points the changed nodes lie apart
+    varies   by how many points the changed nodes differ
     seeds    clusters for each of them
     efforts  steps of the search
     moves    maxMigrations
@@ -50,7 +50,7 @@ REDUCED = Sweep((10.0, 50.0), 1, (100, 50_000, 300_000), (10, 20, 40))
 
 @dataclass(frozen=True)
 class Instance:
-    """One cluster with one budget, planned by both."""
+    """One cluster with one budget, planned by both planners."""
 
     varies: float
     moves: int
@@ -73,7 +73,7 @@ class Instance:
 
     @property
     def good(self) -> bool:
-        """At most half of Flux's, or nearly as low as any plan can be."""
+        """Whether it is at most half of Flux's, or near the proven bound."""
         return self.ratio <= 0.5 or self.gap <= 25
 
 
@@ -84,7 +84,9 @@ def run(settings: Settings, *, nodes: int, units: int, operators: int) -> Result
     kinds = [(varies, MOVES) for varies in sweep.varies]
     kinds += [(USUAL_VARIES, moves) for moves in sweep.moves if (USUAL_VARIES, moves) not in kinds]
     seeds = range(settings.seed, settings.seed + sweep.seeds)
-    _solve(size, sweep.varies[0], MOVES, settings.seed, sweep.efforts[1])  # so that no time below includes compiling
+    _solve(
+        size, sweep.varies[0], MOVES, settings.seed, sweep.efforts[1]
+    )  # compiles, so that no time below includes that
     instances, todo = [], [(*kind, seed) for kind in kinds for seed in seeds]
     for done, (varies, moves, seed) in enumerate(todo):
         settings.progress(0.8 * done / len(todo), f"varies {varies:.0f}, {moves} moves")
@@ -191,7 +193,7 @@ def _times(curves: dict[str, dict[str, Any]]) -> Table:
 
 
 def holds(results: Results) -> Verdict:
-    """Lower than Flux in every cluster, by half where that can be, within seconds."""
+    """Lower than Flux in every cluster, by half where that is possible, within seconds."""
     found = [Instance(before=0.0, seconds=0.0, **record) for record in results.series["instances"]]
     lower = sum(instance.milp < instance.flux for instance in found)
     settled = sum(instance.milp == instance.flux <= 1.01 * instance.bound for instance in found)
@@ -224,7 +226,7 @@ def holds(results: Results) -> Verdict:
 
 
 def _won_early(curve: Mapping[str, Any]) -> float:
-    """The share of the whole search's advantage over Flux that the last but one effort has."""
+    """The share of the full search's advantage over Flux that the second-highest effort reaches."""
     won = curve["flux"] - curve["milp"][-1]
     return (curve["flux"] - curve["milp"][-2]) / won if won > 0 else 1.0
 

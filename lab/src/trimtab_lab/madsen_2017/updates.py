@@ -1,7 +1,7 @@
-"""Updates of articles, as the paper's Real Job 1 reads them: rates that drift, and now and then an article in the news.
+"""Updates of articles, as the paper's Real Job 1 reads them: rates that drift, and some articles in the news.
 
-Synthetic: the paper's stream is Wikipedia's edit history. How many updates a key has in a batch follows its rate
-without the noise of small numbers, as in a stream of many times the size.
+Synthetic: the paper's stream is Wikipedia's edit history. The number of updates of a key in a batch follows its rate
+without the noise of small numbers, as in a much larger stream.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Int64Array = npt.NDArray[np.int64]
 ENGINES, KEY_GROUPS = 20, 300
 BUCKETS, ARTICLES_OF_A_BUCKET = 3_000, 10
 WINDOW_S, BATCH_S = 60, 30
-"""The paper's window, and how much of the stream's own time a batch has."""
+"""The paper's window, and how much event time a batch covers."""
 OPENING_US = 1_735_689_600_000_000
 SCHEMA = "ts TIMESTAMP, bucket INT, article BIGINT, wait_us INT, salt INT"
 
 DRIFT, DRIFT_BATCHES = 0.3, 40.0
 NEWS, NEWS_BATCHES, NEWS_FACTOR = 60, 15.0, 4.0
-"""So many keys are in the news at a time, for so many batches on average, and have so many times their updates."""
+"""How many keys are in the news at a time, for how many batches on average, with how many times their updates."""
 MERGED_SHARE = 0.5
-"""Merging an article's count takes this share of what an update takes."""
+"""The cost of merging an article's count, as a share of the cost of an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is sent: batches of so many updates, each of which costs an engine `wait_us`; batches of a period."""
+    """How much is sent: `batches` of `updates` each, which cost an engine `wait_us` each; `period` in batches."""
 
     batches: int
     updates: int
@@ -48,29 +48,29 @@ REDUCED = Size(batches=5, updates=1_000, wait_us=20, period=1)
 
 
 def size_of(scale: Scale) -> Size:
-    """How much of it."""
+    """How much is sent at this scale."""
     return FULL if scale is Scale.FULL else REDUCED
 
 
 @cache
 def updates(scale: Scale, seed: int) -> list[pa.Table]:
-    """A table a batch, with every key on its own engine."""
-    size, dice = size_of(scale), np.random.default_rng(seed)
-    counts = _counts(_rates(size.batches, dice) * size.updates)
-    return [_table(batch, count, size, dice) for batch, count in enumerate(counts)]
+    """One table per batch, with every key on its own engine."""
+    size, rng = size_of(scale), np.random.default_rng(seed)
+    counts = _counts(_rates(size.batches, rng) * size.updates)
+    return [_table(batch, count, size, rng) for batch, count in enumerate(counts)]
 
 
 @cache
 def split_updates(scale: Scale, seed: int) -> list[pa.Table]:
     """The same updates, each sent to the less loaded of its key's two engines; the counts merged after every window.
 
-    A merge is a row on the engine that the key would be on by itself, and costs by the articles that it brings.
+    A merge is a row on the engine that the key is hashed to, and its cost depends on the number of articles.
     """
     from trimtab_lab.routers.partial_key_grouping import PartialKeyGrouping
 
     size, router = size_of(scale), PartialKeyGrouping(ENGINES, seed=seed)
     tables: list[pa.Table] = []
-    partial: list[pa.Table] = []  # of the window under way
+    partial: list[pa.Table] = []  # of the current window
     for batch, table in enumerate(updates(scale, seed)):
         buckets = table.column("bucket").to_numpy().astype(np.int64)
         workers = router.route(buckets)
@@ -83,35 +83,35 @@ def split_updates(scale: Scale, seed: int) -> list[pa.Table]:
     return tables
 
 
-def _rates(batches: int, dice: np.random.Generator) -> Float64Array:
+def _rates(batches: int, rng: np.random.Generator) -> Float64Array:
     """(batches, keys) shares of a batch's updates."""
-    base = dice.lognormal(0.0, 0.6, BUCKETS)
+    base = rng.lognormal(0.0, 0.6, BUCKETS)
     keep = np.exp(-1.0 / DRIFT_BATCHES)
-    wander = dice.normal(0.0, DRIFT, BUCKETS)
+    wander = rng.normal(0.0, DRIFT, BUCKETS)
     in_news = np.zeros(BUCKETS, np.bool_)
-    in_news[dice.permutation(BUCKETS)[:NEWS]] = True
+    in_news[rng.permutation(BUCKETS)[:NEWS]] = True
     rates = np.empty((batches, BUCKETS))
     for batch in range(batches):
         rates[batch] = base * np.exp(wander) * np.where(in_news, NEWS_FACTOR, 1.0)
-        wander = keep * wander + np.sqrt(1 - keep**2) * dice.normal(0.0, DRIFT, BUCKETS)
-        over = in_news & (dice.random(BUCKETS) < 1.0 / NEWS_BATCHES)
+        wander = keep * wander + np.sqrt(1 - keep**2) * rng.normal(0.0, DRIFT, BUCKETS)
+        over = in_news & (rng.random(BUCKETS) < 1.0 / NEWS_BATCHES)
         in_news = in_news & ~over
-        in_news[dice.permutation(np.flatnonzero(~in_news))[: int(over.sum())]] = True
+        in_news[rng.permutation(np.flatnonzero(~in_news))[: int(over.sum())]] = True
     shares: Float64Array = rates / rates.sum(axis=1, keepdims=True)
     return shares
 
 
 def _counts(expected: Float64Array) -> Int64Array:
-    """(batches, keys) whole numbers that add up to what is expected, over any stretch, within one."""
+    """(batches, keys) integers whose sum over any range of batches is within one of the expected sum."""
     offsets = np.random.default_rng(0).random(expected.shape[1])
     totals = np.floor(np.cumsum(expected, axis=0) + offsets).astype(np.int64)
     return np.diff(totals, axis=0, prepend=0)
 
 
-def _table(batch: int, counts: Int64Array, size: Size, dice: np.random.Generator) -> pa.Table:
-    buckets = dice.permutation(np.repeat(np.arange(BUCKETS), counts))
+def _table(batch: int, counts: Int64Array, size: Size, rng: np.random.Generator) -> pa.Table:
+    buckets = rng.permutation(np.repeat(np.arange(BUCKETS), counts))
     rows = len(buckets)
-    inside = (ARTICLES_OF_A_BUCKET * dice.random(rows) ** 2).astype(np.int64)  # some are updated more than others
+    inside = (ARTICLES_OF_A_BUCKET * rng.random(rows) ** 2).astype(np.int64)  # some are updated more than others
     times = OPENING_US + (batch * BATCH_S * 1_000_000) + np.arange(rows) * (BATCH_S * 1_000_000 // max(1, rows))
     return pa.table(
         {
@@ -131,10 +131,10 @@ def _salted(table: pa.Table, workers: npt.NDArray[np.int32] | Int64Array) -> pa.
 
 
 def _merges(window: pa.Table, last: pa.Table, size: Size) -> pa.Table:
-    """A row for every key and engine that has counts of it, on the engine that puts them together."""
-    told = window.group_by(["bucket", "worker"]).aggregate([("article", "count_distinct")])
-    buckets = told.column("bucket").to_numpy().astype(np.int64)
-    entries = told.column("article_count_distinct").to_numpy()
+    """A row for every key and engine that has counts of it, on the engine that merges them."""
+    sums = window.group_by(["bucket", "worker"]).aggregate([("article", "count_distinct")])
+    buckets = sums.column("bucket").to_numpy().astype(np.int64)
+    entries = sums.column("article_count_distinct").to_numpy()
     rows = len(buckets)
     merged = pa.table(
         {
@@ -159,8 +159,8 @@ def group_costs(tables: list[pa.Table], *, is_split: bool) -> Float64Array:
     found = np.zeros((len(tables), KEY_GROUPS))
     for batch, table in enumerate(tables):
         columns = ("bucket", "salt") if is_split else ("bucket",)
-        told = table.group_by(list(columns)).aggregate([("wait_us", "sum")])
-        keys = zip(*(told.column(name).to_pylist() for name in columns), strict=True)
+        sums = table.group_by(list(columns)).aggregate([("wait_us", "sum")])
+        keys = zip(*(sums.column(name).to_pylist() for name in columns), strict=True)
         groups = np.array([key_group(KEY_GROUPS, *key) for key in keys])
-        found[batch] = np.bincount(groups, told.column("wait_us_sum").to_numpy() * 1e-6, KEY_GROUPS)
+        found[batch] = np.bincount(groups, sums.column("wait_us_sum").to_numpy() * 1e-6, KEY_GROUPS)
     return found

@@ -1,7 +1,7 @@
 """Nasir et al. (2017), "Load Balancing for Skewed Streams on Heterogeneous Clusters": figures 4 and 6 to 15.
 
-The data sets can't be had: streams are synthetic, with the published number of messages, number of keys and share of
-the most frequent key (Table I). The paper prints few numbers; what its text says of each figure is what is checked.
+The data sets aren't available: streams are synthetic, with the published number of messages, number of keys and share
+of the most frequent key (Table I). The paper prints few numbers; what its text says about each figure is checked.
 """
 
 from __future__ import annotations

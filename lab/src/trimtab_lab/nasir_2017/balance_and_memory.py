@@ -1,4 +1,4 @@
-"""Imbalance and memory of schemes: measured, in tables and in panels, the same for all figures that show the two."""
+"""Imbalance and memory of schemes, measured, in tables and in panels: shared by all figures that show both."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ EPSILON = 0.01
 IMBALANCE_AXIS = "imbalance (max / mean - 1)"
 
 LEAST_SHOWN = 1e-7
-"""An imbalance of 0 has no place on a log axis; it is drawn here."""
+"""An imbalance of 0 isn't on a log axis; it is drawn at this value."""
 
 Measured = dict[str, dict[str, list[float]]]
-"""scheme -> "imbalance" or "memory" -> one number for each step of the sweep."""
+"""scheme -> "imbalance" or "memory" -> one number per step of the sweep."""
 
 
 def measure(measured: Measured, scheme: str, router: Router, keys: Int64Array) -> None:
-    """Send all keys through the router and note how even and how costly it was."""
+    """Route all keys and note imbalance and memory."""
     router.route(keys)
     note(measured, scheme, router)
 
 
 def note(measured: Measured, scheme: str, router: Router) -> None:
-    """Note a router that has been used."""
+    """Note imbalance and memory of a router after its messages."""
     of_scheme = measured.setdefault(scheme, {"imbalance": [], "memory": []})
     of_scheme["imbalance"].append(router.imbalance)
     of_scheme["memory"].append(router.replicas)
@@ -46,7 +46,7 @@ def new_router(scheme: str, workers: int, seed: int) -> Router:
 
 
 def tables(measured: Mapping[str, Any], heading: str, steps: Sequence[float]) -> tuple[Table, ...]:
-    """Two tables, one row a step and one column a scheme."""
+    """Two tables, one row per step and one column per scheme."""
     schemes = tuple(measured)
 
     def table(title: str, what: str) -> Table:
@@ -59,7 +59,7 @@ def tables(measured: Mapping[str, Any], heading: str, steps: Sequence[float]) ->
 def draw_lines(
     axes: Axes, measured: Mapping[str, Any], what: str, steps: Sequence[float], *, shade_bound: bool = False
 ) -> None:
-    """One line a scheme, on a log axis; the first are the widest, so that none hides another that it coincides with."""
+    """One line per scheme, on a log axis; the first are the widest, so that coinciding lines stay visible."""
     for place, (scheme, values) in enumerate(measured.items()):
         heights = [max(value, LEAST_SHOWN) for value in values[what]]
         thinner = place / max(len(measured) - 1, 1)
@@ -81,7 +81,7 @@ def draw_lines(
 
 
 def linear_memory(axes: Axes) -> None:
-    """Memory that spans less than a decade: from nothing, with 5 M for 5,000,000."""
+    """A linear axis for memory that spans less than a decade: from 0, with 5 M for 5,000,000."""
     from matplotlib.ticker import EngFormatter
 
     axes.set_yscale("linear")
@@ -90,7 +90,7 @@ def linear_memory(axes: Axes) -> None:
 
 
 def mark_sizes(axes: Axes, sizes: Sequence[int], label: str) -> None:
-    """A log axis that names the sizes of the sweep and nothing else."""
+    """A log axis with labels only at the sizes of the sweep."""
     axes.set_xscale("log")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.set_xticks([], minor=True)
@@ -103,7 +103,7 @@ def largest(values: Sequence[float]) -> float:
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
-    """One number over the other, step by step.
+    """The ratio of two series, step by step.
 
     >>> ratios([3, 8], [2, 4])
     [1.5, 2.0]
@@ -112,7 +112,7 @@ def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
 
 
 def span_text(values: Sequence[float], form: str = ".3g") -> str:
-    """From the smallest to the largest.
+    """The smallest and the largest value as text.
 
     >>> span_text([3.0, 1.5, 2.0])
     '1.5 to 3'

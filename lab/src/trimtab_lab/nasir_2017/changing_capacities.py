@@ -1,4 +1,4 @@
-"""Figure 13: the workers' strengths change twice under way."""
+"""Figure 13: the workers' strengths change twice during the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FULLER_AFTERNOON = (
     1.00, 0.95, 0.90, 0.86, 0.82, 0.80, 0.80, 0.83, 0.88, 0.93, 0.97, 1.00,
     1.02, 1.03, 1.04, 1.05, 1.06, 1.12, 1.18, 1.20, 1.19, 1.16, 1.10, 1.04,
 )  # fmt: skip
-"""Another curve that keeps to what the paper's text says of its own: the cluster is overfull after 17 h, not before."""
+"""Another curve that fits the paper's text on its own one: the cluster is overloaded after 17 h, not before."""
 
 EVENING_SOONER = (*WIKIPEDIA_DAY[4:], *WIKIPEDIA_DAY[:4])
 RUNS = (
@@ -43,11 +43,11 @@ RUNS = (
 )
 """Name, scheme and curve. The last two are not checked: they show what the claim depends on."""
 PHASES = ((0, 3, 5), (6_000_000, 5, 4), (12_000_000, 2, 10))
-"""From which message on (of 22 M) how many workers are how many times stronger."""
+"""From which message on (of 22 M), how many workers, and how many times stronger they are."""
 
 VIRTUAL_WORKERS = 100
 FEWER_VIRTUAL_WORKERS = 20
-"""In the reduced form, whose time slots are five times as long: it then takes as long to move them."""
+"""In the reduced form, whose time slots are five times as long: so moving all of them takes as long as in full."""
 
 
 def changing_speeds(day: Day, arrivals: Arrivals) -> tuple[WorkerSpeeds, list[float]]:

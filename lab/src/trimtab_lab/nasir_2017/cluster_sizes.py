@@ -33,7 +33,7 @@ WORKERS = (5, 10, 50, 100)
 ASSIGNERS = ("KG", "PKG", "PoTC", "SG", "CH", "PoRC")
 GROUPINGS = ("KG", "PKG", "PoTC", "SG", "CH", "CG")
 EVEN_MESSAGES = 5
-"""Nearly perfect: the fullest has at most so many messages above the mean (Lemma 6.2: of the order of ln ln n)."""
+"""Nearly perfect: the fullest has at most this many messages above the mean (Lemma 6.2: of the order of ln ln n)."""
 
 
 def run(settings: Settings, *, bins_a_worker: int, schemes: Sequence[str]) -> Results:
@@ -56,7 +56,7 @@ def run(settings: Settings, *, bins_a_worker: int, schemes: Sequence[str]) -> Re
 
 
 def _bounded(results: Results, scheme: str) -> bool:
-    """Within epsilon, and one message for each bin (for CG: for each virtual worker)."""
+    """Whether imbalance is within epsilon, plus one message for each bin (for CG: for each virtual worker)."""
     bins_a_worker = VIRTUAL_WORKERS if scheme == "CG" else 1
     return all(
         imbalance <= EPSILON + bins_a_worker * size / results.series["messages"] + 1e-9

@@ -24,7 +24,7 @@ EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def by_fixed_scheme(scheme: str, keys: Int64Array, seed: int) -> tuple[float, int]:
-    """Imbalance and memory of the workers where KG or SG deals the messages to virtual workers, ten to a worker."""
+    """Imbalance and memory of the workers if KG or SG assigns messages to virtual workers, ten to a worker."""
     chosen = ROUTERS[scheme](WORKERS * VIRTUAL_WORKERS, seed=seed, count_replicas=False).route(keys) // VIRTUAL_WORKERS
     loads, pairs = np.bincount(chosen, minlength=WORKERS), ReplicaSet(WORKERS)
     pairs.add(keys, chosen.astype(np.int32, copy=False))

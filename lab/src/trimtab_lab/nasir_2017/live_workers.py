@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab_lab.elastic.feeds import top_share
 from trimtab_lab.elastic.machines import outcome_of
-from trimtab_lab.elastic.orders import WORKERS, BatchSeen, FeedOrder, Outcome, Phase, Place
+from trimtab_lab.elastic.orders import WORKERS, FeedOrder, MeasuredBatch, Outcome, Phase, Place
 from trimtab_lab.experiment import Check, Experiment, Results, Scale, Settings, Table, Verdict
 from trimtab_lab.palette import SCHEME_COLOURS, SCHEME_MARKERS
 
@@ -22,13 +22,13 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "CG": {"split": "consistent"},
     "MILP": {},
 }
-"""As the live pipeline has them: the paper's schemes send each message on its own, and these change a table between
-batches, so that keys have one state and answers stay exact.
+"""As a job runs them: the paper's schemes route each message on its own; these change a table between batches, so that
+keys have one state and answers stay exact.
 
 KG    key groups stay where they are hashed
 PKG   hot keys on the two engines that they are hashed to, by messages
-SG    as level as can be, by messages: what shuffling does, without its copies of every key
-CG    hot keys over virtual workers, key groups to engines, both by the capacities that are measured
+SG    as even as possible, by messages: as shuffling does, without its copies of every key
+CG    hot keys over virtual workers, key groups to engines, both by measured capacities
 MILP  the default: key groups by measured capacities, no key is split
 """
 COLOURS = {**SCHEME_COLOURS, "MILP": "#7a4fa3"}
@@ -42,13 +42,13 @@ EVENTS, FIRST_BATCHES, BATCHES = 3_000, 9, 6
 REDUCED_SCHEMES = ("KG", "CG")
 REDUCED_EVENTS, REDUCED_BATCHES = 1_200, 7
 MEASURED = 3
-"""Batches at the end of a phase that count: the paper gives its system ten minutes to settle."""
+"""How many batches at the end of a phase are measured: the paper gives its system ten minutes to settle."""
 HOTTEST, USUAL = 1, 2
 """Engines of key grouping: the one with the most messages, and one with about its share."""
 
 
 def orders(settings: Settings, scheme: str, slow_engine: int | None, work_us: Sequence[int]) -> FeedOrder:
-    """A run of a scheme: a phase for each amount of work, the first one longer, to settle in."""
+    """A run of a scheme: a phase for each amount of work, the first one longer, so that the system settles."""
     full = settings.scale is Scale.FULL
     slower = 1.0 if slow_engine is None else SLOWER
     batches = [FIRST_BATCHES, *[BATCHES] * (len(work_us) - 1)] if full else [REDUCED_BATCHES]
@@ -70,7 +70,7 @@ def run_case(settings: Settings, slow_engine: int | None, schemes: Sequence[str]
 
 
 def measured(order: FeedOrder, outcome: Outcome) -> list[dict[str, float]]:
-    """What the last batches of each phase took."""
+    """The measures of the last batches of each phase."""
     found, end = [], 0
     for phase in order.phases:
         end += phase.batches
@@ -89,14 +89,14 @@ def measured(order: FeedOrder, outcome: Outcome) -> list[dict[str, float]]:
     return found
 
 
-def _fullest_s(batch: BatchSeen, phase: Phase, slow_host: str) -> float:
-    """The simulated work of the engine that has the most: no batch can be quicker."""
+def _fullest_s(batch: MeasuredBatch, phase: Phase, slow_host: str) -> float:
+    """The simulated work of the engine that has the most: the least time of the batch."""
     costs = (phase.slow_wait_us if engine.host == slow_host else phase.wait_us for engine in batch.engines)
     return max(engine.events * cost for engine, cost in zip(batch.engines, costs, strict=True)) / 1e6
 
 
 def table_of(title: str, found: Mapping[str, Any]) -> Table:
-    """A row a scheme and amount of work."""
+    """One row per scheme and amount of work."""
     columns = (
         "scheme",
         "work per message, ms",

@@ -65,7 +65,7 @@ def holds(results: Results) -> Verdict:
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """Bars in groups, one group a cluster."""
+    """Bars in groups, one group per cluster."""
     measured, workers = results.series["measured"], results.series["workers"]
     width = 0.8 / len(measured)
     for axes, what, title, label in zip(

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 WORKERS = 10
 DAY_S = 86_400.0
 UTILISATION = 0.8
-"""Of the whole cluster on the mean of the day: "each worker operates at 80% of the capacity using shuffle grouping"."""
+"""Mean utilisation of the whole cluster: "each worker operates at 80% of the capacity using shuffle grouping"."""
 
 POINTS = 96
-"""Kept of a day: one for each quarter of an hour."""
+"""How many points of a day are kept: one for each quarter of an hour."""
 
 Course = dict[str, list[float]]
 """What is drawn: hours, and the spread between workers of queue, latency and utilisation."""
@@ -35,7 +35,7 @@ Course = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """How much of a day there is: messages, and time slots after which workers speak."""
+    """The size of a day: messages, and time slots after which workers signal."""
 
     messages: int
     slots: int
@@ -46,7 +46,7 @@ class Day:
         return cls(22_000_000, 4320) if settings.scale is Scale.FULL else cls(2_200_000, reduced_slots)
 
     def arrivals(self, curve: Sequence[float] = WIKIPEDIA_DAY) -> Arrivals:
-        """Messages along a day's curve."""
+        """Messages whose rate follows a day's curve."""
         return Arrivals.following(curve, self.messages, slots=self.slots, slot_s=DAY_S / self.slots)
 
     def speeds(self, strengths: npt.ArrayLike) -> Float64Array:
@@ -57,7 +57,7 @@ class Day:
 
 
 def strengths(strong: int, times: float) -> list[float]:
-    """`strong` of ten workers are so many times stronger than the others: the paper's y and z.
+    """`strong` of ten workers are `times` times stronger than the others: the paper's y and z.
 
     >>> strengths(3, 5)
     [5, 5, 5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -68,7 +68,7 @@ def strengths(strong: int, times: float) -> list[float]:
 def run_scheme(
     scheme: str, keys: Int64Array, arrivals: Arrivals, speeds: WorkerSpeeds, *, seed: int, virtual_workers: int = 10
 ) -> MessageRun:
-    """A day with KG, SG or CG; CG's workers speak, the others' have nobody to speak to."""
+    """A day with KG, SG or CG; workers signal only with CG."""
     if scheme == "CG":
         grouping = ConsistentGrouping(WORKERS, virtual_workers=virtual_workers, seed=seed, count_replicas=False)
         return simulate_messages(grouping, keys, arrivals, speeds, signals=ByUtilisation(), ask_replicas=False)
@@ -78,7 +78,7 @@ def run_scheme(
 
 
 def course(run: MessageRun) -> Course:
-    """The spreads of each quarter of an hour: queues at its end, workers' latency and utilisation over all of it."""
+    """The spreads in each quarter of an hour: queues at its end, latency and utilisation over all of it."""
     steps = np.linspace(0, run.moments_s.size, POINTS + 1).astype(np.int64)
     starts, ends = steps[:-1], steps[1:]
     got = np.add.reduceat(run.assigned, starts, axis=0)
@@ -102,7 +102,7 @@ def mean_course(courses: Sequence[Course]) -> Course:
 
 
 def from_hour(series: Mapping[str, Any], what: str, hour: float, until: float = 24.0) -> list[float]:
-    """The part of a course between two hours.
+    """The values of a series between two hours.
 
     >>> from_hour({"hours": [1.0, 2.0, 3.0], "queue": [5.0, 6.0, 7.0]}, "queue", 1.0)
     [6.0, 7.0]
@@ -111,7 +111,7 @@ def from_hour(series: Mapping[str, Any], what: str, hour: float, until: float = 
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean as a plain number."""
+    """The mean as a float."""
     return sum(values) / len(values)
 
 
@@ -125,7 +125,7 @@ def at_hour(series: Mapping[str, Any], what: str, hour: float) -> float:
 
 
 def grows_all_day(series: Mapping[str, Any], what: str) -> bool:
-    """Whether it is more at noon than at 2 h, and more at midnight than at noon."""
+    """Whether it is larger at noon than at 2 h, and larger at midnight than at noon."""
     return at_hour(series, what, 2) < at_hour(series, what, 12) < at_hour(series, what, 24)
 
 
@@ -167,7 +167,7 @@ PANELS = (
     ("latency", "Latency", "seconds, most less least", 0.001),
     ("utilisation", "Utilisation", "most less least", None),
 )
-"""What, title, axis, and the least that a log axis shows (None: linear)."""
+"""Series, title, axis, and the lowest value of a log axis (None: linear)."""
 
 
 def draw_courses(
@@ -177,7 +177,7 @@ def draw_courses(
     labels: Mapping[str, str] | None = None,
     changes_h: Sequence[float] = (),
 ) -> None:
-    """Three panels over the day, one line a scheme."""
+    """Three panels over the day, one line per scheme."""
     for axes, (what, title, label, least) in zip(figure.subplots(1, 3), PANELS, strict=True):
         for name, of in courses.items():
             heights = of[what] if least is None else [max(value, least) for value in of[what]]

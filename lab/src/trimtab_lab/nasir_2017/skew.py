@@ -126,7 +126,7 @@ def _memory_in_order(of_bins: Mapping[str, Any]) -> bool:
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """Imbalance above, memory below, one column a number of virtual workers."""
+    """Imbalance above, memory below, one column per number of virtual workers."""
     axes = figure.subplots(2, 3, sharex=True, sharey="row")
     for column, bins in enumerate(BINS):
         measured = results.series["measured"][str(bins)]

@@ -1,4 +1,4 @@
-"""Consistent grouping on an even cluster under a steady stream, workers speaking: figures 8 and 11."""
+"""Consistent grouping on an even cluster under a steady stream, with workers' signals: figures 8 and 11."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trimtab_lab.simulation.worker_speeds import WorkerSpeeds
 
 VIRTUAL_WORKERS = 10
 UTILISATION = 0.8
-"""What workers are used under shuffle grouping: between the two thresholds, as the paper sets capacities."""
+"""The utilisation of workers under shuffle grouping: between the two thresholds, as in the paper."""
 
 MESSAGES_A_SLOT = 2_000
-"""Of one worker: a time slot must hold "enough sample of the input stream" (section V-B), whatever the cluster's size.
+"""Messages of one worker: a time slot must hold "enough sample of the input stream" (section V-B) at any cluster size.
 
-With a tenth of it, workers that are 80 % used call themselves busy or idle in a quarter to a third of their slots, by
+With a tenth of it, workers at a utilisation of 80 % signal busy or idle in a quarter to a third of their slots, by
 chance alone; with this, hardly ever (10 and 100 workers, 5 M messages)."""
 
 
 def after_a_steady_stream(workers: int, keys: Int64Array, *, sources: int, seed: int) -> ConsistentGrouping:
-    """The router after all keys, its workers having spoken after every slot."""
+    """The router after all keys, with signals of its workers after every slot."""
     router = ConsistentGrouping(workers, virtual_workers=VIRTUAL_WORKERS, sources=sources, seed=seed)
     slots = max(10, keys.size // (workers * MESSAGES_A_SLOT))
     arrivals = Arrivals.steady(keys.size, slots=slots, slot_s=1.0)

@@ -29,7 +29,7 @@ def run(settings: Settings) -> Results:
     """The three schemes over the same day."""
     day = Day.of(settings)
     courses, table = compare_schemes(SCHEMES, day, strengths(STRONG, TIMES), settings)
-    # The load that one virtual worker puts on a weak worker: no assignment of whole ones can be finer.
+    # The share of a weak worker's capacity that one virtual worker takes: no assignment can be finer.
     grain = 0.8 * sum(strengths(STRONG, TIMES)) / (len(strengths(STRONG, TIMES)) * 10)
     return Results(
         tables=(table,),

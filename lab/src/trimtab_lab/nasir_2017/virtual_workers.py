@@ -30,17 +30,17 @@ NUMBERS = (5, 10, 20, 50, 100, 1000)
 COLOURS = ("#d55e00", "#9ecae1", "#6baed6", "#2171b5", "#08306b", "#cc79a7")
 DAYS = 4
 OTHER_SLOTS = (8640, 1440)
-"""Of 10 s and of 60 s: shown beside, not checked."""
+"""Slots of 10 s and of 60 s: shown, not checked."""
 
 TOGETHER = 0.35
-"""Workers have come together when the spread of utilisation is below this: it starts at 1.4 and ends at 0.1 to 0.5."""
+"""Workers have converged when the spread of utilisation is below this: it starts at 1.4 and ends at 0.1 to 0.5."""
 
 SETTLED_H = 9.0
-"""From here on we compare: all but 1,000 have settled."""
+"""Values are compared from this hour on: all but 1,000 have settled."""
 
 
 def run(settings: Settings) -> Results:
-    """CG over the same days with each number."""
+    """Run CG over the same days with each number."""
     day = Day.of(settings)
     speeds = WorkerSpeeds.constant(day.speeds(strengths(STRONG, TIMES)))
     numbers, days = (NUMBERS, DAYS) if settings.scale is Scale.FULL else ((5, 10, 20, 100, 1000), 1)

@@ -1,4 +1,4 @@
-"""Consistent hashing with bounded loads: clockwise round a ring to the first worker with room."""
+"""Consistent hashing with bounded loads: clockwise on a ring to the first worker with room."""
 
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -17,19 +17,19 @@ from trimtab_lab.routers.spare import pace
 
 
 class BoundedConsistentHash(CountingRouter):
-    """Consistent hashing with bounded loads (CH): keys and workers on a ring, and full workers are passed by.
+    """Consistent hashing with bounded loads (CH): keys and workers are on a ring, and full workers are skipped.
 
-    The same bound as PoRC: no worker is ever above `(1 + epsilon) * share + 1` messages. What a full worker can't
-    take all goes to its neighbour, which then fills up too, so keys spread wider than with PoRC. A worker that joins
-    or leaves changes only its neighbourhood of the ring.
+    The same bound as PoRC: no worker is ever above `(1 + epsilon) * share + 1` messages. What a full worker can't take
+    goes to its neighbour on the ring, which then fills up too, so keys spread over more workers than with PoRC. A
+    worker that joins or leaves changes only its part of the ring.
 
     Args:
         workers: how many there are.
-        epsilon: how far above its share a worker may get.
+        epsilon: how far a worker's load may be above its share, as a fraction of it.
         points: places of each worker on the ring. 1 is the scheme as published; more make the arcs more even.
-        seed: another seed, another ring.
+        seed: decides the ring.
         capacities: how strong each worker is, in any unit. They change how much a worker may take, not its arcs.
-        half_life: loads fade, to half after so many messages.
+        half_life: after how many messages a load counts half.
         count_replicas: keep the set of (key, worker) pairs.
 
     >>> router = BoundedConsistentHash(4, epsilon=0.1, seed=1)
@@ -57,10 +57,10 @@ class BoundedConsistentHash(CountingRouter):
         self._points, self._owners = ring(np.flatnonzero(self._capacities), points, int(seed_word(seed, purpose=2)))
         self._guide, self._guide_shift = _guide(self._points)
         self._paces = pace(self._capacities / self._capacities.sum(), epsilon)
-        self._seen: Float64Array = np.zeros(workers)
+        self._known_loads: Float64Array = np.zeros(workers)
         self._total: Float64Array = np.zeros(1)
-        self._seen_weight: Float64Array = np.ones(1)
-        # From each point on, so many points are known to be full until the total passes a value: see `spare`.
+        self._known_weight: Float64Array = np.ones(1)
+        # For each point, how many points from it on are known to be full, and until which total: see `spare`.
         self._skips: Int64Array = np.zeros(self._points.size, np.int64)
         self._skip_until: Float64Array = np.zeros(self._points.size)
 
@@ -74,9 +74,9 @@ class BoundedConsistentHash(CountingRouter):
             self._guide,
             self._guide_shift,
             self._paces,
-            self._seen,
+            self._known_loads,
             self._total,
-            self._seen_weight,
+            self._known_weight,
             self._growth,
             self._skips,
             self._skip_until,
@@ -84,7 +84,7 @@ class BoundedConsistentHash(CountingRouter):
 
 
 def ring(workers: Int64Array, points: int, seed: int) -> tuple[UInt64Array, Int32Array]:
-    """The places on the ring in clockwise order, and whose they are.
+    """The points on the ring in clockwise order, and the worker of each.
 
     >>> places, owners = ring(np.arange(3), 2, seed=1)
     >>> bool((np.diff(places.astype(float)) > 0).all()), sorted(owners.tolist())
@@ -95,7 +95,7 @@ def ring(workers: Int64Array, points: int, seed: int) -> tuple[UInt64Array, Int3
 
 
 def _guide(points: UInt64Array) -> tuple[Int32Array, np.uint64]:
-    """For each of 2**k equal arcs the first point at or after its start, so that a look-up is a step or two."""
+    """For each of 2**k equal arcs the first point at or after its start, so that a search takes a step or two."""
     bits = max(1, (2 * points.size - 1).bit_length())
     shift = 64 - bits
     starts = np.array([arc << shift for arc in range(1 << bits)], np.uint64)
@@ -112,7 +112,7 @@ def _choose(
     guide: Int32Array,
     guide_shift: np.uint64,
     paces: Float64Array,
-    seen: Float64Array,
+    known_loads: Float64Array,
     totals: Float64Array,
     weight: Float64Array,
     growth: float,
@@ -123,7 +123,7 @@ def _choose(
     for i in range(keys.size):
         now *= growth
         if now > HUGE:
-            shrink(seen)
+            shrink(known_loads)
             shrink(skip_until)
             now *= SHRINK
             total *= SHRINK
@@ -142,7 +142,7 @@ def _choose(
             place -= size
         while True:
             worker = owners[place]
-            fill = seen[worker] * paces[worker]
+            fill = known_loads[worker] * paces[worker]
             if fill < total or skip >= size:
                 break
             until = min(until, fill)
@@ -152,7 +152,7 @@ def _choose(
                 place = 0
         skips[start] = skip
         skip_until[start] = until if skip > 0 else 0.0
-        seen[worker] += now
+        known_loads[worker] += now
         chosen[i] = worker
     weight[0] = now
     totals[0] = total

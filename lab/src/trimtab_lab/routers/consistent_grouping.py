@@ -1,4 +1,4 @@
-"""Consistent grouping: many small virtual workers of equal load, dealt to workers as the workers ask for."""
+"""Consistent grouping: many small virtual workers of equal load, assigned to workers by the workers' signals."""
 
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -21,31 +21,31 @@ _ALWAYS = np.iinfo(np.int64).max
 
 
 class ConsistentGrouping(CountingRouter):
-    """CG: keys to virtual workers by PoRC, virtual workers to workers by what the workers say of themselves.
+    """CG: keys go to virtual workers by PoRC, virtual workers to workers by the workers' own signals.
 
-    Nobody needs to know how strong a worker is. At the end of a time slot call `signal(busy, idle)`; a virtual worker
-    then goes from each busy worker to an idle one (see `delegation`).
+    No capacities are needed. At the end of a time slot call `signal(busy, idle)`; a virtual worker then moves from each
+    busy worker to an idle one (see `delegation`).
 
-    Sources hear of signals only with the acknowledgements of their own messages (piggybacking): a worker's ack tells
-    all that it has signalled up to the moment it got the message, and comes `ack_delay` messages later. A source
-    moves the virtual workers of a slot when it has heard that slot's signals from every worker. So all sources go
-    through the same maps in the same order, each at its own time, and are equal again when all have heard
-    (`settled`). Messages that are under way stay where they are; only later ones go another way.
+    Sources get signals only with the acknowledgements of their own messages (piggybacking): a worker's ack reports all
+    that it has signalled up to the moment it got the message, and arrives `ack_delay` messages later. A source moves
+    the virtual workers of a slot when it has that slot's signals from every worker. So all sources use the same maps
+    in the same order, each at its own time, and have the same map again when all have all signals (`settled`). Messages
+    that were sent already stay where they are.
 
     Args:
         workers: how many there are.
-        epsilon: how far above the mean a virtual worker may get.
+        epsilon: how far a virtual worker's load may be above the mean, as a fraction of it.
         virtual_workers: how many a worker has, on average.
-        sources: messages come from so many sources in turn, each with its own loads and its own map.
+        sources: how many sources the messages come from in turn, each with its own loads and its own map.
         ack_delay: after how many further messages (of all sources) an acknowledgement arrives.
-        probe: a busy worker that finds nobody idle gives to one that is not busy; without that it waits, as the paper
-            has it, and keeps too much when all others are content.
-        max_rehash: see `RandomChoices`; None is ten draws a virtual worker.
-        seed: another seed, another assignment of keys.
-        capacities: if they are known, virtual workers are dealt in proportion at the start, and a worker with 0 gets
-            none, ever. None: all get the same, and signals do the rest.
-        half_life: loads fade, to half after so many messages.
-        count_replicas: keep the set of (key, worker) pairs; workers are meant, not virtual ones.
+        probe: if no worker is idle, a busy one gives to one that is not busy. Without it the busy one waits, as in the
+            paper, and keeps too much when all others are neither busy nor idle.
+        max_rehash: see `RandomChoices`; None: ten draws for each virtual worker.
+        seed: decides the assignment of keys.
+        capacities: virtual workers are assigned in proportion to them at the start, and a worker with 0 never gets any.
+            None: all workers begin with the same number.
+        half_life: after how many messages a load counts half.
+        count_replicas: keep the set of (key, worker) pairs, by worker and not by virtual worker.
 
     >>> router = ConsistentGrouping(2, virtual_workers=10, seed=1)
     >>> keys = np.arange(10_000)
@@ -93,12 +93,14 @@ class ConsistentGrouping(CountingRouter):
         self._maps: Int32Array = owner.copy()[np.newaxis]
         self._oldest, self._newest = 0, 0
         self._in_use: Int64Array = np.zeros(sources, np.int64)  # each source's map
-        self._heard: Int64Array = np.zeros(sources, np.int64)  # the map that it has asked every worker for
+        self._heard: Int64Array = np.zeros(sources, np.int64)  # the newest map that all workers have reported to it
         self._in_use_from: Int64Array = np.zeros((sources, 1), np.int64)  # the message from which each map holds
-        # The newest map that a worker's acks have told a source of; one with no capacity has nothing to tell.
-        told = np.where(self._capacities > 0, 0, _ALWAYS)
-        self._told: Int64Array = np.tile(told, (sources, 1))
-        self._untold: Int64Array = np.full(sources, np.count_nonzero(told == 0))  # workers yet to tell of the next map
+        # The newest map that a worker's acks have reported to a source; a worker with no capacity never reports.
+        reported = np.where(self._capacities > 0, 0, _ALWAYS)
+        self._reported: Int64Array = np.tile(reported, (sources, 1))
+        self._unreported: Int64Array = np.full(
+            sources, np.count_nonzero(reported == 0)
+        )  # workers yet to report the next map
 
     @property
     def sources(self) -> int:
@@ -117,23 +119,23 @@ class ConsistentGrouping(CountingRouter):
 
     @property
     def settled(self) -> bool:
-        """Whether all sources have heard all signals, and so have the same map."""
+        """Whether all sources have all signals, and so the same map."""
         return all(self._map_number(source) == self._newest for source in range(self.sources))
 
     def owners(self, source: int = 0) -> Int32Array:
-        """The worker of each virtual worker, as a source sees it now."""
+        """The worker of each virtual worker, by a source's present map."""
         return np.array(self._maps[self._map_number(source) - self._oldest])
 
     def held(self, source: int = 0) -> Int64Array:
-        """How many virtual workers each worker has, as a source sees it now."""
+        """How many virtual workers each worker has, by a source's present map."""
         return np.bincount(self.owners(source), minlength=self.workers)
 
     def signal(self, busy: npt.ArrayLike, idle: npt.ArrayLike) -> tuple[Move, ...]:
-        """End a time slot: each worker says that it is busy, idle, or neither. Returns what sources will move.
+        """End a time slot: each worker is busy, idle, or neither. Returns the moves that sources will make.
 
         Args:
-            busy: (workers,) bool, who wants less.
-            idle: (workers,) bool, who wants more.
+            busy: (workers,) bool, which workers want less.
+            idle: (workers,) bool, which workers want more.
         """
         wants_less, wants_more = np.asarray(busy, bool), np.asarray(idle, bool)
         if wants_less.shape != (self.workers,) or wants_more.shape != (self.workers,):
@@ -148,7 +150,7 @@ class ConsistentGrouping(CountingRouter):
                 "route.signal", f"workers {both} are busy and idle at once", "a worker is one or neither"
             )
         moves = self._delegation.end_slot(wants_less, wants_more)
-        if moves:  # a slot without moves leaves the map as it is, so nobody needs to hear of it
+        if moves:  # a slot without moves leaves the map as it is, so there is nothing to publish
             self._publish()
         return moves
 
@@ -160,14 +162,14 @@ class ConsistentGrouping(CountingRouter):
         self._maps = np.concatenate([self._maps[done:], self._delegation.owner[np.newaxis]])
         later = np.full((self.sources, 1), _ALWAYS)
         self._in_use_from = np.concatenate([self._in_use_from[:, done:], later], axis=1)
-        self._untold = np.count_nonzero(self._told == self._heard[:, np.newaxis], axis=1)
+        self._unreported = np.count_nonzero(self._reported == self._heard[:, np.newaxis], axis=1)
 
     def _map_number(self, source: int) -> int:
         arrived = self._in_use_from[source] <= self._messages
         return self._oldest + int(np.flatnonzero(arrived)[-1])
 
     def _choose(self, keys: Int64Array, chosen: Int32Array) -> None:
-        # Which virtual worker takes a message does not depend on who serves it, so that is a step of its own.
+        # Which virtual worker takes a message does not depend on the map, so that is computed first for all messages.
         _serve(
             self._porc.route(keys),
             chosen,
@@ -178,8 +180,8 @@ class ConsistentGrouping(CountingRouter):
             self._in_use,
             self._heard,
             self._in_use_from,
-            self._told,
-            self._untold,
+            self._reported,
+            self._unreported,
             self._delay,
         )
 
@@ -195,22 +197,24 @@ def _serve(
     in_use: Int64Array,
     heard: Int64Array,
     in_use_from: Int64Array,
-    told: Int64Array,
-    untold: Int64Array,
+    reported: Int64Array,
+    unreported: Int64Array,
     delay: int,
 ) -> None:
-    """Send what each virtual worker takes to its worker, by the map of the message's source at that moment."""
+    """Write the worker of each message's virtual worker, by the map of the message's source at that moment."""
     sources = in_use.size
     for source in range(sources):
-        owners, told_by = maps[in_use[source] - oldest], told[source]
+        owners, reported_by = maps[in_use[source] - oldest], reported[source]
         for i in range(first_of(source, messages, sources), virtual.size, sources):
             while in_use[source] < heard[source] and in_use_from[source, in_use[source] + 1 - oldest] <= messages + i:
                 in_use[source] += 1
                 owners = maps[in_use[source] - oldest]
             worker = owners[virtual[i]]
             chosen[i] = worker
-            if told_by[worker] < newest:  # its acknowledgement will bring news
-                _hear(source, worker, messages + i + 1 + delay, oldest, newest, heard, in_use_from, told, untold)
+            if reported_by[worker] < newest:  # its acknowledgement reports a newer map
+                _hear(
+                    source, worker, messages + i + 1 + delay, oldest, newest, heard, in_use_from, reported, unreported
+                )
 
 
 @kernel
@@ -222,16 +226,16 @@ def _hear(
     newest: int,
     heard: Int64Array,
     in_use_from: Int64Array,
-    told: Int64Array,
-    untold: Int64Array,
+    reported: Int64Array,
+    unreported: Int64Array,
 ) -> None:
-    """A worker's ack tells of all signals so far; a map holds when the last worker's ack of its slot has arrived."""
-    if told[source, worker] == heard[source]:
-        untold[source] -= 1
-    told[source, worker] = newest
-    while untold[source] == 0 and heard[source] < newest:
+    """Record a worker's ack, which reports all signals so far; a map is used once all workers have reported it."""
+    if reported[source, worker] == heard[source]:
+        unreported[source] -= 1
+    reported[source, worker] = newest
+    while unreported[source] == 0 and heard[source] < newest:
         heard[source] += 1
         in_use_from[source, heard[source] - oldest] = arrival
-        for other in range(told.shape[1]):
-            if told[source, other] == heard[source]:
-                untold[source] += 1
+        for other in range(reported.shape[1]):
+            if reported[source, other] == heard[source]:
+                unreported[source] += 1

@@ -14,18 +14,18 @@ from trimtab_lab.routers.replicas import ReplicaSet
 from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 
 MOST_WORKERS = 1 << 20
-"""Workers are drawn from 32 bits of hash; with more of them the draw would not be even."""
+"""Workers are drawn by 32 bits of a hash; with more workers the draw would not be even."""
 
 
 class CountingRouter(ABC):
-    """A router that counts what it sends. A router of its own only says how it chooses.
+    """A router that counts what it sends. Subclasses only define how a worker is chosen.
 
     Args:
         workers: how many there are.
-        seed: another seed, another assignment of keys.
+        seed: decides the assignment of keys.
         capacities: how strong each worker is, in any unit; a worker with 0 gets nothing. None: all alike.
-        half_life: loads fade, to half after so many messages. None: they don't.
-        count_replicas: keep the set of (key, worker) pairs, exactly. It costs memory and most of the time.
+        half_life: after how many messages a load counts half. None: loads don't decay.
+        count_replicas: keep the exact set of (key, worker) pairs. It costs memory and most of the time.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CountingRouter(ABC):
 
     @property
     def capacities(self) -> Float64Array:
-        """How strong the workers are, as they were given."""
+        """How strong the workers are, as given."""
         return self._capacities.copy()
 
     @property
@@ -67,7 +67,7 @@ class CountingRouter(ABC):
 
     @property
     def imbalance(self) -> float:
-        """How much too full the fullest worker is: max(load / capacity) / (all load / all capacity) - 1."""
+        """The excess of the fullest worker: max(load / capacity) / (all load / all capacity) - 1."""
         total = float(self._counted.sum())
         if not total:
             return 0.0
@@ -82,7 +82,7 @@ class CountingRouter(ABC):
 
     @property
     def replicas_by_worker(self) -> Int64Array:
-        """How many different keys each worker has seen."""
+        """How many different keys each worker got."""
         return self._counted_replicas().by_worker.copy()
 
     def route(self, keys: Int64Array) -> Int32Array:
@@ -107,7 +107,7 @@ class CountingRouter(ABC):
 
 
 def checked_capacities(workers: int, capacities: Sequence[float] | Float64Array | None) -> Float64Array:
-    """The capacities as an array of their own, or an error that says what is wrong with them."""
+    """The capacities as a new array. Raises BalanceError if they are no capacities of `workers` workers."""
     if not 1 <= workers <= MOST_WORKERS:
         raise BalanceError("route.workers", f"there are {workers} workers", f"1 to {MOST_WORKERS:,} are possible")
     if capacities is None:
@@ -122,14 +122,14 @@ def checked_capacities(workers: int, capacities: Sequence[float] | Float64Array 
     if not (np.isfinite(checked).all() and (checked >= 0).all() and checked.any()):
         raise BalanceError(
             "route.capacities",
-            f"no router can work with the capacities {checked.tolist()[:10]}",
+            f"no router can use the capacities {checked.tolist()[:10]}",
             "none may be negative or infinite, and one at least must be above 0",
         )
     return checked
 
 
 def checked_option(name: str, value: float, least: float, *, above: bool = False) -> None:
-    """An option that is too small is an error."""
+    """Raise BalanceError if an option is too small."""
     if not (value > least if above else value >= least):
         bound = f"above {least}" if above else f"at least {least}"
         raise BalanceError("route.option", f"{name} is {value}", f"it must be {bound}")

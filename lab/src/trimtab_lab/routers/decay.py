@@ -1,7 +1,7 @@
-"""Loads that fade: a message counts half as much after `half_life` further messages.
+"""Loads that decay: a message counts half as much after `half_life` further messages.
 
-No counter is touched for that. Instead each message weighs a little more than the one before, and only when the
-weights get huge everything is scaled down at once, by a power of two, which changes no comparison.
+Counters aren't updated for that. Instead each message weighs a little more than the one before, and only when the
+weights get huge all of them are scaled down at once, by a power of two, which changes no comparison.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -37,7 +37,7 @@ def shrink(values: Float64Array) -> None:
 
 @kernel
 def count(chosen: Int32Array, loads: Float64Array, weight: Float64Array, growth: float) -> None:
-    """Add each message to the load of its worker. `weight` (1,) is that of the last message, and moves on."""
+    """Add each message to the load of its worker. `weight` (1,) is that of the last message; it is updated."""
     if growth == 1.0:
         for worker in chosen:
             loads[worker] += 1.0

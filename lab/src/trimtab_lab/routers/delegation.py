@@ -1,8 +1,8 @@
-"""Worker delegation: who has too much and who has too little, paired first come, first served.
+"""Worker delegation: pairs busy workers with idle ones, first come, first served.
 
-Workers say at the end of a time slot that they are busy or idle, and nothing more. Each busy one is paired with an
-idle one, and one virtual worker goes from the first to the second. Whoever finds no partner waits in a queue until
-it does, or until it no longer says so. This file decides; `consistent_grouping` says when a source hears of it.
+At the end of a time slot workers signal only that they are busy or idle. Each busy one is paired with an idle one, and
+one virtual worker moves from the first to the second. A worker without a partner waits in a queue until it has one,
+or until it no longer signals. This module decides on moves; `consistent_grouping` decides when sources apply them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trimtab_lab.routers.router import BoolArray, Int32Array
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A virtual worker goes from a worker that is busy to one that is idle (or, by probing, not busy)."""
+    """A virtual worker moves from a busy worker to one that is idle (or, by probing, not busy)."""
 
     virtual_worker: int
     giver: int
@@ -28,7 +28,7 @@ class Delegation:
     """Which worker serves which virtual worker, and the two queues.
 
     The number of virtual workers never changes. A worker keeps its last virtual worker: with none it would get no
-    messages, and as signals come with acknowledgements it could never say that it is idle.
+    messages, and as signals come with acknowledgements it could never signal that it is idle.
 
     >>> pairing = Delegation(np.array([0, 0, 1, 1], np.int32), workers=2, seed=0)
     >>> pairing.end_slot(np.array([True, False]), np.array([False, True]))
@@ -39,8 +39,8 @@ class Delegation:
     Args:
         owner: the worker of each virtual worker at the start; it is changed in place.
         workers: how many there are.
-        seed: for the order in which the workers of one slot speak.
-        probe: a busy worker that finds nobody idle gives to one that is not busy, the one that was so longest ago.
+        seed: decides the order of the workers' signals in each slot.
+        probe: if no worker is idle, a busy one gives to the one that was busy longest ago.
 
     References: Nasir et al. (2017), sections V-B (pairing virtual workers), V-C (worker delegation) and VI-A (the
     remark on probing).
@@ -50,14 +50,14 @@ class Delegation:
         self.owner = owner
         self.slots = 0
         self._seed, self._probe = seed, probe
-        self._last_busy = [0] * workers  # the last slot at whose end it said so
-        # What a worker got last it gives away first: keys that have moved once then move again, and others stay.
+        self._last_busy = [0] * workers  # the last slot in which each worker was busy
+        # A worker gives away first what it got last: keys that have moved once then move again, and others stay.
         self._held: list[list[int]] = [[int(v) for v in np.flatnonzero(owner == w)] for w in range(workers)]
         self._busy: dict[int, None] = {}  # dictionaries keep the order of arrival
         self._idle: dict[int, None] = {}
 
     def end_slot(self, busy: BoolArray, idle: BoolArray) -> tuple[Move, ...]:
-        """Take in what all workers say, in an order that each slot draws anew, and pair."""
+        """Queue all workers' signals, in a random order, and pair busy workers with idle ones."""
         self.slots += 1
         self._busy = {worker: None for worker in self._busy if busy[worker]}
         self._idle = {worker: None for worker in self._idle if idle[worker]}
@@ -66,7 +66,7 @@ class Delegation:
                 self._busy.setdefault(worker)
             elif idle[worker] and self._held[worker]:
                 self._idle.setdefault(worker)
-        # Only when all have spoken: who waited from an earlier slot would else be served twice in this one.
+        # After all signals are queued: otherwise a worker that waited from an earlier slot could be paired twice.
         moves = [self._move(*self._first_of_both()) for _ in range(min(len(self._busy), len(self._idle)))]
         for worker in np.flatnonzero(busy).tolist():
             self._last_busy[worker] = self.slots

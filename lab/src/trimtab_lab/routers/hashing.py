@@ -1,8 +1,8 @@
-"""Hashes of keys, and how a hash becomes a worker; every router draws its workers from here.
+"""Hashes of keys, and how a hash becomes a worker; all routers draw workers with these functions.
 
-A key has one endless row of workers: `mixed` gives a word whose two halves are the first two of them, and
-`mixed_again` the next two, and the next. Key grouping uses the first of the row (the paper calls it the principal
-worker), two choices the first two, random choices as many as it needs.
+A key has one unbounded row of workers: `mixed` gives a word whose two halves are the first two of them, and each
+`mixed_again` the next two. Key grouping uses the first of the row (the paper calls it the principal worker), two
+choices the first two, random choices as many as it needs.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"

@@ -1,4 +1,4 @@
-"""More than two choices for hot keys only: D-Choices gives them as many as they need, W-Choices all workers."""
+"""More than two choices for hot keys only: with D-Choices as many as they need, with W-Choices all workers."""
 
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trimtab_lab.routers.least_loaded import raised, relative_emptiness, tournam
 from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 from trimtab_lab.routers.sources import first_of
 
-_SURE = 10  # sightings before a key can be hot
-_MOST_DRAWS = 4  # times the draws that should do: where capacities differ much, some workers are hardly ever drawn
-_FIRST_LOOK, _LAST_LOOK = 128, 1 << 14  # messages of a source between two looks at how many choices are needed
+_SURE = 10  # messages of a key before it can be hot
+_MOST_DRAWS = 4  # times the expected draws: where capacities differ much, some workers are hardly ever drawn
+_FIRST_LOOK, _LAST_LOOK = 128, 1 << 14  # messages of a source between two computations of the choices needed
 
 
 class _HotChoices(CountingRouter):
@@ -47,7 +47,7 @@ class _HotChoices(CountingRouter):
         self._halving = 0 if half_life is None else max(1, round(half_life / sources))
         self._thresholds, self._aliases = alias_table(self._capacities)
         self._emptiness = relative_emptiness(self._capacities)
-        self._seen: Float64Array = np.zeros((sources, workers))
+        self._known_loads: Float64Array = np.zeros((sources, workers))
         self._weights: Float64Array = np.ones(sources)
         self._source_growth = growth_per_message(half_life, sources)
         fills, winners = tournament(np.where(self._capacities > 0, 0.0, np.inf))
@@ -57,18 +57,18 @@ class _HotChoices(CountingRouter):
         self._counters: Int64Array = np.tile(counters, (sources, 1, 1))
         self._index: Int32Array = np.tile(index, (sources, 1))
         self._state: Int64Array = np.tile(state, (sources, 1))
-        # For each source: draws of a hot key, workers that they stand for, messages until the next look at that (-1:
-        # never), and messages from then to the one after it.
+        # For each source: draws of a hot key, how many different workers they give, messages until both are computed
+        # again (-1: never), and messages between that and the next time.
         choices = (first_choices, first_choices, _FIRST_LOOK if first_choices < workers else -1, _FIRST_LOOK)
         self._choices: Int64Array = np.tile(np.array(choices, np.int64), (sources, 1))
 
     @property
     def choices(self) -> int:
-        """How many workers a hot key may go to now, by the first source's count."""
+        """How many workers a hot key may go to now, for the first source."""
         return int(self._choices[0, 1])
 
     def hot_keys(self, source: int = 0) -> Int64Array:
-        """The keys that a source takes for hot now, the heaviest first."""
+        """The keys that are hot for a source now, the most frequent first."""
         used = self._counters[source, : self._state[source, USED]]
         least = self._hot_share * max(int(self._state[source, TOTAL]), math.ceil(_SURE / self._hot_share))
         sure = used[:, COUNT] - used[:, ERROR]
@@ -83,7 +83,7 @@ class _HotChoices(CountingRouter):
             self._thresholds,
             self._aliases,
             self._emptiness,
-            self._seen,
+            self._known_loads,
             self._weights,
             self._source_growth,
             self._fills,
@@ -102,17 +102,17 @@ class _HotChoices(CountingRouter):
 class DChoices(_HotChoices):
     """Two choices for most keys, d for hot ones, d being the least that can balance them (D-Choices).
 
-    Hot keys are found by a SpaceSaving sketch. d is computed again and again from their shares; where it would reach
-    the number of workers, hot keys may go to all. Balance like PoTC's at many workers, memory close to PKG's.
+    Hot keys are found by a SpaceSaving sketch. d is recomputed regularly from their shares; where it would reach the
+    number of workers, hot keys may go to all. Balance like PoTC's at many workers, memory close to PKG's.
 
     Args:
         workers: how many there are.
-        hot_share: the share of the messages that makes a key hot. None: 1 / (5 * workers), up to which two choices do.
-        epsilon: the imbalance that the computed d aims at, as a share of all messages.
-        sources: messages come from so many sources in turn; each has its own sketch and knows only what it sent.
-        seed: another seed, another assignment of keys.
+        hot_share: the share of messages above which a key is hot. None: 1 / (5 * workers), below which two choices do.
+        epsilon: the imbalance that d is computed for, as a share of all messages.
+        sources: how many sources the messages come from in turn; each has its own sketch and knows only its own loads.
+        seed: decides the assignment of keys.
         capacities: how strong each worker is, in any unit.
-        half_life: loads fade, to half after so many messages; the sketch is halved that often.
+        half_life: after how many messages a load counts half; the sketch is halved that often.
         count_replicas: keep the set of (key, worker) pairs.
 
     >>> router = DChoices(50, seed=1)
@@ -152,15 +152,15 @@ class DChoices(_HotChoices):
 class WChoices(_HotChoices):
     """Two choices for most keys, all workers for hot ones (W-Choices): the least loaded of all takes them.
 
-    The best balance of the three, and simple; a hot key lives on every worker, which is little where few are hot.
+    The best balance of the three, and simple. A hot key is on every worker, which costs little memory if few are hot.
 
     Args:
         workers: how many there are.
-        hot_share: the share of the messages that makes a key hot. None: 1 / (5 * workers), up to which two choices do.
-        sources: messages come from so many sources in turn; each has its own sketch and knows only what it sent.
-        seed: another seed, another assignment of keys.
+        hot_share: the share of messages above which a key is hot. None: 1 / (5 * workers), below which two choices do.
+        sources: how many sources the messages come from in turn; each has its own sketch and knows only its own loads.
+        seed: decides the assignment of keys.
         capacities: how strong each worker is, in any unit.
-        half_life: loads fade, to half after so many messages; the sketch is halved that often.
+        half_life: after how many messages a load counts half; the sketch is halved that often.
         count_replicas: keep the set of (key, worker) pairs.
 
     >>> router = WChoices(50, seed=1)
@@ -199,9 +199,10 @@ class WChoices(_HotChoices):
 def choices_needed(shares: Float64Array, others: float, workers: int, epsilon: float) -> int:
     """The least number of choices that can balance hot keys of these shares (sorted, the largest first).
 
-    The h heaviest keys have about `places = n - n * ((n - 1) / n) ** (h * d)` workers among their choices. What surely
-    falls on those, all of these keys, the other hot ones whose d choices all lie there, and the cold ones whose two
-    do, must not be more than their part of all messages and epsilon. Asked for every h; the least d that passes.
+    The h heaviest keys have about `places = n - n * ((n - 1) / n) ** (h * d)` workers among their choices. The load
+    that certainly falls on those workers (all of these keys, other hot keys whose d choices are all there, and cold
+    keys whose two are) must not exceed their share of all messages plus epsilon. The result is the least d for which
+    this holds for every h.
     Reference: Nasir et al. (2016), section IV-A.
     """
     if shares.size == 0:
@@ -216,7 +217,7 @@ def choices_needed(shares: Float64Array, others: float, workers: int, epsilon: f
         for h in range(shares.size):
             heavier += shares[h]
             missed *= miss
-            places = 1.0 - missed  # as a part of all workers
+            places = 1.0 - missed  # as a share of all workers
             falls_there = heavier + places**needed * (total_hot - heavier) + places * places * others
             if falls_there > places * (1.0 + epsilon * workers):
                 passes = False
@@ -231,7 +232,7 @@ def choices_needed(shares: Float64Array, others: float, workers: int, epsilon: f
 def _look(
     counters: Int64Array, state: Int64Array, workers: int, hot_share: float, epsilon: float, choices: Int64Array
 ) -> None:
-    """Compute again how many choices hot keys need, and when to look next."""
+    """Recompute how many choices hot keys need, and when to do so next."""
     shares = np.empty(state[USED])
     found = 0
     least_messages = int(np.ceil(_SURE / hot_share))
@@ -255,7 +256,7 @@ def _choose(
     thresholds: UInt64Array,
     aliases: Int32Array,
     emptiness: Float64Array,
-    seen: Float64Array,
+    known_loads: Float64Array,
     weights: Float64Array,
     growth: float,
     all_fills: Float64Array,
@@ -273,7 +274,7 @@ def _choose(
     least_messages = int(np.ceil(_SURE / hot_share))
     stamps = np.full(workers, -1)  # the last message (of this call) that drew each worker
     for source in range(sources):
-        loads, weight, fills, winners = seen[source], weights[source], all_fills[source], all_winners[source]
+        loads, weight, fills, winners = known_loads[source], weights[source], all_fills[source], all_winners[source]
         counters, index, state = all_counters[source], all_indexes[source], all_states[source]
         choices = all_choices[source]
         for i in range(first_of(source, messages, sources), keys.size, sources):
@@ -313,9 +314,9 @@ def _least_of(
     stamps: Int64Array,
     stamp: int,
 ) -> int:
-    """The least loaded of as many workers of a key's row as its draws give on average, the first of equals.
+    """The least loaded of as many different workers of a key's row as its draws give on average, the first of equals.
 
-    With exactly so many draws, a key that happened to draw the same worker twice would have too few of them.
+    With a fixed number of draws, a key that drew the same worker twice would have too few workers.
     """
     draws, wanted = choices[0], choices[1]
     mixed_word = word
@@ -340,7 +341,7 @@ def _least_of(
 
 @kernel
 def distinct_of(draws: int, workers: int) -> int:
-    """How many different workers so many draws give on average, rounded up.
+    """How many different workers a number of draws gives on average, rounded up.
 
     >>> distinct_of(2, 100), distinct_of(50, 100)
     (2, 40)

@@ -1,9 +1,9 @@
-"""Which keys are hot: the SpaceSaving sketch, a fixed number of counters over an endless stream.
+"""Which keys are hot: the SpaceSaving sketch, a fixed number of counters over an unbounded stream.
 
-Every key with more than 1/counters of the messages has a counter, and a count is never too low and too high by at
-most its `error`. A key without a counter takes over the one with the least count; among equals, the next in a cycle
-since the last taken over. That victim is found by going round the counters: a whole round without one means that the
-least count has risen, which happens at most messages/counters times, so a message costs O(1) on average.
+Every key with more than 1/counters of the messages has a counter. A count is never too low, and at most its `error` too
+high. A key without a counter takes over the one with the least count; among equals, the next one after the last that
+was taken over, in a cycle. A search goes round the counters: a whole round without finding the least count means that
+it has risen, which happens at most messages/counters times, so a message costs O(1) on average.
 
 Reference: Metwally, Agrawal and El Abbadi (2005).
 """
@@ -60,7 +60,7 @@ def see(key: np.int64, counters: Int64Array, index: Int32Array, state: Int64Arra
 
 @kernel
 def is_hot(counter: int, counters: Int64Array, state: Int64Array, share: float, least_messages: int) -> bool:
-    """Whether the key surely has that share of the messages; a few messages at the start prove nothing."""
+    """Whether the key certainly has that share of the messages; False before it has `least_messages`."""
     sure = counters[counter, COUNT] - counters[counter, ERROR]
     return bool(sure >= share * max(state[TOTAL], least_messages))
 
@@ -86,7 +86,7 @@ def _halve(counters: Int64Array, state: Int64Array) -> None:
         counters[counter, COUNT] >>= 1
         counters[counter, ERROR] >>= 1
     state[TOTAL] >>= 1
-    state[LEAST] = 0  # found anew by the next search
+    state[LEAST] = 0  # the next search finds it
 
 
 @kernel
@@ -100,13 +100,13 @@ def _slot_of(key: np.int64, counters: Int64Array, index: Int32Array) -> int:
 
 @kernel
 def _drop(slot: int, counters: Int64Array, index: Int32Array) -> None:
-    """Empty a slot and move up those behind it that were pushed on by it, so that no search ends too soon."""
+    """Empty a slot and move back the later entries that it had displaced, so that no search ends too early."""
     mask = index.size - 1
     hole = slot
     following = (hole + 1) & mask
     while index[following]:
         wanted = int(mix(np.uint64(counters[index[following] - 1, KEY]))) & mask
-        # It may fill the hole unless its own place lies between the hole and where it stands.
+        # An entry may fill the hole unless its own place is between the hole and its slot.
         if ((following - wanted) & mask) >= ((following - hole) & mask):
             index[hole] = index[following]
             hole = following

@@ -16,7 +16,7 @@ from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 class KeyGrouping(CountingRouter):
     """Every message of a key goes to one worker, chosen by hash (KG).
 
-    The least memory there can be, one replica a key, and no state at all. The worker of a heavy key gets all of it,
+    The least possible memory, one replica per key, and no state at all. The worker of a heavy key gets all of it,
     so the imbalance grows with the skew and with the number of workers. With `capacities`, a worker gets keys (not
     messages) in proportion to its own.
 

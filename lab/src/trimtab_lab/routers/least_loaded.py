@@ -1,7 +1,7 @@
 """The least loaded of all workers at once: a knock-out tournament, updated in place.
 
 The tree is an array: leaf `size + w` is worker w, node k has the children 2k and 2k + 1, and each holds the winner
-below it; the winner of all stands at 1. Equal loads are won by the lower number.
+below it; the winner of all is at 1. Of equal loads the lower number wins.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -14,7 +14,7 @@ from trimtab_lab.routers.router import Float64Array, Int32Array
 
 
 def relative_emptiness(capacities: Float64Array) -> Float64Array:
-    """By what a load is multiplied to compare it: 1 for a worker of mean strength, infinite for one with none."""
+    """The factor for comparing a worker's load: 1 for a worker of mean capacity, infinite for one with none."""
     with np.errstate(divide="ignore"):
         return np.asarray(capacities.sum() / capacities.size / capacities)
 
@@ -45,7 +45,7 @@ def tournament(fills: Float64Array) -> tuple[Float64Array, Int32Array]:
 
 @kernel
 def raised(winners: Int32Array, fills: Float64Array, worker: int) -> None:
-    """Put the tree right after one worker's fill went up: only where it was the winner can anything change."""
+    """Update the tree after one worker's fill went up: only nodes where it was the winner can change."""
     node = (worker + fills.size) >> 1
     while node >= 1 and winners[node] == worker:
         left, right = winners[2 * node], winners[2 * node + 1]

@@ -17,18 +17,18 @@ from trimtab_lab.routers.sources import first_of
 
 
 class PartialKeyGrouping(CountingRouter):
-    """Two choices by key: a key is split over at most two workers (PKG), by the load that its source knows of.
+    """Two choices by key: a key is split over at most two workers (PKG), by the loads that its source knows.
 
     Nearly even while no key has more than about 2 / workers of all messages; at most two replicas a key. Loads are
     compared as load / capacity, and a worker is drawn as one of the two in proportion to its capacity.
 
     Args:
         workers: how many there are.
-        sources: messages come from so many sources in turn; each knows only what it sent itself (the paper's local
+        sources: how many sources the messages come from in turn; each knows only what it sent itself (the paper's local
             load estimation).
-        seed: another seed, another assignment of keys.
+        seed: decides the assignment of keys.
         capacities: how strong each worker is, in any unit.
-        half_life: loads fade, to half after so many messages.
+        half_life: after how many messages a load counts half.
         count_replicas: keep the set of (key, worker) pairs.
 
     >>> router = PartialKeyGrouping(4, seed=1)
@@ -52,7 +52,7 @@ class PartialKeyGrouping(CountingRouter):
         checked_option("sources", sources, 1)
         self._thresholds, self._aliases = alias_table(self._capacities)
         self._emptiness = relative_emptiness(self._capacities)
-        self._seen: Float64Array = np.zeros((sources, workers))  # what each source sent to each worker
+        self._known_loads: Float64Array = np.zeros((sources, workers))  # what each source sent to each worker
         self._weights: Float64Array = np.ones(sources)
         self._source_growth = growth_per_message(half_life, sources)
 
@@ -64,7 +64,7 @@ class PartialKeyGrouping(CountingRouter):
             self._thresholds,
             self._aliases,
             self._emptiness,
-            self._seen,
+            self._known_loads,
             self._weights,
             self._source_growth,
             self._messages,
@@ -79,20 +79,20 @@ def less_loaded_of_two(
     thresholds: UInt64Array,
     aliases: Int32Array,
     emptiness: Float64Array,
-    seen: Float64Array,
+    known_loads: Float64Array,
     weights: Float64Array,
     growth: float,
     messages: int,
 ) -> None:
     """Draw two workers by `keys` and take the less loaded, the first if they are equal.
 
-    seen      (sources, workers) loads as each source knows them
-    weights   (sources,) of each source's last message
-    messages  how many came before
+    known_loads  (sources, workers) loads as each source knows them
+    weights      (sources,) of each source's last message
+    messages     how many came before
     """
     sources = weights.size
     for source in range(sources):
-        loads, weight = seen[source], weights[source]
+        loads, weight = known_loads[source], weights[source]
         for i in range(first_of(source, messages, sources), keys.size, sources):
             word = mixed(keys[i], seed)
             worker = pick(word >> HALF, thresholds, aliases)

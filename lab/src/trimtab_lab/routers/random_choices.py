@@ -1,4 +1,4 @@
-"""The power of random choices: a key goes to the first of its endless row of workers that has room."""
+"""The power of random choices: a key goes to the first of its unbounded row of workers that has room."""
 
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimtab_lab.routers.sources import first_of
 from trimtab_lab.routers.spare import Memo, least_full, new_memos, pace
 
 _ONE = np.uint64(1)
-_PATIENCE = np.uint64(2)  # words (of two workers each) that are looked at before the memo is: most find room sooner
+_PATIENCE = np.uint64(2)  # words (of two workers each) to try before the memo is used: most keys find room sooner
 
 
 class RandomChoices(CountingRouter):
@@ -24,19 +24,19 @@ class RandomChoices(CountingRouter):
 
     A worker is full when it has (1 + epsilon) times its share of the messages so far, the one in hand included.
     With one source no worker is therefore ever above `(1 + epsilon) * share + 1` messages, after any message, also
-    where capacities differ and where loads fade; each further source adds one message to that. Heavy keys spread over
+    where capacities differ and where loads decay; each further source adds one message to that. Heavy keys spread over
     as many workers as they need, light ones mostly stay on one: memory close to key grouping's. A larger epsilon
     means less memory and less balance.
 
     Args:
         workers: how many there are.
-        epsilon: how far above its share a worker may get.
-        sources: messages come from so many sources in turn; each knows only what it sent itself.
-        max_rehash: after so many draws (rounded up to an even number) the least full worker of all takes the message,
-            so that the bound holds at any cap. None: ten draws a worker, which practically never happens.
-        seed: another seed, another assignment of keys.
+        epsilon: how far a worker's load may be above its share, as a fraction of it.
+        sources: how many sources the messages come from in turn; each knows only what it sent itself.
+        max_rehash: after this many draws (rounded up to an even number) the least full worker of all takes the message,
+            so that the bound holds at any cap. None: ten draws per worker, which practically never happens.
+        seed: decides the assignment of keys.
         capacities: how strong each worker is, in any unit.
-        half_life: loads fade, to half after so many messages.
+        half_life: after how many messages a load counts half.
         count_replicas: keep the set of (key, worker) pairs.
 
     >>> router = RandomChoices(4, epsilon=0.1, seed=1)
@@ -67,7 +67,7 @@ class RandomChoices(CountingRouter):
         self._max_words = _words_of(max_rehash, workers)
         self._thresholds, self._aliases = alias_table(self._capacities)
         self._paces = pace(self._capacities / self._capacities.sum(), epsilon)
-        self._seen: Float64Array = np.zeros((sources, workers))
+        self._known_loads: Float64Array = np.zeros((sources, workers))
         self._totals: Float64Array = np.zeros(sources)
         self._weights: Float64Array = np.ones(sources)
         self._source_growth = growth_per_message(half_life, sources)
@@ -81,7 +81,7 @@ class RandomChoices(CountingRouter):
             self._thresholds,
             self._aliases,
             self._paces,
-            self._seen,
+            self._known_loads,
             self._totals,
             self._weights,
             self._source_growth,
@@ -100,14 +100,14 @@ def _words_of(max_rehash: int | None, workers: int) -> np.uint64:
 
 
 @kernel
-def _choose(  # noqa: C901 - the walk as a function, which gets all these arrays at each call, would double the time
+def _choose(  # noqa: C901 - the walk as a function of its own, with all these arrays, would double the time
     keys: Int64Array,
     chosen: Int32Array,
     seed: np.uint64,
     thresholds: UInt64Array,
     aliases: Int32Array,
     paces: Float64Array,
-    seen: Float64Array,
+    known_loads: Float64Array,
     totals: Float64Array,
     weights: Float64Array,
     growth: float,
@@ -115,14 +115,14 @@ def _choose(  # noqa: C901 - the walk as a function, which gets all these arrays
     memos: Memo,
     messages: int,
 ) -> None:
-    """Walk each key's row to the first worker that is not full. There always is one: loads add up to below the total.
+    """Walk each key's row to the first worker that is not full. There always is one: the loads' sum is below the total.
 
-    seen             (sources, workers) loads as each source knows them
+    known_loads      (sources, workers) loads as each source knows them
     totals, weights  (sources,) the sum of its loads, and the weight of its last message
     """
     sources = totals.size
     for source in range(sources):
-        loads, total, weight = seen[source], totals[source], weights[source]
+        loads, total, weight = known_loads[source], totals[source], weights[source]
         words, skips, untils = memos[0][source], memos[1][source], memos[2][source]
         slot_mask = np.uint64(words.size - 1)
         for i in range(first_of(source, messages, sources), keys.size, sources):

@@ -1,4 +1,4 @@
-"""Which keys live on which workers: an exact set of (key, worker) pairs, the memory that a router costs."""
+"""Which keys are on which workers: an exact set of (key, worker) pairs, the memory that a router costs."""
 
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ReplicaSet:
         return int(self.by_worker.sum())
 
     def add(self, keys: Int64Array, chosen: Int32Array) -> None:
-        """Take in a column of messages."""
+        """Add the pairs of a column of messages."""
         done = 0
         while True:
             done = _add(keys, chosen, done, self._table, self.by_worker, len(self))
@@ -43,13 +43,13 @@ class ReplicaSet:
             self._table = grown
 
     def pairs(self) -> Int64Array:
-        """The pairs as rows of key and worker, in no order that means anything."""
+        """The pairs as rows of key and worker, in arbitrary order."""
         used: Int64Array = self._table[self._table[:, 1] != 0]
         used[:, 1] -= 1
         return used
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the empty slots, which are at least 30 % of the table."""
+        """The state without empty slots, which are at least 30 % of the table."""
         return {"workers": self.by_worker.size, "pairs": self.pairs()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ class ReplicaSet:
 def _slot_of(key: np.int64, tag: np.int64, table: Int64Array) -> int:
     """Where the pair is, or the empty slot where it belongs. `tag` is worker + 1, as 0 marks an empty slot.
 
-    Key and tag stand side by side in one row, so that a look at a big table is one miss of the cache.
+    Key and tag are in one row, so that an access to a large table is one cache miss.
     """
     mask = len(table) - 1
     slot = int(mix(np.uint64(key) + np.uint64(tag) * GOLDEN)) & mask

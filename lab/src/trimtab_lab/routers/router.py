@@ -1,4 +1,4 @@
-"""What every router is: a column of keys in, a column of workers out, counts kept on the way."""
+"""What every router does: a column of keys in, a column of workers out, loads counted."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Router(Protocol):
 
     @property
     def loads(self) -> Float64Array:
-        """Messages that each worker got, decayed if the router forgets."""
+        """Messages that each worker got, decayed if the router has a half-life."""
         ...
 
     @property
     def imbalance(self) -> float:
-        """How much too full the fullest worker is: max(load / capacity) / (all load / all capacity) - 1.
+        """The excess of the fullest worker: max(load / capacity) / (all load / all capacity) - 1.
 
         0 is even; with equal workers it is max / mean - 1, which PoRC keeps below epsilon (and one message).
         """

@@ -1,4 +1,4 @@
-"""Shuffle grouping: one worker after the other, whatever the key."""
+"""Shuffle grouping: one worker after the other, for any key."""
 
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -14,10 +14,10 @@ from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 
 
 class ShuffleGrouping(CountingRouter):
-    """Messages go round the workers in a cycle (SG), which begins at a worker chosen by the seed.
+    """Messages go to the workers in a cycle (SG), which begins at a worker chosen by the seed.
 
-    The best balance there can be: the loads of equal workers differ by at most one message. A key may end up on all
-    workers, which is the most memory there can be. With `capacities` the cycle is weighted: the next message goes to
+    The best possible balance: the loads of equal workers differ by at most one message. A key may be on all workers,
+    which takes the most memory. With `capacities` the cycle is weighted: the next message goes to
     the worker that would be the least full halfway through it (Webster's rule), which interleaves strong and weak ones.
 
     >>> ShuffleGrouping(3, seed=1).route(np.array([9, 9, 9, 9])).tolist()

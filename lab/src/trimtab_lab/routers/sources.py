@@ -1,7 +1,7 @@
-"""Messages are dealt to sources in turn, and each source knows only its own: so each takes its part of a column alone.
+"""Messages come from sources in turn, and each source knows only its own: a source's part of a column is independent.
 
-Kernels go through one source's messages, `range(start, keys.size, sources)`, with that source's arrays in hand. That
-is quicker than going from source to source with every message, and gives the same, as no source looks at another.
+Kernels go through one source's messages, `range(start, keys.size, sources)`, with that source's arrays. That is faster
+than changing the source with every message, and gives the same result.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"

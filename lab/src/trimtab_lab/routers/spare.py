@@ -1,10 +1,10 @@
-"""When a worker is full, and which full workers need not be looked at again: for PoRC and bounded hashing.
+"""When a worker is full, and which full workers need not be checked again: for PoRC and bounded hashing.
 
 A worker is full when its load is at least (1 + epsilon) times its share of all messages, the one in hand included.
 Written as `load * pace >= total`, with `pace = 1 / ((1 + epsilon) * share)`, the left side grows only when the worker
-gets a message and the right side only ever grows. So whoever walked past full workers may skip them the next time, as
-long as the total has not passed the smallest left side among them. `Memo` keeps that for keys with long walks; a hot
-key then walks its row about once a round of all workers, not once a message.
+gets a message, and the right side always grows. So a walk past full workers may skip them the next time, as long as
+the total has not passed the smallest left side among them. `Memo` keeps that for keys with long walks; a hot key then
+walks its row about once in as many messages as there are workers, and not for every message.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -26,13 +26,13 @@ It changes no answer, only the time.
 
 
 def new_memos(sources: int) -> Memo:
-    """For each source (the rows of the three) a memo that knows nothing."""
+    """An empty memo for each source (the rows of the three arrays)."""
     shape = sources, max(64, _MEMO_SLOTS >> (sources - 1).bit_length())
     return np.zeros(shape, np.uint64), np.zeros(shape, np.uint64), np.zeros(shape)
 
 
 def pace(shares: Float64Array, epsilon: float) -> Float64Array:
-    """By what a load is multiplied to be compared with the number of messages; infinite for a share of 0.
+    """The factor for comparing a load with the number of messages; infinite for a share of 0.
 
     >>> pace(np.array([0.5, 0.5]), 0.25).tolist()
     [1.6, 1.6]
@@ -46,7 +46,7 @@ def least_full(loads: Float64Array, paces: Float64Array) -> int:
     """The worker that is the least full of all, the first of equals."""
     best, least = 0, np.inf
     for worker in range(loads.size):
-        fill = loads[worker] * paces[worker]  # not a number for a worker of no capacity, and so never less
+        fill = loads[worker] * paces[worker]  # NaN for a worker without capacity, and so never less
         if fill < least:
             best, least = worker, fill
     return best

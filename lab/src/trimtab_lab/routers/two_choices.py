@@ -1,4 +1,4 @@
-"""The power of two choices: two workers drawn for each message, the less loaded takes it."""
+"""The power of two choices: two workers are drawn for each message, and the less loaded takes it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from trimtab_lab.routers.router import Float64Array, Int32Array, Int64Array
 class TwoChoices(CountingRouter):
     """Two choices by message (PoTC): nearly perfect balance for any skew, and a key may end up on every worker.
 
-    What is hashed is the number of the message, so the same seed gives the same draws. Loads are compared as
+    The number of the message is hashed, so the same seed gives the same draws. Loads are compared as
     load / capacity, and a worker is drawn in proportion to its capacity.
 
     Args:
         workers: how many there are.
-        sources: messages come from so many sources in turn; each knows only what it sent itself.
-        seed: another seed, other draws.
+        sources: how many sources the messages come from in turn; each knows only what it sent itself.
+        seed: decides the draws.
         capacities: how strong each worker is, in any unit.
-        half_life: loads fade, to half after so many messages.
+        half_life: after how many messages a load counts half.
         count_replicas: keep the set of (key, worker) pairs.
 
     >>> router = TwoChoices(4, seed=1)
@@ -49,10 +49,10 @@ class TwoChoices(CountingRouter):
     ) -> None:
         super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
         checked_option("sources", sources, 1)
-        self._draw = seed_word(seed, purpose=1)  # numbers of messages are no keys: they get a hash of their own
+        self._draw = seed_word(seed, purpose=1)  # numbers of messages aren't keys: they have their own hash
         self._thresholds, self._aliases = alias_table(self._capacities)
         self._emptiness = relative_emptiness(self._capacities)
-        self._seen: Float64Array = np.zeros((sources, workers))
+        self._known_loads: Float64Array = np.zeros((sources, workers))
         self._weights: Float64Array = np.ones(sources)
         self._source_growth = growth_per_message(half_life, sources)
 
@@ -64,7 +64,7 @@ class TwoChoices(CountingRouter):
             self._thresholds,
             self._aliases,
             self._emptiness,
-            self._seen,
+            self._known_loads,
             self._weights,
             self._source_growth,
             self._messages,

@@ -1,1 +1,1 @@
-"""A cluster in a bottle: sources, workers, queues and hosts in discrete time, all from one seed."""
+"""A simulated cluster: sources, workers, queues and hosts in discrete time, all from one seed."""

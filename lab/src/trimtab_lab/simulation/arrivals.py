@@ -1,4 +1,4 @@
-"""When messages arrive: so many in each time slot, evenly spaced or at random inside it."""
+"""When messages arrive: a number in each time slot, evenly spaced or at random times inside it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ WIKIPEDIA_DAY: tuple[float, ...] = (
     1.02, 0.98, 0.94, 0.90, 0.87, 0.85, 0.85, 0.87, 0.90, 0.92, 0.94, 0.95,
     0.96, 0.97, 0.98, 1.00, 1.05, 1.15, 1.22, 1.24, 1.23, 1.18, 1.12, 1.06,
 )  # fmt: skip
-"""Messages an hour over a day, in parts of the mean: quiet in the morning, busy in the evening.
+"""Messages an hour over a day, relative to the mean: few in the morning, many in the evening.
 
 Nasir (2017) draws the curve of a day of Wikipedia in figure 5 and prints no numbers. This one is ours, shaped after the
-one thing that the text lets on: a cluster that is 80 % used on the mean gets too much to do after 17 h, not before.
+one thing that the text says: a cluster whose mean utilisation is 80 % is overloaded after 17 h, not before.
 Other curves fit that too; the lab's figure 13 shows one on which its claim fails.
 """
 
 
 class Spacing(Enum):
-    """How messages lie inside a slot."""
+    """How messages are spread inside a slot."""
 
     EVEN = "even"
     RANDOM = "random"
-    """As of a Poisson process of which we know the count in each slot."""
+    """As in a Poisson process whose count in each slot is given."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +38,8 @@ class Arrivals:
     """The messages of a run, slot by slot.
 
     counts   (slots,) messages that arrive in each slot
-    slot_s   the length of a slot: the time that workers watch before they speak
-    spacing  how messages lie inside a slot
+    slot_s   the length of a slot, at whose end workers signal
+    spacing  how messages are spread inside a slot
 
     >>> arrivals = Arrivals.steady(10, slots=4, slot_s=2.0)
     >>> arrivals.counts.tolist(), arrivals.messages, arrivals.duration_s
@@ -53,7 +53,7 @@ class Arrivals:
     spacing: Spacing = Spacing.EVEN
 
     def __post_init__(self) -> None:
-        """Refuse negative counts and empty slots."""
+        """Raise BalanceError for negative counts and for slots without length."""
         if self.counts.ndim != 1 or (self.counts < 0).any():
             raise BalanceError("simulate.arrivals", "counts must be one number >= 0 for each slot")
         if not 0 < self.slot_s < np.inf:

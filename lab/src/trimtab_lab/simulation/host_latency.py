@@ -1,4 +1,4 @@
-"""How busy hosts are in a period, and what that makes of the latency of queries. One Numba kernel, in parts."""
+"""How busy hosts are in a period, and the latency of queries that follows from it. One Numba kernel, in parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trimtab.machine_code.kernel import kernel
 from trimtab_lab.simulation.query_day import Float64Array, Int64Array
 
 BUSIEST = 0.98
-"""Queueing formulas go to infinity at 1; from here on waiting is counted as backlog."""
+"""Queueing formulas go to infinity at 1; above this, waiting is counted as backlog."""
 
 
 @kernel
@@ -28,12 +28,12 @@ def process(
 
     owner, host_s_per_event, service_s  (queries, operators)
     rates_per_s                         (samples,)
-    noise                               (samples, hosts) by which utilisation differs from its mean
+    noise                               (samples, hosts) deviations of utilisation from its mean
     pauses_s, first_latency_s           (queries,) the latter is written where it is nan
     backlog_s                           (hosts,) seconds of work that wait; written
 
-    A host slows all work by 1 / (1 - utilisation), as queues in front of one core do; work past its capacity waits. An
-    event that comes while its query stands still waits until it moves again.
+    A host slows all work by 1 / (1 - utilisation), as a queue before one core does; work above its capacity waits. An
+    event that arrives while its query is paused waits until the query continues.
     """
     queries, samples, hosts = owner.shape[0], noise.shape[0], noise.shape[1]
     if queries == 0:
@@ -61,20 +61,20 @@ def process(
 @kernel
 def _add_up(owner: Int64Array, host_s_per_event: Float64Array, base: Float64Array) -> int:
     """Write what an event costs each host; return how many hosts have operators."""
-    seen = np.zeros(base.size, np.bool_)
+    in_use = np.zeros(base.size, np.bool_)
     used = 0
     for query in range(owner.shape[0]):
         for operator in range(owner.shape[1]):
             host = owner[query, operator]
             base[host] += host_s_per_event[query, operator]
-            used += not seen[host]
-            seen[host] = True
+            used += not in_use[host]
+            in_use[host] = True
     return used
 
 
 @kernel
 def _ratios(latency_s: Float64Array, first_latency_s: Float64Array) -> tuple[float, float]:
-    """The latency by what it was at first: mean over queries, and mean over time of the query with the highest one."""
+    """Latency over the first latency: mean over queries, and mean over time of the query with the highest ratio."""
     samples, queries = latency_s.shape
     for query in range(queries):
         if np.isnan(first_latency_s[query]):
@@ -97,7 +97,7 @@ def _ratios(latency_s: Float64Array, first_latency_s: Float64Array) -> tuple[flo
 def _on_the_way_s(
     hosts: Int64Array, service_s: Float64Array, slowing: Float64Array, backlog_s: Float64Array, hop_s: float
 ) -> float:
-    """What an event needs from a query's source to its sink."""
+    """The latency of an event from a query's source to its sink."""
     total_s = 0.0
     for operator in range(len(hosts)):
         host = hosts[operator]

@@ -1,7 +1,7 @@
-"""An elastic system in discrete time: queries come and go, hosts are taken from a pool and given back.
+"""An elastic system in discrete time: queries start and end, hosts are taken from a pool and returned.
 
 Loads of new queries are estimated by the planner's load model and measured from their second period on; latency follows
-from how busy hosts are. All of FUGU's experiments run on it. The planner decides; nothing here does.
+from how busy hosts are. All of FUGU's experiments run on it. All decisions are the planner's.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ WINDOW = KINDS.index("window")
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The hosts to be had, all alike (Heinze, section 4), and what moving costs.
+    """The available hosts, all equal (Heinze, section 4), and what moving costs.
 
     pool               how many there are
-    spares             how many are kept running without work, for a fast scale out
+    spares             how many are kept running without work, for fast scaling out
     start_up_s         how long one takes to start
     cores              of a host; its CPU capacity is 1, all cores together
     memory_bytes, network_bytes_per_s
-    hop_s              what an event loses by crossing the network
-    pause_s            how long an operator stands still when it moves, apart from its state
+    hop_s              the delay of an event that crosses the network
+    pause_s            how long a move pauses an operator, without the time for its state
     state_bytes_per_s  how fast state is sent to another host
     """
 
@@ -53,13 +53,13 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What happened, by period.
+    """The measures of a run, by period.
 
     queries, hosts       how many ran; hosts without operators don't count
     utilisation          mean CPU utilisation of the hosts in use
-    highest_utilisation  of the busiest host; above 1: it was given more than it can do
-    mean_ratio           latency now by latency in a query's first ten seconds: mean over queries
-    highest_ratio        the same: of the query with the highest one
+    highest_utilisation  of the busiest host; above 1: it is overloaded
+    mean_ratio           latency now over latency in a query's first ten seconds: mean over queries
+    highest_ratio        the same, of the query with the highest one
     moves, moved_bytes   operators that changed their host, and their state
     """
 
@@ -74,7 +74,7 @@ class Course:
 
     @property
     def mean_utilisation(self) -> float:
-        """The mean over the day, in percent, every period alike."""
+        """The mean over all periods of the day, in percent."""
         return 100.0 * float(self.utilisation[self.hosts > 0].mean()) if np.any(self.hosts > 0) else 0.0
 
 
@@ -90,10 +90,10 @@ def run_day(
 ) -> Course:
     """Let a planner place the queries of a day.
 
-    planner       asked in every period in which a query came or went; hosts that don't run are draining nodes
-    adapt         asked in every period after that, with what was measured in the one before: run-time adaptation
-    foresight_s   while the rate rises, planners see the CPU loads of so much later, should it go on rising
-    traffic_seen  whether planners see what operators send each other
+    planner       called in every period in which a query started or ended; hosts that don't run are draining nodes
+    adapt         called in every period after that, with the measurements of the one before: run-time adaptation
+    foresight_s   while the rate rises, planners get the CPU loads of this much later, if it goes on rising
+    traffic_seen  whether planners get the traffic between operators
 
     >>> from functools import partial
     >>> from trimtab_lab.planners.first_fit import first_fit
@@ -110,11 +110,11 @@ def run_day(
         if adapt is not None and len(system.running):
             system.apply(adapt(system.problem()))
         system.pass_time(period)
-    return Course(**{name: np.array(values) for name, values in system.seen.items()})
+    return Course(**{name: np.array(values) for name, values in system.recorded.items()})
 
 
 class _System:
-    """The state of the system between periods. Arrays over all queries of the day; `running` says which are there."""
+    """The state of the system between periods. Arrays are over all queries of the day; `running` has those that run."""
 
     def __init__(self, day: QueryDay, hosts: Hosts, rng: np.random.Generator) -> None:
         self.day, self.hosts = day, hosts
@@ -128,28 +128,28 @@ class _System:
         self.pauses_s = np.zeros(queries)
         self.first_latency_s = np.full(queries, np.nan)
         self.running: Int64Array = np.zeros(0, dtype=np.int64)
-        self.ready_s = np.full(hosts.pool, np.inf)  # when a host is up; never: it is off
+        self.ready_s = np.full(hosts.pool, np.inf)  # when a host has started; infinite: it is off
         self.ready_s[: max(hosts.spares, 1)] = 0.0
         self.backlog_s = np.zeros(hosts.pool)
         self.noise = 1 + 0.02 * rng.standard_normal((*day.rates_per_s.shape, hosts.pool))
         self.now_s = self.rate_per_s = self.expected_per_s = 0.0
         self.model = _seen_before(day)
-        self.seen: dict[str, list[float]] = {name: [] for name in Course.__dataclass_fields__}
+        self.recorded: dict[str, list[float]] = {name: [] for name in Course.__dataclass_fields__}
 
     def exchange(self, period: int) -> bool:
-        """Queries end and come; whether any did."""
+        """End and start queries; return whether any did."""
         day, before = self.day, self.running
         self.running = np.flatnonzero((day.first <= period) & (period < day.last))
         self.model = self.model.observe(rates_per_s={"ticks": float(day.rates_per_s[period].max())})
         for query in np.flatnonzero(day.first == period).tolist():
             self.estimates[query] = self.model.estimate(_template(query, float(day.windows_s[query])))
         self._switch_hosts()
-        self.seen["moves"].append(0)
-        self.seen["moved_bytes"].append(0.0)
+        self.recorded["moves"].append(0)
+        self.recorded["moved_bytes"].append(0.0)
         return not np.array_equal(before, self.running)
 
     def problem(self) -> Problem:
-        """What a planner sees: loads as estimated or measured, hosts that run, those that don't as draining."""
+        """The planner's input: loads as estimated or measured; hosts that don't run count as draining."""
         hosts, loads = self.hosts, self._loads()
         return Problem(
             loads=loads,
@@ -162,7 +162,7 @@ class _System:
         )
 
     def apply(self, plan: Plan) -> None:
-        """Move operators; each move stops its query for a while."""
+        """Move operators; each move pauses its query."""
         if plan.owner.shape != (len(self.running) * OPERATORS,):
             raise BalanceError("simulate.plan", "the plan is not for the operators that run")
         before = self.owner[self.running]
@@ -172,8 +172,8 @@ class _System:
             state = np.where(moved, self._loads()[:, MEMORY].reshape(-1, OPERATORS), 0.0)
             pauses_s = self.hosts.pause_s * moved + state / self.hosts.state_bytes_per_s
             self.pauses_s[self.running] += pauses_s.sum(axis=1)
-            self.seen["moves"][-1] += len(plan.moves)
-            self.seen["moved_bytes"][-1] += float(state.sum())
+            self.recorded["moves"][-1] += len(plan.moves)
+            self.recorded["moved_bytes"][-1] += float(state.sum())
         self.owner[self.running] = owner
         self._switch_hosts()
 
@@ -198,12 +198,12 @@ class _System:
         )
         self.first_latency_s[some] = first_latency_s
         self.pauses_s[:] = 0.0
-        self.seen["queries"].append(len(some))
-        self.seen["hosts"].append(int(np.count_nonzero(np.bincount(owner.ravel(), minlength=1))))
+        self.recorded["queries"].append(len(some))
+        self.recorded["hosts"].append(int(np.count_nonzero(np.bincount(owner.ravel(), minlength=1))))
         for name, value in zip(
             ("utilisation", "highest_utilisation", "mean_ratio", "highest_ratio"), found, strict=True
         ):
-            self.seen[name].append(value)
+            self.recorded[name].append(value)
         self.rate_per_s = float(rates.mean())
         self.expected_per_s = max(self.rate_per_s, _ahead(rates, day.period_s, self.foresight_s))
         self._learn(fresh)
@@ -233,7 +233,7 @@ class _System:
         return csr_array((sent, (senders, senders + 1)), shape=(units, units))
 
     def _learn(self, fresh: Int64Array) -> None:
-        """What new operators cost teaches the model about their kind."""
+        """Add the measurements of new operators to the model of their kind."""
         period_s, events = self.day.period_s, self.rate_per_s * self.day.period_s
         measured = [
             Measurement(
@@ -247,25 +247,25 @@ class _System:
             for query in fresh.tolist()
             for place, kind in enumerate(KINDS)
         ]
-        # The system keeps the measured loads itself, in arrays; the model is asked about new operators only.
+        # The system keeps the measured loads itself, in arrays; the model is used for new operators only.
         if measured:
             self.model = self.model.observe(measured).forget([one.name for one in measured])
 
     def _switch_hosts(self) -> None:
-        """Start hosts while spares are missing, switch off those too many."""
+        """Start hosts while spares are missing, switch off hosts while there are too many."""
         used = np.bincount(self.owner[self.running].ravel() + 1, minlength=self.hosts.pool + 1)[1:] > 0
         spare = np.flatnonzero(~used & np.isfinite(self.ready_s))
         wanted = max(self.hosts.spares, 0 if used.any() else 1)
         if len(spare) < wanted:
             off = np.flatnonzero(np.isinf(self.ready_s))[: wanted - len(spare)]
             self.ready_s[off] = self.now_s + self.hosts.start_up_s
-        else:  # those still starting first, then the last in order, as hosts are filled from the front
+        else:  # first those that are still starting, then the last in order, as hosts are filled from the first on
             worst = sorted(spare.tolist(), key=lambda host: (self.ready_s[host] > self.now_s, host), reverse=True)
             self.ready_s[worst[: len(spare) - wanted]] = np.inf
 
 
 def _ahead(rates_per_s: Float64Array, period_s: float, foresight_s: float) -> float:
-    """The rate so much after the end of a period, if it goes on as it did in it; without foresight its mean."""
+    """The rate `foresight_s` after the end of a period, extrapolated from the period; without foresight its mean."""
     if not foresight_s or len(rates_per_s) < 2:
         return 0.0
     step_s = period_s / len(rates_per_s)
@@ -274,7 +274,7 @@ def _ahead(rates_per_s: Float64Array, period_s: float, foresight_s: float) -> fl
 
 
 def _seen_before(day: QueryDay) -> LoadModel:
-    """What the model knows when the day begins: every kind ran, and a filter once let the largest sector pass."""
+    """What the model knows when the day begins: every kind has run, and a filter has passed the largest sector."""
     events = np.array([1.0, 1.0, day.shares.max(initial=0.0), day.shares.max(initial=0.0)])
     busy_s = events * day.event_s.mean(axis=0)
     passed = (1.0, float(events[WINDOW]), float(events[WINDOW]), 0.0)
@@ -285,7 +285,7 @@ def _seen_before(day: QueryDay) -> LoadModel:
 
 
 def _template(query: int, window_s: float) -> tuple[StreamOperator, ...]:
-    """The query as a graph; how much of the stream its sector is can't be known before it runs."""
+    """The query as a graph; its sector's share of the stream isn't known before it runs."""
     source, keep, window, sink = (f"{query} {kind}" for kind in KINDS)
     return (
         StreamOperator(source, "source", stream="ticks", selectivity=1.0, event_bytes=EVENT_BYTES),

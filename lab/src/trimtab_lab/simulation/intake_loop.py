@@ -1,8 +1,8 @@
 """Elements with queues, disturbed and controlled, in discrete time: the testbed of Xu 2005 as a few equations.
 
-`run_intake` is one element behind an input queue, whose intake a controller may set (the paper's figures 3, 4 and 6).
-`run_split` is a splitter in front of several elements and a combiner behind them (figures 7, 8 and 9). Events are
-amounts and not things, so an interval costs the same whether ten events arrive or a million.
+`run_intake` is one element after an input queue, whose intake a controller may set (the paper's figures 3, 4 and 6).
+`run_split` is a splitter, several elements and then a combiner (figures 7, 8 and 9). Events are amounts and not
+objects, so an interval takes the same time whether ten events arrive or a million.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Float64Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One processing element: events come in, are worked on, and their results wait to be fetched.
+    """One processing element: events come in and are processed, and their results wait to be fetched.
 
-    With w results waiting, `rate * w / (w + half_speed)` leave in an interval: nothing when idle, nearly `rate` under
-    pressure. This is the fluid form of a queue with random service; about a level of w it is a first-order model.
-    Results that find no room are dropped, after all the work was done on them (the paper's section 3.1).
+    With w results waiting, `rate * w / (w + half_speed)` leave in an interval: none when idle, nearly `rate` under high
+    load. This is the fluid form of a queue with random service; near a level of w it is a first-order model. Results
+    that find no room are dropped, after all the work was done on them (the paper's section 3.1).
 
     rate          events an interval that leave at most, with nothing else running
-    half_speed    results waiting at which half of them do
+    half_speed    the number of waiting results at which half of `rate` leave
     room          results that the queue holds; infinite by default
     result_bytes  the size of one; 134 bytes make `b = -134`, the paper's figure
     jitter        how much the rate varies from interval to interval: the standard deviation as a share of it
@@ -43,7 +43,7 @@ class Element:
     jitter: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no element."""
+        """Raise BalanceError for a value that is out of range."""
         _need(
             self.rate > 0 and self.half_speed >= 0 and self.room > 0,
             "an element's rate and room must be more than 0, its half_speed 0 or more",
@@ -71,13 +71,13 @@ class Hog:
     element: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a share that is none."""
+        """Raise BalanceError unless `rate_left` is above 0 and at most 1."""
         _need(0 < self.rate_left <= 1, f"rate_left is {self.rate_left}, and must be above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A stretch of intervals, from `start` to before `stop`, in which `factor` times as many events arrive."""
+    """The intervals from `start` to before `stop`, in which `factor` times as many events arrive."""
 
     start: int
     stop: int
@@ -86,16 +86,16 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntakeTrace:
-    """What one element did; one entry an interval.
+    """What one element did; one entry per interval.
 
     arrived   events from outside           admitted  events that the element took in
-    asked     what the controller asked for finished  results that left
+    requested what the controller requested finished  results that left
     dropped   results that found no room    waiting   events in the input queue at the end of the interval
     free_bytes  room in the result queue at the start of the interval: what the controller measured
     """
 
     arrived: Float64Array
-    asked: Float64Array
+    requested: Float64Array
     admitted: Float64Array
     finished: Float64Array
     dropped: Float64Array
@@ -105,7 +105,7 @@ class IntakeTrace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitTrace:
-    """What several elements behind a splitter did.
+    """What several elements after a splitter did.
 
     arrived    (intervals,)            events from outside
     shares     (intervals, elements)   what each element got of them
@@ -143,12 +143,11 @@ def run_intake(
     hogs: Sequence[Hog] = (),
     seed: int = 0,
 ) -> IntakeTrace:
-    """One element; its intake is set by a controller from the free bytes of its result queue, or by nobody.
+    """One element; a controller may set its intake from the free bytes of its result queue.
 
-    An action works `action_delay` intervals after it was taken. Without a controller everything that arrives goes
-    straight in; with one, what may not go in yet waits in the input queue, and the controller is told when less went
-    in than it asked for because that queue was empty. It begins with `first_action` in force and `first_results`
-    results waiting.
+    An action takes effect `action_delay` intervals later. Without a controller everything that arrives goes straight
+    in; with one, the rest waits in the input queue. If less went in than the controller requested, because that queue
+    was empty, it gets the amount as `applied`. A run begins with `first_action` in force and `first_results` waiting.
 
     >>> trace = run_intake(Element(100.0, 50.0, room=400.0), arrival_rates(40, 120.0), seed=1)
     >>> bool(trace.dropped[:5].sum() == 0), bool(trace.dropped[-5:].min() > 0), bool(trace.free_bytes[-1] == 0)
@@ -156,7 +155,7 @@ def run_intake(
     """
     arrived, speeds = _weather([element], rates, hogs, action_delay, seed)
     intervals = len(arrived)
-    asked, admitted, finished = np.full(intervals, np.nan), np.zeros(intervals), np.zeros(intervals)
+    requested, admitted, finished = np.full(intervals, np.nan), np.zeros(intervals), np.zeros(intervals)
     dropped, queue, free = np.zeros(intervals), np.zeros(intervals), np.zeros(intervals)
     state = None if controller is None else controller.start(first_action)
     waiting, results = 0.0, min(first_results, element.room)
@@ -166,14 +165,14 @@ def run_intake(
         free[k] = (element.room - results) * element.result_bytes
         allowed = waiting
         if controller is not None:
-            state, asked[k] = controller.step(state, float(free[k]), applied=starved)
-            allowed = asked[k - action_delay] if k >= action_delay else first_action
+            state, requested[k] = controller.step(state, float(free[k]), applied=starved)
+            allowed = requested[k - action_delay] if k >= action_delay else first_action
         admitted[k] = min(waiting, max(0.0, allowed))
         starved = float(admitted[k]) if controller is not None and waiting < allowed else None
         waiting -= admitted[k]
         results, finished[k], dropped[k] = element.work(results, admitted[k], speeds[k, 0])
         queue[k] = waiting
-    return IntakeTrace(arrived, asked, admitted, finished, dropped, queue, free)
+    return IntakeTrace(arrived, requested, admitted, finished, dropped, queue, free)
 
 
 def run_split(
@@ -185,10 +184,10 @@ def run_split(
     hogs: Sequence[Hog] = (),
     seed: int = 0,
 ) -> SplitTrace:
-    """Several elements; shares of the events are set by a balancer from their response times, or are all the same.
+    """Several elements; a balancer sets their shares of the events from their response times, or all shares are equal.
 
-    Equal shares are what round robin gives. The combiner is a barrier: events go on in the order of their arrival, so
-    the slowest element decides when an interval's events are through.
+    Equal shares are what round robin gives. The combiner is a barrier: events leave in the order of their arrival, so
+    the slowest element decides when all events of an interval have left.
 
     >>> trace = run_split([Element(100.0, 50.0)] * 2, arrival_rates(60, 120.0), hogs=[Hog(20, 60, 0.4)], seed=1)
     >>> bool(trace.delays[30] > 2 * trace.delays[15])
@@ -197,7 +196,7 @@ def run_split(
     arrived, speeds = _weather(elements, rates, hogs, action_delay, seed)
     intervals, count = len(arrived), len(elements)
     even = np.full(count, 1.0 / count)
-    asked, shares, responses = (np.zeros((intervals, count)) for _ in range(3))
+    requested, shares, responses = (np.zeros((intervals, count)) for _ in range(3))
     entered, left = np.zeros((intervals, count)), np.zeros((intervals, count))
     state = None if balancer is None else balancer.start(even)
     waiting, measured = np.zeros(count), np.zeros(count)
@@ -205,8 +204,8 @@ def run_split(
         responses[k] = measured
         shares[k] = even
         if balancer is not None:
-            state, asked[k] = balancer.step(state, measured)
-            shares[k] = asked[k - action_delay] if k >= action_delay else even
+            state, requested[k] = balancer.step(state, measured)
+            shares[k] = requested[k - action_delay] if k >= action_delay else even
         entered[k] = shares[k] * arrived[k]
         for i, element in enumerate(elements):
             waiting[i], left[k, i], lost = element.work(waiting[i], entered[k, i], speeds[k, i])
@@ -224,7 +223,7 @@ def fifo_delays(entered: npt.ArrayLike, left: npt.ArrayLike) -> Float64Array:
     """
     came, went = np.cumsum(entered), np.concatenate([[0.0], np.cumsum(left)])
     times = np.arange(len(went), dtype=np.float64)
-    # Sums of the same amounts in another order differ by rounding, which must not look like an event still inside.
+    # Sums of the same amounts in another order differ by rounding, which must not count as an event still inside.
     came = came * (1 - 1e-12)
     rising = np.concatenate([[True], np.diff(went) > 0])
     through = np.interp(came, went[rising], times[rising], right=np.nan)
@@ -234,7 +233,7 @@ def fifo_delays(entered: npt.ArrayLike, left: npt.ArrayLike) -> Float64Array:
 def _weather(
     elements: Sequence[Element], rates: npt.ArrayLike, hogs: Sequence[Hog], action_delay: int, seed: int
 ) -> tuple[Float64Array, Float64Array]:
-    """What comes from outside, all drawn before the run so that it is the same whoever controls it."""
+    """Arrivals and disturbances, all drawn before the run, so that they are the same for every controller."""
     means = np.asarray(rates, dtype=np.float64)
     _need(len(elements) > 0, "there must be at least one element")
     _need(

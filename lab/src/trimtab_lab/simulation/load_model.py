@@ -1,6 +1,6 @@
-"""Load model: what operators need, estimated before they run and measured once they do.
+"""Load model: the loads of operators, estimated before they run and measured once they do.
 
-Plain values: a `LoadModel` never changes; `observe` and `forget` make a new one. It places nothing.
+A `LoadModel` never changes; `observe` and `forget` return a new one. It places nothing.
 References: Heinze (2013), section 3; Viglas and Naughton (2002) for rates from selectivities.
 """
 
@@ -24,10 +24,10 @@ class StreamOperator:
     """One operator of a query, as it is described before it runs.
 
     name         what it is called; no two operators share one
-    kind         its type: operators of one kind are taken to need about the same time for an event
+    kind         its type: operators of one kind are assumed to need about the same time for an event
     inputs       names of the operators it reads; none: it is a source
     stream       the stream that a source reads
-    selectivity  events sent for each event received, if known; None: the largest seen of its kind
+    selectivity  events sent for each event received, if known; None: the largest measured of its kind
     window_s     how long it keeps events
     event_bytes  the average size of an event it sends
     """
@@ -55,8 +55,8 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class KindSeen:
-    """What is known of all operators of a kind that ran: for estimates of the next one."""
+class KindHistory:
+    """The totals of all operators of a kind that ran: for estimates of the next one."""
 
     events: float = 0.0
     busy_s: float = 0.0
@@ -65,7 +65,7 @@ class KindSeen:
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Estimates from the worst case, replaced by measurements as they come.
+    """Estimates of the worst case, replaced by measurements as they come in.
 
     most_events_per_s  the highest rate of each stream so far
     kinds              what is known of each kind of operator
@@ -86,14 +86,14 @@ class LoadModel:
     """
 
     most_events_per_s: Mapping[str, float] = field(default_factory=dict)
-    kinds: Mapping[str, KindSeen] = field(default_factory=dict)
+    kinds: Mapping[str, KindHistory] = field(default_factory=dict)
     measured: Mapping[str, Measurement] = field(default_factory=dict)
     unseen_event_s: float = 1e-3
 
     def observe(
         self, measurements: Iterable[Measurement] = (), *, rates_per_s: Mapping[str, float] | None = None
     ) -> LoadModel:
-        """The model after a period: what operators did, and how fast the streams came in."""
+        """The model after a period, with measurements of operators and rates of streams."""
         most, kinds, measured = dict(self.most_events_per_s), dict(self.kinds), dict(self.measured)
         for stream, rate in (rates_per_s or {}).items():
             most[stream] = max(rate, most.get(stream, 0.0))
@@ -101,27 +101,27 @@ class LoadModel:
             if not one.period_s > 0:
                 raise BalanceError("plan.period", f"{one.name} was measured for {one.period_s} s", "more than 0 s")
             measured[one.name] = one
-            seen = kinds.get(one.kind, KindSeen())
+            history = kinds.get(one.kind, KindHistory())
             share = one.events_out / one.events_in if one.events_in > 0 else 0.0
-            kinds[one.kind] = KindSeen(
-                seen.events + one.events_in, seen.busy_s + one.busy_s, max(seen.largest_selectivity, share)
+            kinds[one.kind] = KindHistory(
+                history.events + one.events_in, history.busy_s + one.busy_s, max(history.largest_selectivity, share)
             )
         return replace(self, most_events_per_s=most, kinds=kinds, measured=measured)
 
     def forget(self, names: Iterable[str]) -> LoadModel:
-        """The model after operators are gone. What they taught about their kind stays."""
+        """The model after operators have ended. The totals of their kind stay."""
         gone = set(names)
         return replace(self, measured={name: one for name, one in self.measured.items() if name not in gone})
 
     def event_s(self, kind: str) -> float:
-        """The mean processing time of an event in operators of a kind, running or gone."""
-        seen = self.kinds.get(kind)
-        return seen.busy_s / seen.events if seen is not None and seen.events > 0 else self.unseen_event_s
+        """The mean processing time of an event in operators of a kind, running or ended."""
+        history = self.kinds.get(kind)
+        return history.busy_s / history.events if history and history.events > 0 else self.unseen_event_s
 
     def estimate(self, operators: Sequence[StreamOperator], owner: npt.ArrayLike | None = None) -> Float64Array:
-        """What each operator needs: (operators, 3), the columns CPU, MEMORY and NETWORK.
+        """The loads of each operator: (operators, 3), the columns CPU, MEMORY and NETWORK.
 
-        operators  all operators of the queries meant; an operator's inputs are among them
+        operators  all operators of some queries; an operator's inputs are among them
         owner      the node of each, or -1: between operators on one node nothing crosses the network; None: the
                    worst case, every event does
 
@@ -139,9 +139,9 @@ class LoadModel:
             one = operators[index]
             sources = [place[name] for name in one.inputs]
             in_per_s, kept, out_per_s[index] = self._rates(one, [(out_per_s[s], operators[s]) for s in sources])
-            seen = self.measured.get(one.name)
-            loads[index, CPU] = self.event_s(one.kind) * in_per_s if seen is None else seen.busy_s / seen.period_s
-            loads[index, MEMORY] = kept if seen is None else seen.state_bytes
+            last = self.measured.get(one.name)
+            loads[index, CPU] = self.event_s(one.kind) * in_per_s if last is None else last.busy_s / last.period_s
+            loads[index, MEMORY] = kept if last is None else last.state_bytes
             for source in sources:
                 if nodes[source] < 0 or nodes[source] != nodes[index]:
                     sent = out_per_s[source] * operators[source].event_bytes
@@ -157,9 +157,9 @@ class LoadModel:
         else:
             in_per_s = self.most_events_per_s.get(one.stream, 0.0)
             bytes_per_s = in_per_s * one.event_bytes
-        seen, kind = self.measured.get(one.name), self.kinds.get(one.kind)
-        if seen is not None:
-            return seen.events_in / seen.period_s, seen.state_bytes, seen.events_out / seen.period_s
+        last, kind = self.measured.get(one.name), self.kinds.get(one.kind)
+        if last is not None:
+            return last.events_in / last.period_s, last.state_bytes, last.events_out / last.period_s
         share = one.selectivity
         if share is None:
             share = kind.largest_selectivity if kind is not None and kind.events > 0 else 1.0

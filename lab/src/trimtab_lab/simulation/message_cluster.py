@@ -1,9 +1,9 @@
-"""A cluster of messages: arrivals, any router, workers with first-in-first-out queues, and their signals.
+"""A cluster that serves messages: arrivals, any router, workers with first-in-first-out queues, and their signals.
 
-Exact for every message, not sampled: each worker has a clock of work (how much it could have served so far). A message
-that arrives when that clock shows c starts at work max(c, the end of the message before it), Lindley's recursion, and
-finishes when the clock has come to its end. Speeds that change only bend the clock. The model is that of Nasir (2017),
-section IV: unbounded queues, no network delay.
+Every message is computed, none is sampled: each worker has a work clock (how much it could have served so far). A
+message that arrives when that clock shows c starts at work max(c, the end of the message before it), Lindley's
+recursion, and finishes when the clock reaches its end. A changed speed only changes how fast the clock runs. The model
+is that of Nasir (2017), section IV: unbounded queues, no network delay.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class MessageRun:
     assigned         messages routed to each worker in the slot
     queue_length     messages that have arrived and not finished when the slot ends, the one in service among them
     mean_latency_s   from arrival to finish, over the messages that arrived in the slot; 0 if none did
-    max_latency_s    the longest of them; infinite for a worker that stands still for ever
+    max_latency_s    the longest of them; infinite for a worker that has stopped for good
     utilisation      assigned over what the worker could have served in the slot; above 1 it falls behind
-    replicas         (key, worker) pairs by the slot's end: the memory that the routing needs; None if not asked for
+    replicas         (key, worker) pairs by the slot's end: the memory that the routing needs; None if not counted
     moments_s        (slots,) when each slot ends
     """
 
@@ -139,7 +139,7 @@ def serve(
 
 
 def _silent(_done: float) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def simulate_messages(
@@ -154,13 +154,13 @@ def simulate_messages(
     seed: int = 0,
     progress: Callable[[float], None] = _silent,
 ) -> MessageRun:
-    """Send `keys` through `router` to the workers, as they arrive; after each slot the workers speak.
+    """Send `keys` through `router` to the workers, as they arrive; after each slot the workers signal.
 
-    The router sees the keys and the signals, never the queues. Its counts go on from where they were, so give it a
-    new one for each run. Same arguments, same answer. About 30 million messages a second besides the routing.
+    The router gets the keys and the signals, never the queues. It keeps its counts, so use a new one for each run. The
+    same arguments give the same result. About 30 million messages a second, without the routing.
 
     keys          (messages,) in order of arrival, as many as `arrivals` has
-    signals       None: nobody speaks. Otherwise the router must have `signal(busy, idle)`
+    signals       None: workers don't signal. Otherwise the router must have `signal(busy, idle)`
     ask_replicas  False for a router that does not count them
     progress      called after each slot with the share done
 
@@ -198,7 +198,7 @@ def simulate_messages(
         last = first + int(arrivals.counts[slot])
         times_s = arrivals.times_s(slot, rng)
         amounts = np.ones(1) if work is Work.CONSTANT else rng.standard_exponential(last - first)
-        # One message of random work is read as "the same for all", which it is.
+        # An array of one random work counts as "the same for all messages", which is right for one message.
         serve(
             times_s, router.route(keys[first:last]), amounts, speeds.starts_s, speeds.per_s, work_at_starts,
             busy_until, piece_of, slot_ends_s, slot_of, departures,
@@ -227,7 +227,7 @@ def simulate_messages(
 
 
 def _utilisation(assigned: Int64Array, capacity: Float64Array) -> Float64Array:
-    """Messages over capacity; a worker that stands still is full (1) and, if it got messages, endlessly overfull."""
+    """Messages over capacity; a stopped worker has 1, or infinity if it got messages."""
     still = capacity <= 0.0
     ratio = assigned / np.where(still, 1.0, capacity)
     return np.where(still, np.where(assigned > 0, np.inf, 1.0), ratio)

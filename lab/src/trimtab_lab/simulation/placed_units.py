@@ -1,6 +1,6 @@
-"""PlacedUnits: units on nodes, period by period, moved by any planner. Talking across nodes costs load; so do moves.
+"""PlacedUnits: units on nodes, period by period, moved by any planner. Traffic across nodes costs load; so do moves.
 
-There are no queues and no single messages here: a period is one set of loads.
+There are no queues and no messages here: a period is one set of loads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray
 
 Drift = Callable[[Float64Array, Int64Array, np.random.Generator], Float64Array]
-"""From the units' own work, the numbers of their nodes and a source of randomness to the work of the next period."""
+"""The units' work in the next period, from their work now, the numbers of their nodes and a random generator."""
 
 
 def steady(work: Float64Array, owners: Int64Array, rng: np.random.Generator) -> Float64Array:  # noqa: ARG001
@@ -43,17 +43,17 @@ def node_drift(percent: float, share: float = 0.2) -> Drift:
 
 @dataclass(frozen=True)
 class Job:
-    """What runs: the units, what they do, and what moving and talking cost. Loads are per period.
+    """What runs: the units, their work, and what moves and traffic cost. Loads are per period.
 
     work              (units,)        the load of a unit by itself
-    traffic           (units, units)  what a unit sends to another one
+    traffic           (units, units)  the amount that a unit sends to another one
     state_bytes       (units,)        the size of a unit's state; moves cost by it
     operators         (units,)        the operator of each unit
     serialise_load    load on the sender for each unit of traffic that leaves its node
-    deserialise_load  load on the receiver for it
+    deserialise_load  load on its receiver
     move_load         load on the old node and on the new one for each byte of state moved, in the period of the move
-    pause_s           how long a moved unit stands still
-    pause_s_per_byte  and how much longer for each byte of its state
+    pause_s           how long a move pauses a unit
+    pause_s_per_byte  the additional pause for each byte of its state
     """
 
     work: Float64Array
@@ -69,16 +69,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Period:
-    """What one period looked like, after its moves.
+    """The measures of one period, after its moves.
 
     load_distance  of the open nodes, without what moving cost, in percentage points
-    load_index     mean utilisation against the one before anything was moved, in percent; with what moving cost
+    load_index     mean utilisation relative to that before any move, in percent; with what moving cost
     mean_load      mean utilisation of the open nodes in percent; with what moving cost
     peak_load      utilisation of the fullest open node, without what moving cost
     collocation    percentage of the traffic that stays inside a node
     moves          units moved
-    pause_s        how long moved units stood still, all together
-    nodes          nodes there are, draining ones included
+    pause_s        the pauses of all moved units together
+    nodes          number of nodes, draining ones included
     draining       nodes that are being emptied
     """
 
@@ -95,14 +95,14 @@ class Period:
 
 @dataclass
 class PlacedUnits:
-    """A cluster that runs a job. `step` is a period: work drifts, a planner plans, moves are made and paid for.
+    """A cluster that runs a job. `step` is a period: work drifts, a planner plans, and moves are made at their cost.
 
     job         what runs
     homes       (units,)  the node of each unit at the start
-    capacities  what each node has; nodes are numbered from 0 on, and numbers are never used twice
+    capacities  of the nodes, which are numbered from 0 on; numbers are never used twice
     max_moves, max_cost   the budget of a period
     drift       how the work of units changes from period to period
-    rule        whether and when nodes are added and drained; without one only when told so
+    rule        when nodes are added and drained; None: only by `add_nodes` and `drain_nodes`
     seed        of the drift
 
     >>> job = Job(work=np.array([30.0, 20.0, 10.0]))
@@ -136,7 +136,7 @@ class PlacedUnits:
         self._first_mean = self._mean(self.problem_of(self.state), self._owner(self.state))
 
     def unit_loads(self, owners: Int64Array) -> Float64Array:
-        """What each unit loads its node with in a placement: its own work, and its share of talking across nodes."""
+        """The load of each unit in a placement: its own work, and its share of the traffic across nodes."""
         if self._pairs is None:
             return self.work
         senders, receivers, amounts = self._pairs
@@ -144,11 +144,11 @@ class PlacedUnits:
         amounts, count = amounts[across], len(self.work)
         sending = np.bincount(senders[across], weights=amounts, minlength=count)
         receiving = np.bincount(receivers[across], weights=amounts, minlength=count)
-        talking: Float64Array = self.job.serialise_load * sending + self.job.deserialise_load * receiving
-        return self.work + talking
+        crossing: Float64Array = self.job.serialise_load * sending + self.job.deserialise_load * receiving
+        return self.work + crossing
 
     def problem_of(self, state: ClusterState) -> Problem:
-        """What a planner gets to see: loads as they are now, on the nodes of a state."""
+        """The planner's input: the present loads, on the nodes of a state."""
         for node in state.nodes:
             self._capacity_of.setdefault(node, self._capacity_of_a_new_node())
         return Problem(
@@ -164,7 +164,7 @@ class PlacedUnits:
         )
 
     def measure(self) -> Period:
-        """The cluster as it stands, with nothing moved."""
+        """The measures of the cluster as it is, with nothing moved."""
         return self._period(self.problem_of(self.state), np.zeros(0, dtype=np.int64), self.owners)
 
     def step(self, planner: Planner) -> Period:
@@ -172,11 +172,11 @@ class PlacedUnits:
         self.work = self.drift(self.work, self.owners, self._rng)
         adaptation = adapt(self.state, self.problem_of, planner, self.rule)
         before, self.owners, self.state = self.owners, adaptation.owners, adaptation.state
-        # The same nodes, with the loads that units have where they are now.
+        # The same nodes, with the loads that units have after the moves.
         return self._period(self.problem_of(self.state), adaptation.plan.moves, before)
 
     def add_nodes(self, capacities: Sequence[float]) -> tuple[int, ...]:
-        """Hosts come; their numbers."""
+        """Add nodes; return their numbers."""
         first = self.state.next_node
         numbers = tuple(range(first, first + len(capacities)))
         self._capacity_of.update(zip(numbers, map(float, capacities), strict=True))
@@ -186,14 +186,14 @@ class PlacedUnits:
         return numbers
 
     def drain_nodes(self, nodes: Sequence[int]) -> None:
-        """Hosts are to go once they are empty."""
+        """Remove nodes once they are empty."""
         self._check_known(nodes)
         state = self.state
         draining = state.draining | set(nodes)
         self.state = ClusterState(state.nodes, draining, state.next_node, state.periods_since_scaling)
 
     def fail_nodes(self, nodes: Sequence[int]) -> None:
-        """Hosts are gone at once. Their units have no home until the next period's plan gives them one."""
+        """Remove nodes at once. Their units have no node until the next period's plan gives them one."""
         self._check_known(nodes)
         self.state = self.state.without(tuple(nodes))
         self.owners = np.where(np.isin(self.owners, list(nodes)), NEW, self.owners)
@@ -221,7 +221,7 @@ class PlacedUnits:
 
     def _period(self, problem: Problem, moved: Int64Array, before: Int64Array) -> Period:
         owner, job = problem.homes, self.job
-        stood_still = int(np.count_nonzero((before == NEW) & (self.owners != NEW)))  # their nodes had failed
+        homeless = int(np.count_nonzero((before == NEW) & (self.owners != NEW)))  # their nodes had failed
         state_moved = float(problem.state_bytes[moved].sum())
         mean = self._mean(problem, owner, 2 * job.move_load * state_moved)
         return Period(
@@ -231,14 +231,14 @@ class PlacedUnits:
             peak_load=float(problem.utilisation(owner)[problem.open_nodes].max()),
             collocation=problem.collocation(owner),
             moves=len(moved),
-            pause_s=job.pause_s * (len(moved) + stood_still) + job.pause_s_per_byte * state_moved,
+            pause_s=job.pause_s * (len(moved) + homeless) + job.pause_s_per_byte * state_moved,
             nodes=problem.nodes,
             draining=int(problem.draining.sum()),
         )
 
 
 def run(cluster: PlacedUnits, planner: Planner, *, periods: int) -> list[Period]:
-    """The cluster as it starts, and after each of so many periods."""
+    """The measures of the cluster at the start, and after each of `periods` periods."""
     if periods < 0:
         raise BalanceError("simulate.periods", f"{periods} periods", "0 or more")
     return [cluster.measure()] + [cluster.step(planner) for _ in range(periods)]

@@ -1,6 +1,6 @@
-"""A day of queries: which ones come and go, what each costs, and how fast the stream flows. Drawn from one seed.
+"""A day of queries: when they start and end, what each costs, and the rate of the stream. Drawn from one seed.
 
-What happens outside of a system: nothing here knows of hosts, so every allocator can be given the same day.
+This is the input of a system: it doesn't depend on hosts, so every planner can get the same day.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EVENT_BYTES = 100.0
 
 @dataclass(frozen=True, slots=True)
 class QueryDay:
-    """Everything that comes from outside.
+    """The input of a day.
 
     period_s      the length of a period
     rates_per_s   (periods, samples)  events a second in the stream
     first, last   (queries,)          the periods in which a query runs, `last` excluded
-    shares        (queries,)          the part of the stream that is of the query's sector
+    shares        (queries,)          the share of the stream that belongs to the query's sector
     windows_s     (queries,)          how long its window is
     event_s       (queries, 4)        what an event costs each operator, in seconds of a whole host
     """
@@ -59,10 +59,10 @@ class QueryMix:
     """How a day is drawn.
 
     peak, night      the most and about the fewest queries at once
-    lifetime_days    how long a query runs on average, as a part of the day; shorter where the count falls
-    sectors          into how many sectors the stream falls; they have unequal shares
+    lifetime_days    how long a query runs on average, as a share of the day; shorter where the count falls
+    sectors          how many sectors the stream has; their shares are unequal
     event_s          what an event costs source, filter, window and sink, in seconds of a whole host
-    spread           by how much an operator's cost differs from its kind's: standard deviation of the logarithm
+    spread           how much an operator's cost differs from its kind's: standard deviation of the logarithm
     window_s         the shortest and the longest window
     """
 
@@ -85,8 +85,8 @@ def query_day(
 ) -> QueryDay:
     """Draw a day: the count of queries rises from the night to the peak and falls again, as a web server's load does.
 
-    The day is compressed to `periods * period_s` seconds. Every period some queries end and others come, so that the
-    count follows its curve; which ones end is chance.
+    The day is compressed to `periods * period_s` seconds. In every period some queries end and others start, so that
+    the count follows its curve; which ones end is random.
 
     rates_per_s  one rate for the whole day, or (periods, samples)
 
@@ -114,7 +114,7 @@ def query_day(
 
 
 def varying_rate(lowest: float, highest: float, *, seed: int, periods: int = 360, samples: int = 10) -> Float64Array:
-    """A rate that wanders between two bounds and touches both, as replayed ticks do: slow waves, with bursts on them.
+    """A rate that varies between two bounds and reaches both, as replayed ticks do: slow waves, with bursts on them.
 
     >>> rates = varying_rate(300.0, 600.0, seed=1)
     >>> rates.shape, float(rates.min()), float(rates.max())
@@ -145,7 +145,7 @@ def _curve(rng: np.random.Generator, periods: int, mix: QueryMix) -> Int64Array:
 
 
 def _wandering(rng: np.random.Generator, steps: int, memory: float) -> Float64Array:
-    """Noise that forgets itself within about `memory` steps, with standard deviation 1."""
+    """Noise with standard deviation 1 that is correlated over about `memory` steps."""
     from scipy.signal import lfilter
 
     keep = np.exp(-1.0 / max(memory, 1e-9))

@@ -1,6 +1,6 @@
-"""What workers say at the end of a time slot: "give me more" or "take some away", one bit each (Nasir 2017, V.C).
+"""What workers signal at the end of a time slot: that they are busy, or idle, one bit each (Nasir 2017, V.C).
 
-A rule sees what a worker can see of itself. Which virtual worker moves where is the router's business.
+A rule uses what a worker knows about itself. Which virtual worker moves where is decided by the router.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class SignalRule(Protocol):
-    """When a worker calls itself busy or idle."""
+    """When a worker signals that it is busy or idle."""
 
     def busy_and_idle(self, utilisation: Float64Array, queue_length: Int64Array) -> tuple[BoolArray, BoolArray]:
-        """Two arrays (workers,) from what each worker saw in the slot that ends; nobody is both."""
+        """Two arrays (workers,), from each worker's measures of the slot that ends; no worker is both."""
         ...
 
 
@@ -30,7 +30,7 @@ class ListensToWorkers(Protocol):
     """A router that takes workers' signals."""
 
     def signal(self, busy: BoolArray, idle: BoolArray) -> object:
-        """Take what the workers say at the end of a slot."""
+        """Receive the workers' signals at the end of a slot."""
         ...
 
 
@@ -54,10 +54,10 @@ class ByUtilisation:
     busy_above: float = 0.85
 
     def __post_init__(self) -> None:
-        """Refuse thresholds that overlap."""
+        """Raise BalanceError for thresholds that overlap."""
         _check_order(self.idle_below, self.busy_above)
 
-    def busy_and_idle(self, utilisation: Float64Array, queue_length: Int64Array) -> tuple[BoolArray, BoolArray]:  # noqa: ARG002 - as the protocol has it
+    def busy_and_idle(self, utilisation: Float64Array, queue_length: Int64Array) -> tuple[BoolArray, BoolArray]:  # noqa: ARG002 - the protocol has it
         """Busy above one threshold, idle below the other."""
         return utilisation > self.busy_above, utilisation < self.idle_below
 
@@ -76,12 +76,12 @@ class ByQueueLength:
     busy_above: float = 0.85
 
     def __post_init__(self) -> None:
-        """Refuse thresholds that overlap."""
+        """Raise BalanceError for thresholds that overlap."""
         _check_order(self.idle_below, self.busy_above)
         if self.queue_capacity < 1:
             raise BalanceError("simulate.signals", f"a queue must hold a message, got {self.queue_capacity}")
 
-    def busy_and_idle(self, utilisation: Float64Array, queue_length: Int64Array) -> tuple[BoolArray, BoolArray]:  # noqa: ARG002 - as the protocol has it
+    def busy_and_idle(self, utilisation: Float64Array, queue_length: Int64Array) -> tuple[BoolArray, BoolArray]:  # noqa: ARG002 - the protocol has it
         """Busy above one threshold, idle below the other."""
         filled = queue_length / self.queue_capacity
         return filled > self.busy_above, filled < self.idle_below

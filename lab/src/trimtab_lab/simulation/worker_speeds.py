@@ -32,7 +32,7 @@ class WorkerSpeeds:
     per_s: Float64Array
 
     def __post_init__(self) -> None:
-        """Refuse speeds and pieces that are none."""
+        """Raise BalanceError for speeds or pieces of time that are out of range."""
         if self.per_s.ndim != 2 or self.per_s.shape[0] == 0 or self.per_s.shape[1] != self.starts_s.size:
             raise BalanceError("simulate.speeds", "speeds need one row a worker and one column a piece of time")
         if not np.isfinite(self.per_s).all() or (self.per_s < 0).any():
@@ -60,7 +60,7 @@ class WorkerSpeeds:
         return WorkerSpeeds(cut.starts_s, np.where(from_then_on, new[:, None], cut.per_s))
 
     def slowed(self, worker: int, from_s: float, to_s: float, *, factor: float) -> WorkerSpeeds:
-        """A disturbance: `worker` runs at `factor` of its speed from `from_s` until `to_s`."""
+        """A disturbance: `worker` runs at `factor` times its speed from `from_s` until `to_s`."""
         if not 0 <= worker < self.workers or to_s <= from_s:
             raise BalanceError(
                 "simulate.speeds", f"worker {worker} of {self.workers} from {from_s} s to {to_s} s is no disturbance"

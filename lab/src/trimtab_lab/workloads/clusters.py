@@ -1,6 +1,6 @@
-"""Synthetic clusters with a known shape, to try planners on (Madsen 2017, sections 5.1 and 5.3).
+"""Synthetic clusters with a known shape, for experiments with planners (Madsen 2017, sections 5.1 and 5.3).
 
-Nodes have a capacity of 100, so that loads read as percentages. The same seed gives the same cluster.
+Nodes have a capacity of 100, so that loads are percentages. The same seed gives the same cluster.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 CAPACITY = 100.0
 SPREAD = 0.05
-"""Every unit's load is first the mean, up to this share of it more or less."""
+"""Every unit's load is at first the mean, plus or minus up to this share of it."""
 SHIFTED_NODES = 0.2
 """The share of the nodes whose load is changed."""
 DEEPEST_CUT = 0.8
-"""Units lose at most this share of their load: a unit of no load would be no unit."""
+"""Units lose at most this share of their load, so that every unit keeps some load."""
 
 
 def synthetic_cluster(
@@ -40,9 +40,9 @@ def synthetic_cluster(
 
     Every node gets the same number of units (as far as it divides), at random, and every unit the same load, give or
     take 5 %. Half of the changed nodes lose, the others gain; the change is made on a random half of a node's units.
-    A move costs 1. With `one_to_one` (0 to 100) the operators form a chain, in which so many percent of each operator's
-    units send all they have to one unit of the next operator that hears from nobody else, and the rest to all of the
-    rest evenly; collocation can reach about that percentage. Without it there is no traffic.
+    A move costs 1. With `one_to_one` (0 to 100) the operators form a chain, in which this percentage of each operator's
+    units send everything to one unit of the next operator, which receives from no other unit; the rest send evenly to
+    all of the rest. Collocation can reach about that percentage. Without it there is no traffic.
 
     >>> problem = synthetic_cluster(20, 400, varies=20.0, seed=1)
     >>> problem.units, problem.nodes, round(problem.mean), 9 < problem.load_distance(problem.homes) < 12
@@ -106,7 +106,7 @@ def shrinking_cluster(
 def drift(problem: Problem, seed: int, percent: float = 2.0) -> Problem:
     """What the cluster looks like a period later: a fifth of the nodes change their load by up to `percent` percent.
 
-    To go on from a plan, hand over `dataclasses.replace(problem, homes=plan.owner)`.
+    To continue from a plan, pass `dataclasses.replace(problem, homes=plan.owner)`.
 
     >>> problem = synthetic_cluster(20, 400, varies=0, seed=1)
     >>> later = drift(problem, seed=2)
@@ -119,7 +119,7 @@ def drift(problem: Problem, seed: int, percent: float = 2.0) -> Problem:
 
 
 def node_changes(nodes: int, percent: float, share: float, rng: np.random.Generator) -> Float64Array:
-    """By what the load of each node is multiplied: a random `share` of them change by up to `percent` percent."""
+    """The factor for each node's load: a random `share` of the nodes change by up to `percent` percent."""
     factors = np.ones(nodes)
     changed = rng.permutation(nodes)[: round(share * nodes)]
     factors[changed] += rng.uniform(-percent, percent, len(changed)) / 100
@@ -154,7 +154,7 @@ def chain_traffic(operators: Int32Array, rates: Float64Array, one_to_one: float,
 
 
 def _shift(loads: Float64Array, there: Int64Array, points: float, rng: np.random.Generator) -> None:
-    """Change the load of a node by `points`, on a random half of its units, or on more if half can't lose so much."""
+    """Change the load of a node by `points`, on a random half of its units, or on more if half can't lose it."""
     if not len(there):
         return
     chosen = rng.permutation(there)

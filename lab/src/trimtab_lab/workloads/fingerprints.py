@@ -1,8 +1,8 @@
-"""The keys of tweets: signatures of random hyperplanes, so that tweets that are alike tend to share theirs.
+"""The keys of tweets: signatures by random hyperplanes, so that similar tweets tend to share a key.
 
 Each bit says on which side of a hyperplane the vector of a tweet's term counts lies. Two tweets with the angle a
-between them agree in a bit with probability 1 - a / pi (Charikar 2002), so in all of 12 bits with its twelfth power:
-always where they are equal, 0.155 for a cosine of 0.9, and 1 / 4,096 where they have nothing in common.
+between them agree in a bit with probability 1 - a / pi (Charikar 2002), so in all 12 bits with its twelfth power:
+1 for equal tweets, 0.155 for a cosine of 0.9, and 1 / 4,096 for tweets without a common term.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -24,7 +24,7 @@ _SCALE = 2048.0
 
 
 def fingerprints(terms: Int32Array, starts: Int64Array, seed: int = 0) -> Int32Array:
-    """The key of each tweet, from 0 to 4,095; `starts` says where each one's terms begin, and where the last one's end.
+    """The key of each tweet, from 0 to 4,095; `starts` has where each one's terms begin, and where the last one's end.
 
     >>> fingerprints(np.array([7, 9, 9, 7], np.int32), np.array([0, 2, 4])).tolist()  # the order makes no difference
     [762, 762]
@@ -34,9 +34,9 @@ def fingerprints(terms: Int32Array, starts: Int64Array, seed: int = 0) -> Int32A
 
 @functools.lru_cache(maxsize=4)
 def hyperplanes(seed: int) -> npt.NDArray[np.int16]:
-    """What a term adds to each bit's sum: normal, by a row of 65,536 that its hash chooses.
+    """What a term adds to each bit's sum: normally distributed, in one of 65,536 rows, which the term's hash selects.
 
-    Whole numbers, so that sums don't depend on the order of the terms.
+    Integers, so that sums don't depend on the order of the terms.
     """
     drawn = np.random.default_rng(seed).standard_normal((_ROWS, BITS))
     return np.rint(drawn * _SCALE).astype(np.int16)

@@ -1,7 +1,7 @@
-"""First story detection: which tweets tell of something that none of the last ones with the same key told of.
+"""First story detection: which tweets are about something new among the last ones with the same key.
 
-The application of Zacheilas et al. (2016), Listing 1.1, as an operator of a user's own. Tweets are keyed by a locality
-sensitive hash of their words (`fingerprints.py`), so those that are alike tend to share a key. A tweet is a first story
+The application of Zacheilas et al. (2016), Listing 1.1, as a user's own operator. Tweets are keyed by a locality
+sensitive hash of their words (`fingerprints.py`), so similar tweets tend to share a key. A tweet is a first story
 if the largest cosine similarity to the last `history` tweets of its key is at most `tau`:
 
     SELECT * FROM first_story(TABLE(tweets) PARTITION BY fingerprint ORDER BY ts, history => 500, tau => 0.2)
@@ -29,17 +29,17 @@ NOTHING_IS_ENOUGH = 2.0
 class FirstStory(KeyedOperator):
     """Reports tweets that are unlike the last ones of their key.
 
-    It looks at the columns `id` (bigint) and `terms` (array<int>): a hash for every word, in any order, a word that
-    comes twice there twice. A tweet without terms tells nothing, and is passed over. Out comes a row for each first
-    story: its `id`, the largest `similarity` found, and with how many tweets it was `compared`.
+    It reads the columns `id` (bigint) and `terms` (array<int>): the hashes of all words, in any order, repeated for
+    repeated words. Tweets without terms are skipped. The output has a row for each first story: its `id`, the largest
+    `similarity` found, and with how many tweets it was `compared`.
 
     Attributes:
         history: how many tweets of a key a new one is compared with, at most.
         tau: the similarity up to which a tweet is a first story; cosines of counts are between 0 and 1.
-        exhaustive: look at all of these tweets even where one is near enough, as the paper's rule does. The answer is
-            the same, but each tweet then costs about the same: for experiments with an expensive operator.
-        wait_us: microseconds to sleep for every row, all of a call at once: a simulated cost, for experiments with
-            more engines than there are cores.
+        exhaustive: compare with all of these tweets even after one is similar enough, as the paper's rule does. The
+            answer is the same, but each tweet then costs about the same: for experiments with an expensive operator.
+        wait_us: microseconds to sleep per row, in one sleep per call: a simulated cost, for experiments with more
+            engines than cores.
     """
 
     history: int = 500
@@ -53,7 +53,7 @@ class FirstStory(KeyedOperator):
     state = pa.schema([("terms", pa.binary()), ("lengths", pa.binary())])
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Raise ValueError for a history or a wait that is out of range."""
         if self.history < 1:
             raise ValueError(f"history is {self.history}: there is nothing to compare with")
         if self.wait_us < 0:
@@ -98,9 +98,9 @@ class LastTweets:
 
 
 def _terms(column: pa.ChunkedArray) -> tuple[Int32Array, Int32Array]:
-    """The terms of all tweets one behind another, and where each tweet's begin."""
+    """The terms of all tweets, tweet after tweet, and where each tweet's begin."""
     array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-    if array.null_count:  # none is as good as an empty one
+    if array.null_count:  # null counts as an empty list
         lengths = pc.list_value_length(array).fill_null(0)
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
         array = pa.ListArray.from_arrays(offsets, array.flatten())

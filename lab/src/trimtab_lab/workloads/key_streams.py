@@ -1,8 +1,8 @@
 """Seeded streams of keys with heavy tails: Zipf, and two that look like the data sets of the papers.
 
-The most frequent ranks have a table; the long tail is drawn by inverting the integral, which differs from the sum by
-less than 1e-9 of a rank's share there. Ranks become key numbers by a seeded permutation, so that the order of the
-numbers says nothing. Tens of millions of keys take a second, and memory for nothing but the answer.
+The most frequent ranks are in a table; the long tail is drawn by inverting the integral, which differs from the sum by
+less than 1e-9 of a rank's share there. A seeded permutation turns ranks into key numbers, so that a number doesn't
+show its rank. Tens of millions of keys take a second, and only the memory of the result.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -23,13 +23,13 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How often keys come: the one of rank r with a share in proportion to (r + offset) ** -exponent.
+    """How frequent keys are: the one of rank r has a share in proportion to (r + offset) ** -exponent.
 
     Attributes:
         keys: how many different keys there are to draw from.
         exponent: the skew; 0 is even.
-        offset: flattens the head, as words in texts have it (Mandelbrot).
-        top_share: the share of rank 1, set apart from the others; None: as the formula has it.
+        offset: flattens the head, as for words in texts (Mandelbrot).
+        top_share: the share of rank 1, set apart from the others; None: by the formula.
     """
 
     keys: int
@@ -89,11 +89,11 @@ def keys_of(shape: Shape, messages: int, seed: int = 0) -> Int64Array:
     ends, tail_from, tail_to = _table(shape)
     guide = np.searchsorted(ends, np.arange(ends.size) / ends.size, side="right").astype(np.int32)
     scramble = np.uint64(seed_word(seed, purpose=3))
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     stream = np.empty(messages, np.int64)
     for start in range(0, messages, _CHUNK):
         part = stream[start : start + _CHUNK]
-        _draw(dice.random(part.size), part, ends, guide, shape.keys, shape.exponent, shape.offset, tail_from, tail_to)
+        _draw(rng.random(part.size), part, ends, guide, shape.keys, shape.exponent, shape.offset, tail_from, tail_to)
         _scramble(part, shape.keys, scramble)
     return stream
 
@@ -140,7 +140,7 @@ def _draw(
     tail_from: float,
     tail_to: float,
 ) -> None:
-    """Ranks from 0 on, by inverting the distribution: `guide` says where in the table to begin."""
+    """Ranks from 0 on, by inverting the distribution; `guide` has the index of the table at which to begin."""
     head = ends[-1]
     for i in range(uniform.size):
         u = uniform[i]
@@ -157,7 +157,7 @@ def _draw(
 
 @kernel
 def _scramble(ranks: Int64Array, keys: int, seed: np.uint64) -> None:
-    """Replace ranks by key numbers: a permutation of the next power of two, taken again while it leaves the range.
+    """Replace ranks by key numbers: a permutation below the next power of two, repeated while the result is too large.
 
     Four rounds of a Feistel network over the number's two halves, of which one may be a bit longer.
     """

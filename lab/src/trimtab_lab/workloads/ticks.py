@@ -1,4 +1,4 @@
-"""Synthetic market ticks: a seeded stand-in for a day of trading, with falls and recoveries planted in it."""
+"""Synthetic market ticks: a seeded day of trading with inserted falls and recoveries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NAMES = (
     *("KEEL", "HELM", "MAST", "BOOM", "SPAR", "TACK", "HULL", "DECK", "OARS", "KNOT"),
     *("BUOY", "REEF", "TIDE", "GALE", "SAIL", "PORT", "LUFF", "GIBE", "YAWL", "DORY"),
 )
-_PER_ROOT_SECOND = 2e-4  # how far a price wanders in a second, as a part of it
-_BOUNCE = 2e-4  # between buyers' and sellers' prices
+_PER_ROOT_SECOND = 2e-4  # standard deviation of a price after a second, as a share of it
+_BOUNCE = 2e-4  # between buyers' and sellers' prices, as a share
 _SHAPES_PER_SYMBOL = 4
 
 
@@ -31,14 +31,14 @@ def market_ticks(rows: int, symbols: int = 20, *, seed: int = 7) -> pa.Table:
     >>> market_ticks(1000) == market_ticks(1000)
     True
     """
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     shares = 1 / np.arange(1, symbols + 1)
-    owners = dice.choice(symbols, size=rows, p=shares / shares.sum())
-    times = np.sort(dice.random(rows)) * SESSION_S
+    owners = rng.choice(symbols, size=rows, p=shares / shares.sum())
+    times = np.sort(rng.random(rows)) * SESSION_S
     prices = np.empty(rows)
     for symbol in range(symbols):
         own = np.flatnonzero(owners == symbol)
-        prices[own] = _prices(times[own], dice)
+        prices[own] = _prices(times[own], rng)
     names = [NAMES[n] if n < len(NAMES) else f"S{n}" for n in range(symbols)]
     opening_us = np.datetime64(OPENING, "us")
     return pa.table(
@@ -46,22 +46,22 @@ def market_ticks(rows: int, symbols: int = 20, *, seed: int = 7) -> pa.Table:
             "symbol": pa.array(np.array(names)[owners], pa.string()),
             "ts": pa.array(opening_us + (times * 1e3).astype("timedelta64[ms]")),
             "price": pa.array(np.maximum(prices, 0.01).round(2)),
-            "quantity": pa.array(100 * dice.geometric(0.4, rows)),
+            "quantity": pa.array(100 * rng.geometric(0.4, rows)),
         }
     )
 
 
-def _prices(times_s: npt.NDArray[np.float64], dice: np.random.Generator) -> npt.NDArray[np.float64]:
-    """A walk in the logarithm of the price, plus the planted shapes."""
+def _prices(times_s: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """A random walk of the logarithm of the price, with falls and recoveries inserted."""
     gaps_s = np.diff(times_s, prepend=0.0)
-    walk = np.cumsum(dice.standard_normal(len(times_s)) * np.sqrt(gaps_s) * _PER_ROOT_SECOND)
-    walk += dice.standard_normal(len(times_s)) * _BOUNCE
+    walk = np.cumsum(rng.standard_normal(len(times_s)) * np.sqrt(gaps_s) * _PER_ROOT_SECOND)
+    walk += rng.standard_normal(len(times_s)) * _BOUNCE
     slots_s = SESSION_S / _SHAPES_PER_SYMBOL  # one shape in each, so that they don't overlap
     for slot in range(_SHAPES_PER_SYMBOL):
-        fall_s, rise_s = dice.uniform(40, 120), dice.uniform(90, 300)
-        bottom_s = slot * slots_s + dice.uniform(300, slots_s - 600)
-        depth = dice.uniform(0.03, 0.09)
+        fall_s, rise_s = rng.uniform(40, 120), rng.uniform(90, 300)
+        bottom_s = slot * slots_s + rng.uniform(300, slots_s - 600)
+        depth = rng.uniform(0.03, 0.09)
         away = np.where(times_s < bottom_s, (bottom_s - times_s) / fall_s, (times_s - bottom_s) / rise_s)
         near = np.clip(1 - away, 0, 1)
         walk -= depth * near * near * (3 - 2 * near)  # smooth at the top and at the bottom
-    return dice.uniform(20, 400) * np.exp(walk)
+    return rng.uniform(20, 400) * np.exp(walk)

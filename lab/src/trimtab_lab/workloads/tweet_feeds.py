@@ -1,7 +1,7 @@
-"""Orders in which tweets are sent, and files for Spark to read them from.
+"""Tweets in the order in which they are sent, and files for Spark to read them from.
 
-The order in which tweets were written is one. The other is that of the paper: the key of the next tweet is drawn from
-a Zipf distribution whose exponent alternates, and the next tweet with that key is sent.
+One order is that in which the tweets were written. The other is the paper's: the key of the next tweet is drawn from a
+Zipf distribution whose exponent alternates, and the next tweet with that key is sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ODD_TWEETS, _ODD_WORDS = 8 * KEYS, 9
 
 
 class Phase(NamedTuple):
-    """So many tweets whose keys have Zipf shares of this exponent."""
+    """A number of tweets whose keys have Zipf shares of this exponent."""
 
     exponent: float
     tweets: int
@@ -57,11 +57,11 @@ def alternating(tweets: int, even: int) -> list[Phase]:
 
 
 def with_every_key(tweets: Tweets, seed: int = 0) -> Tweets:
-    """The tweets, and behind them one of random words for each of the 4,096 keys that they don't come to."""
-    dice = np.random.default_rng(seed)
+    """The tweets, then one of random words for each of the 4,096 keys that none of them has."""
+    rng = np.random.default_rng(seed)
     parts, missing = [tweets], np.bincount(tweets.fingerprints, minlength=KEYS) == 0
     while missing.any():
-        numbers = dice.integers(0, World().words, _ODD_TWEETS * _ODD_WORDS)
+        numbers = rng.integers(0, World().words, _ODD_TWEETS * _ODD_WORDS)
         starts = np.arange(0, len(numbers) + 1, _ODD_WORDS)
         terms = terms_of(numbers)
         keys, firsts = np.unique(fingerprints(terms, starts), return_index=True)
@@ -78,27 +78,27 @@ def with_every_key(tweets: Tweets, seed: int = 0) -> Tweets:
 def zipf_feed(pool: Tweets, phases: Sequence[Phase], seed: int = 0) -> Tweets:
     """Tweets whose keys are drawn, phase by phase, from the keys that the pool has (see `with_every_key`).
 
-    Which keys are the frequent ones is drawn once, for all phases. Of a key, the pool's tweets are sent in their order,
-    and from the first one again when they are used up. Ids count from 0, so that a tweet that is sent twice has two.
+    Which keys are frequent is drawn once, for all phases. The pool's tweets of a key are sent in their order, and from
+    the first one again when they are used up. Ids count from 0: a tweet that is sent twice gets two ids.
     """
     sizes = np.bincount(pool.fingerprints, minlength=KEYS)
-    dice = np.random.default_rng(seed)
-    keys = dice.permutation(np.flatnonzero(sizes))
-    drawn = np.concatenate([keys[_ranks(phase, len(keys), dice)] for phase in phases])
+    rng = np.random.default_rng(seed)
+    keys = rng.permutation(np.flatnonzero(sizes))
+    drawn = np.concatenate([keys[_ranks(phase, len(keys), rng)] for phase in phases])
     firsts = np.cumsum(sizes) - sizes
     by_key = np.argsort(pool.fingerprints, kind="stable")
     sent = pool.take(by_key[firsts[drawn] + _earlier(drawn) % sizes[drawn]])
     return dataclasses.replace(sent, ids=np.arange(len(drawn)))
 
 
-def _ranks(phase: Phase, keys: int, dice: np.random.Generator) -> Int64Array:
+def _ranks(phase: Phase, keys: int, rng: np.random.Generator) -> Int64Array:
     edges = np.cumsum(np.arange(1, keys + 1) ** -phase.exponent)
-    ranks: Int64Array = np.searchsorted(edges, dice.random(phase.tweets) * edges[-1], side="right")
+    ranks: Int64Array = np.searchsorted(edges, rng.random(phase.tweets) * edges[-1], side="right")
     return ranks
 
 
 def _earlier(values: Int64Array) -> Int64Array:
-    """How many equal ones come before each.
+    """For each value, how many equal ones come before it.
 
     >>> _earlier(np.array([4, 7, 4, 4, 7])).tolist()
     [0, 0, 1, 2, 1]
@@ -112,7 +112,7 @@ def _earlier(values: Int64Array) -> Int64Array:
 
 
 def as_table(tweets: Tweets, *, text: bool = False) -> pa.Table:
-    """Tweets as columns `ts`, `id`, `fingerprint`, `terms` and, if wanted, `text`, a millisecond apart by their ids."""
+    """Tweets as columns `ts`, `id`, `fingerprint`, `terms` and, if wanted, `text`; times are a millisecond apart."""
     opening_us = round(OPENING.timestamp() * 1_000_000)
     terms = pa.ListArray.from_arrays(pa.array(tweets.starts, pa.int32()), pa.array(tweets.terms, pa.int32()))
     columns = {
@@ -127,7 +127,7 @@ def as_table(tweets: Tweets, *, text: bool = False) -> pa.Table:
 
 
 def write_feed(folder: pathlib.Path, tweets: Tweets, tweets_per_file: int, *, text: bool = False) -> list[pathlib.Path]:
-    """Write tweets as parquet files, a file for each batch to come; more may be written behind them later.
+    """Write tweets as parquet files, one per batch; a later call adds files after them.
 
     Spark's file stream reads them in order: each is a second newer than the one before.
     """
@@ -137,8 +137,8 @@ def write_feed(folder: pathlib.Path, tweets: Tweets, tweets_per_file: int, *, te
     for first in range(0, len(tweets), tweets_per_file):
         part = tweets.take(np.arange(first, min(first + tweets_per_file, len(tweets))))
         file = folder / f"{number + len(files):06d}.parquet"
-        unfinished = folder / f"_{file.name}"  # Spark leaves alone what starts so
-        # Two row groups, or one core would read it all.
+        unfinished = folder / f"_{file.name}"  # Spark ignores files whose names start with "_"
+        # Two row groups, so that two cores can read a file.
         pq.write_table(as_table(part, text=text), unfinished, row_group_size=max(1, -(-len(part) // 2)))
         modified_s = OPENING.timestamp() + number + len(files)
         os.utime(unfinished, (modified_s, modified_s))

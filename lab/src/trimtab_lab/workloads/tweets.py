@@ -1,12 +1,12 @@
-"""A seeded stream of made-up tweets: everyday talk about topics, and stories that break, burst and fade.
+"""A seeded stream of synthetic tweets: everyday talk about topics, and stories that break, burst and fade.
 
 A tweet is two to four phrases of three words. Everyday tweets take theirs from one of many topics, each with phrases of
-its own, and from what people say anyway; topics, phrases and words have Zipf frequencies. A story begins in a topic
-with a tweet in words that were never heard before. While it is hot it draws tweets: copies, copies with a word or two
-replaced, and tweets that put it in other words. How strongly it draws differs by orders of magnitude, and fades.
+its own, and from phrases that all topics share; topics, phrases and words have Zipf frequencies. A story begins in a
+topic with a tweet in words that no tweet had before. While it is hot it attracts tweets: copies, copies with a word or
+two replaced, and tweets about it in other words. How many it attracts differs by orders of magnitude, and fades.
 
-The stream is made one tweet after another by a compiled loop with its own random numbers, so how many are taken at
-once makes no difference. Importing this imports Numba.
+A compiled loop with its own random numbers makes one tweet after another, so the stream doesn't depend on how many
+tweets `take` is called for. Importing this module imports Numba.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -30,10 +30,10 @@ PHRASE = 3
 FEWEST_PHRASES, MOST_PHRASES = 2, 4
 MOST_WORDS = MOST_PHRASES * PHRASE
 
-_HOT = 64  # stories that are hot at the same time; the one that draws least makes room for a new one
+_HOT = 64  # stories that are hot at the same time; a new one replaces the one that attracts the fewest tweets
 _KEPT = 8  # tweets of a story that may be copied
-_SLICES = 1 << 16  # equal parts of the unit interval, each with what is drawn there
-_REFRESH = 256  # tweets between two looks at how strongly stories draw
+_SLICES = 1 << 16  # equal parts of the unit interval, each with the number that is drawn there
+_REFRESH = 256  # tweets between two updates of how strongly stories attract tweets
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class World:
         topics: everyday topics, with Zipf shares; each has words and phrases of its own.
         topic_words, topic_phrases: how many of them a topic has; a story brings as many.
         new_stories: the share of tweets with which a story begins.
-        hot: the share of tweets that stories draw.
-        lasts: how many tweets of the whole stream it takes, on average, until a story draws e times less.
+        hot: the share of tweets that are about stories.
+        lasts: after how many tweets of the whole stream, on average, a story attracts 1 / e of what it did.
         copies, edits: shares of a story's tweets that are copies, and copies with a word or two replaced.
     """
 
@@ -73,7 +73,7 @@ class Tweets:
     """Some tweets as arrays.
 
     ids           (n,)      unique over the stream
-    numbers       (terms,)  the words of all tweets, one tweet behind another
+    numbers       (terms,)  the words of all tweets, one tweet after another
     terms         (terms,)  their hashes
     starts        (n + 1,)  where each tweet's words begin, and where the last one's end
     fingerprints  (n,)      the key of each
@@ -106,15 +106,15 @@ class Tweets:
         )
 
     def texts(self) -> list[str]:
-        """What each says: its words as the generator drew them. For people, so it takes its time."""
-        spoken = functools.cache(word)
-        words = [spoken(number) for number in self.numbers.tolist()]
+        """The words of each tweet. For people to read: it is slow."""
+        word_of = functools.cache(word)
+        words = [word_of(number) for number in self.numbers.tolist()]
         starts = self.starts.tolist()
         return [" ".join(words[a:b]) for a, b in itertools.pairwise(starts)]
 
 
 def concatenated(parts: Sequence[Tweets]) -> Tweets:
-    """The tweets of all parts, one part behind another; their ids stay as they are."""
+    """The tweets of all parts, one part after another; their ids stay as they are."""
     lengths = np.concatenate([np.diff(part.starts) for part in parts])
     return Tweets(
         np.concatenate([part.ids for part in parts]),
@@ -145,17 +145,17 @@ class TweetStream:
     def __post_init__(self) -> None:
         """Draw the frequencies, and begin without stories."""
         world = self.world
-        dice = np.random.default_rng(self.seed)
-        said = zipf_slices(world.words)[dice.integers(0, _SLICES, (world.phrases, PHRASE))]
-        of_topics = zipf_slices(world.topic_words)[dice.integers(0, _SLICES, (world.topic_phrases, PHRASE))]
-        self._phrases = (said.astype(np.int64), of_topics.astype(np.int64))
+        rng = np.random.default_rng(self.seed)
+        everyday = zipf_slices(world.words)[rng.integers(0, _SLICES, (world.phrases, PHRASE))]
+        of_topics = zipf_slices(world.topic_words)[rng.integers(0, _SLICES, (world.topic_phrases, PHRASE))]
+        self._phrases = (everyday.astype(np.int64), of_topics.astype(np.int64))
         counts = (world.phrases, world.topics, world.topic_phrases, world.words)
         exponents = (world.phrase_zipf, 1.0, 1.0, 1.0)
         self._slices = tuple(zipf_slices(count, exponent) for count, exponent in zip(counts, exponents, strict=True))
         self._shares = np.array([world.new_stories, world.hot, world.lasts, world.copies, world.edits])
         self._sizes = np.array([world.words, world.topics, world.topic_words], np.int64)
         self._counters = np.zeros(2, np.int64)  # tweets and stories so far
-        self._random = dice.integers(1, 2**63, 1).astype(np.uint64)
+        self._random = rng.integers(1, 2**63, 1).astype(np.uint64)
         self._hot = np.zeros(_HOT, HOT_STORY)
         self._pulls = np.zeros(_HOT)
 
@@ -186,7 +186,7 @@ HOT_STORY = np.dtype(
         ("number", np.int64),
         ("topic", np.int64),
         ("began", np.int64),
-        ("pull", np.float64),  # how strongly it draws when it begins; 0: there is no story here
+        ("pull", np.float64),  # how strongly it attracts tweets when it begins; 0: there is no story here
         ("lasts", np.float64),
         ("kept", np.int64),  # how many of its tweets were kept so far
         ("lengths", np.int64, (_KEPT,)),
@@ -198,7 +198,7 @@ HOT_STORY = np.dtype(
 
 
 def zipf_slices(count: int, exponent: float = 1.0) -> npt.NDArray[np.int32]:
-    """For each of many equal parts of the unit interval, a number below `count`: drawing one takes one look."""
+    """For each of many equal parts of the unit interval, a number below `count`: a draw is one array access."""
     shares = np.arange(1, count + 1) ** -exponent
     edges = np.cumsum(shares / shares.sum())
     found = np.searchsorted(edges, (np.arange(_SLICES) + 0.5) / _SLICES)
@@ -207,7 +207,7 @@ def zipf_slices(count: int, exponent: float = 1.0) -> npt.NDArray[np.int32]:
 
 @njit(cache=True, nogil=True)
 def _chance(random):
-    """The next random number from 0 to 1, excluding 1 (splitmix64, Steele 2014)."""
+    """The next random number in [0, 1) (splitmix64, Steele 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     mixed = random[0]
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -233,17 +233,17 @@ def _write(world, counters, random, hot, pulls, numbers, starts, stories):
         luck = _chance(random)
         if luck < shares[0]:
             story = hot[_begin_story(world, counters, random, hot, pulls)]
-            behind = _tell(world, random, story, _phrases(random), numbers, at)
+            end = _tell(world, random, story, _phrases(random), numbers, at)
         elif luck < shares[0] + shares[1] and pulls.sum() > 0.0:
             story = hot[_drawn(pulls, random)]
-            behind = _repeat(world, random, story, numbers, at)
+            end = _repeat(world, random, story, numbers, at)
         else:
-            behind = _talk(world, random, _one_of(slices[1], random), _phrases(random), numbers, at)
-            starts[tweet + 1], stories[tweet] = behind, -1
+            end = _talk(world, random, _one_of(slices[1], random), _phrases(random), numbers, at)
+            starts[tweet + 1], stories[tweet] = end, -1
             counters[0] += 1
             continue
-        _keep(story, numbers, at, behind)
-        starts[tweet + 1], stories[tweet] = behind, story.number
+        _keep(story, numbers, at, end)
+        starts[tweet + 1], stories[tweet] = end, story.number
         counters[0] += 1
 
 
@@ -255,7 +255,7 @@ def _phrases(random):
 
 @njit(cache=True, nogil=True)
 def _talk(world, random, topic, count, numbers, at):
-    """Everyday phrases, of a topic or of any; where they end."""
+    """Write everyday phrases, of the topic or shared ones; return where they end."""
     phrases, slices, _, sizes = world
     for _ in range(count):
         if _chance(random) < 0.5:
@@ -268,7 +268,7 @@ def _talk(world, random, topic, count, numbers, at):
 
 @njit(cache=True, nogil=True)
 def _tell(world, random, story, count, numbers, at):
-    """Phrases in words that came with a story; where they end."""
+    """Write phrases in a story's own words; return where they end."""
     phrases, slices, _, sizes = world
     for _ in range(count):
         own = sizes[0] + (sizes[1] + story.number) * sizes[2]
@@ -279,7 +279,7 @@ def _tell(world, random, story, count, numbers, at):
 
 @njit(cache=True, nogil=True)
 def _weigh(hot, pulls, now):
-    """How strongly each story draws by now."""
+    """Compute how strongly each story attracts tweets now."""
     for slot in range(hot.size):
         pulls[slot] = 0.0
         if hot[slot].pull > 0.0:
@@ -288,14 +288,14 @@ def _weigh(hot, pulls, now):
 
 @njit(cache=True, nogil=True)
 def _begin_story(world, counters, random, hot, pulls):
-    """Put a new story where the weakest one is; where that was."""
+    """Replace the weakest story with a new one; return its place."""
     _, slices, shares, _ = world
     slot = np.argmin(pulls)
     story = hot[slot]
     story.number = counters[1]
     story.topic = _one_of(slices[1], random)
     story.began = counters[0]
-    # Pareto, cut off: at any time a few stories draw as much as all the others.
+    # A truncated Pareto distribution: at any time a few stories attract as many tweets as all the others.
     story.pull = min(10_000.0, (1.0 - _chance(random)) ** -2.0)
     story.lasts = -np.log(1.0 - _chance(random)) * shares[2] + _REFRESH
     story.kept = 0
@@ -306,7 +306,7 @@ def _begin_story(world, counters, random, hot, pulls):
 
 @njit(cache=True, nogil=True)
 def _drawn(pulls, random):
-    """A story, more likely one that draws strongly."""
+    """A random story, with a probability in proportion to its pull."""
     left = _chance(random) * pulls.sum()
     for slot in range(pulls.size):
         left -= pulls[slot]
@@ -317,7 +317,7 @@ def _drawn(pulls, random):
 
 @njit(cache=True, nogil=True)
 def _repeat(world, random, story, numbers, at):
-    """A copy of one of a story's last tweets, an edited copy, or another tweet about it; where it ends."""
+    """Write a copy of one of a story's last tweets, an edited copy, or another tweet about it; return where it ends."""
     _, slices, shares, _ = world
     luck = _chance(random)
     if luck >= shares[3] + shares[4]:
@@ -334,9 +334,9 @@ def _repeat(world, random, story, numbers, at):
 
 
 @njit(cache=True, nogil=True)
-def _keep(story, numbers, at, behind):
-    """Let a tweet be copied later, in the place of an older one."""
+def _keep(story, numbers, at, end):
+    """Keep a tweet for later copies, in the place of an older one."""
     place = story.kept % _KEPT
-    story.lengths[place] = behind - at
-    story.words[place, : behind - at] = numbers[at:behind]
+    story.lengths[place] = end - at
+    story.words[place, : end - at] = numbers[at:end]
     story.kept += 1

@@ -1,4 +1,4 @@
-"""Made-up words: every number is one, and its term is what Spark's `crc32` says of it.
+"""Synthetic words: every number stands for one, whose term is its checksum by Spark's `crc32`.
 
 So `transform(split(text, ' '), word -> CAST(crc32(word) AS INT))` gives the terms of a text.
 """
@@ -16,7 +16,7 @@ _LETTERS = np.array([[ord(letter) for letter in each] for each in _SYLLABLES], n
 
 
 def word(number: int) -> str:
-    """The word of a number: its digits to the base of 100 as syllables, the last one first, at least two of them.
+    """The word of a number: its digits in base 100 as syllables, the last one first, at least two of them.
 
     >>> word(0), word(7), word(123_456)
     ('baba', 'ciba', 'pejudi')

@@ -1,4 +1,4 @@
-"""Figure 8, simulated: a hog on one element makes round robin's delay grow, and not the balancing controller's."""
+"""Figure 8, simulated: a CPU hog on one element makes round robin's delay grow, but not the balancing controller's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Balancer = Controller[Any, npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 HOG_START, END = (seconds // INTERVAL for seconds in (160, 500))
 RUN_ON = END + 100
-"""It runs on after the end, so that the delays of the last events shown are known."""
+"""A run continues after the end of the figure, so that the delays of its last events are known."""
 
 HOG_LEAVES = 0.5
 MANY = 8
@@ -56,7 +56,7 @@ def run(settings: Settings) -> Results:
         model = identified_pair(seed).model
         element = FirstOrderModel(model.a, model.b / 2, model.delay)
         regulator = balance_by_lqr([element] * 2)
-        # A hog halves the speed, and so doubles what an event more does to the response time.
+        # A hog halves the speed, and so doubles the effect of one more event on the response time.
         slowed = [replace(element, b=element.b / HOG_LEAVES), element]
         radius = max(radius, balanced_radius(regulator, [element] * 2))
         radius_with_hog = max(radius_with_hog, balanced_radius(regulator, slowed))
@@ -69,7 +69,7 @@ def run(settings: Settings) -> Results:
             trace = _split(2, SPLIT_RATE, splitter, [Hog(HOG_START, RUN_ON, HOG_LEAVES)], seed)
             pairs[name].append(_figures(trace))
             shown.setdefault(name, trace)
-        # Of eight elements each has an eighth of the load, so a share does four times as much as with two.
+        # Each of eight elements has an eighth of the load, so the effect of a share is four times that with two.
         crowd = balance_by_lqr([replace(element, b=element.b * MANY / 2)] * MANY)
         hogs = [Hog(HOG_START, RUN_ON, HOG_LEAVES, element=k) for k in (0, 3)]
         for name, many in (("round robin", None), ("LQR", crowd)):
@@ -107,13 +107,13 @@ def _split(count: int, rate: float, splitter: Balancer | None, hogs: Sequence[Ho
 
 
 def _level_response() -> float:
-    """With w waiting and x coming in, w = half_speed x / (rate - x): responses are equal where rate - x is."""
+    """With w waiting and x arriving, w = half_speed x / (rate - x): responses are equal where rate - x is equal."""
     spare = SPLIT_ELEMENT.rate * (1 + HOG_LEAVES) - SPLIT_RATE
     return SPLIT_ELEMENT.half_speed / (spare / 2) - 1
 
 
 def _figures(trace: SplitTrace) -> tuple[float, ...]:
-    """Delay before the hog, soon after it began, at the end, and its slope in the second half, an interval a minute."""
+    """Delay before the hog, soon after its start, at the end, and its slope in the second half, intervals a minute."""
     half = np.arange((HOG_START + END) // 2, END)
     slope = np.polyfit(half, trace.delays[half], 1)[0] * 60 / INTERVAL
     windows = ((HOG_START - 30, HOG_START), (HOG_START + 10, HOG_START + 20), (END - 20, END))
@@ -168,7 +168,7 @@ def holds(results: Results) -> Verdict:
 
 
 def draw(results: Results, figure: Figure) -> None:
-    """Delays, once on a scale for each: round robin beside the controllers, as in the paper; shares below."""
+    """Delays, each on its own scale: round robin beside the controllers, as in the paper; and shares."""
     series = results.series
     left, right, shares = figure.subplots(1, 3)
     for axes in (left, right, shares):

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVELS = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
-"""Event rates, as shares of what the element can keep up."""
+"""Event rates, as shares of the highest sustainable rate."""
 
 HOLD = 150
-"""Intervals for which each is kept."""
+"""How many intervals each rate lasts."""
 
 
 def run(settings: Settings) -> Results:
-    """Raise the event rate step by step, with nobody controlling and with the intake controlled."""
+    """Raise the event rate step by step, without control and with the intake controlled."""
     rates = np.repeat(LEVELS, HOLD) * FULL_SPEED
     controller = PIController(designed(REAL).gains, REFERENCE_BYTES, minimum=0.0)
     arrived, dropped, free, early, held_drops, waiting = [], [], [], 0.0, 0.0, []
@@ -48,7 +48,7 @@ def run(settings: Settings) -> Results:
         trace = run_intake(FLOW_ELEMENT, rates, seed=seed)
         held = run_intake(FLOW_ELEMENT, rates, controller=controller, first_action=rates[0], seed=seed)
         per_level = (len(LEVELS), HOLD)
-        # The second half of each step: in the first one the queue is still on its way to its new level.
+        # The second half of each step: in the first half the queue is still moving to its new level.
         arrived.append(trace.arrived.reshape(per_level)[:, HOLD // 2 :].mean(axis=1))
         dropped.append(trace.dropped.reshape(per_level)[:, HOLD // 2 :].mean(axis=1))
         free.append(trace.free_bytes.reshape(per_level)[:, HOLD // 2 :].mean(axis=1))
@@ -93,7 +93,7 @@ def run(settings: Settings) -> Results:
 
 
 def holds(results: Results) -> Verdict:
-    """Drops begin when the room ends, and grow with the rate."""
+    """Drops begin when there is no free space, and grow with the rate."""
     drops, free = np.array(results.series["drops_by_level"]), np.array(results.series["free_by_level"])
     heavy = drops > 0
     light = np.array(LEVELS) <= 0.7

@@ -38,7 +38,7 @@ BAND = 0.05
 
 
 def run(settings: Settings) -> Results:
-    """Fit, design, run; again and again with other noise."""
+    """Fit, design and run, repeatedly with other noise."""
     seeds = repeats(settings)
     rates = arrival_rates(END, 0.4 * FULL_SPEED, [Burst(RUSH, STOP, 3.5)])
     rows, worst = [], 0.0
@@ -111,7 +111,7 @@ def run(settings: Settings) -> Results:
 
 
 def holds(results: Results) -> Verdict:
-    """Back quickly, nothing dropped, throughput returns."""
+    """The free space returns quickly, nothing is dropped, throughput recovers."""
     least, most = results.series["least"], results.series["most"]
     return Verdict(
         (

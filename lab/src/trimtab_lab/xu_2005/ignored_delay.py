@@ -1,4 +1,4 @@
-"""Figure 9: a controller designed as if actions worked at once oscillates more and more."""
+"""Figure 9: a controller designed as if actions had no delay oscillates more and more."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ if TYPE_CHECKING:
 Float64Array = npt.NDArray[np.float64]
 
 OVERSHOOT = 0.05
-"""The wish of the runs: settled in 5 intervals, as in the paper, and 5 % past the reference."""
+"""The request of the runs: settled in 5 intervals, as in the paper, and 5 % overshoot."""
 
 INTERVALS = 100
 WINDOWS = ((0, 8), (8, 16), (16, 24), (60, 100))
-"""The swing is measured in these: three while it grows, and one after the actuator has met its limits."""
+"""The swing is measured in these intervals: three while it grows, and one after the action has reached its limits."""
 
 LOOPS = ("flow", "balance")
 HASTE = (0.0, 0.05, 0.14)
-"""Overshoots asked for; the last one is that of the paper's poles."""
+"""Requested overshoots; the last one is that of the paper's poles."""
 
 WISHES = (5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 40.0)
 
 
 def run(settings: Settings) -> Results:
-    """Poles for many wishes, then both loops of the testbed with either design."""
+    """Compute poles for many requests, then run both loops of the testbed with either design."""
     seeds = repeats(settings)
     swings: dict[str, list[Float64Array]] = {}
     shown: dict[str, list[float | None]] = {}
@@ -142,7 +142,7 @@ def run(settings: Settings) -> Results:
 
 
 def _free_space(gains: PIGains, seed: int) -> Float64Array:
-    """Free space less its reference, in MB, beginning at the reference."""
+    """Free space minus its reference, in MB, beginning at the reference."""
     trace = run_intake(
         FLOW_ELEMENT,
         arrival_rates(INTERVALS, 40 * USUAL_INTAKE),
@@ -155,7 +155,7 @@ def _free_space(gains: PIGains, seed: int) -> Float64Array:
 
 
 def _difference(gains: PIGains, seed: int) -> Float64Array:
-    """The response time of the first element less that of the second, in intervals."""
+    """The response time of the first element minus that of the second, in intervals."""
     rates = arrival_rates(INTERVALS, SPLIT_RATE)
     trace = run_split([SPLIT_ELEMENT] * 2, rates, balancer=PairBalancer(gains), seed=seed)
     return trace.responses[:, 0] - trace.responses[:, 1]
@@ -181,7 +181,7 @@ def _wishes() -> tuple[tuple[float | None, ...], ...]:
 
 
 def _steps() -> dict[str, list[float | None]]:
-    """Step responses of the paper's model, with no limits and no noise: believed, in truth, and designed right."""
+    """Step responses of the paper's model, without limits or noise: without the delay, with it, and designed for it."""
     ignored, known = designed(PRINTED, OVERSHOOT).gains, designed(REAL, OVERSHOOT).gains
     cases = (("believed", PRINTED, ignored), ("in truth", REAL, ignored), ("delay known", REAL, known))
     return {name: plain(step_response(model, gains, intervals=24).outputs) for name, model, gains in cases}
@@ -196,7 +196,7 @@ def _pole_lists() -> dict[str, list[list[float]]]:
 
 
 def holds(results: Results) -> Verdict:
-    """Outside the unit circle it grows, inside it doesn't."""
+    """With poles outside the unit circle the swing grows, with poles inside it doesn't."""
     series = results.series
     paper_truth = spectral_radius(REAL, corrected_gains())
     swings = series["swings"]

@@ -25,7 +25,7 @@ def corrected_gains() -> PIGains:
 
 
 def printed_figures() -> Table:
-    """What the paper prints, what its own equations give, and where the difference seems to come from."""
+    """What the paper prints, what its own equations give, and the likely cause of the difference."""
     swapped = FirstOrderModel(0.958, PRINTED.b).steady_state_gain
     corrected = corrected_gains()
     rows = (

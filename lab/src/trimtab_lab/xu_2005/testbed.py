@@ -1,4 +1,4 @@
-"""The paper's testbed as far as its text gives it: the element, the intervals, the model, and what was made up."""
+"""The paper's testbed as far as its text describes it: the element, the intervals, the model, and our assumptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFERENCE_BYTES = 400 * MB
 """The free space to hold (figure 6)."""
 
 PRINTED = FirstOrderModel(a=0.985, b=-134.0, delay=0)
-"""Section 3.1, where an action works at once."""
+"""Section 3.1, where an action has no delay."""
 
 REAL = replace(PRINTED, delay=1)
 """The same, with what section 4 found out: control actions take place in the next time interval."""
@@ -29,20 +29,20 @@ WANTED_SETTLING = 5.0
 """Intervals (section 3.1)."""
 
 HELD_RESULTS = REFERENCE_BYTES / 134.0
-"""Results in a queue of twice that room when the free space is at its reference."""
+"""Results in a queue of twice that size when the free space is at its reference."""
 
 USUAL_INTAKE = 2 * (1 - PRINTED.a) * HELD_RESULTS
-"""Events an interval that keep it there. With them and the element below, the model about that point is the paper's."""
+"""Events an interval that keep it there. With this and the element below, the model near that point is the paper's."""
 
 FLOW_ELEMENT = Element(
     rate=2 * USUAL_INTAKE, half_speed=HELD_RESULTS, room=2 * HELD_RESULTS, result_bytes=134.0, jitter=0.02
 )
 FULL_SPEED = FLOW_ELEMENT.rate * FLOW_ELEMENT.room / (FLOW_ELEMENT.room + FLOW_ELEMENT.half_speed)
-"""Events an interval that leave when the result queue is full: more than this can't be kept up."""
+"""Events an interval that leave when the result queue is full: the highest sustainable rate."""
 
 SPLIT_ELEMENT = Element(rate=1000.0, half_speed=600.0, jitter=0.02)
 SPLIT_RATE = 1100.0
-"""Events an interval for two of them: 55 % of what both can do."""
+"""Events an interval for two elements: 55 % of their capacity."""
 
 MADE_UP = (
     "Simulated: a fluid element with a result queue of 800 MB, whose speed is set so that its linear model about 400 MB"
@@ -65,7 +65,7 @@ def repeats(settings: Settings) -> list[int]:
 
 
 def identified_flow(seed: int) -> Identified:
-    """Fit the element as the paper did: move the intake about its usual level, and look at the free space."""
+    """Fit the element as the paper did: vary the intake around its usual level, and measure the free space."""
     actions = excitation(USUAL_INTAKE, 0.5 * USUAL_INTAKE, intervals=300, hold=3, seed=seed)
     trace = run_intake(
         FLOW_ELEMENT,
@@ -79,7 +79,7 @@ def identified_flow(seed: int) -> Identified:
 
 
 def identified_pair(seed: int) -> Identified:
-    """Fit two elements behind a splitter: the difference of their responses against the share of the first one."""
+    """Fit two elements after a splitter: the difference of their responses against the share of the first one."""
     firsts = excitation(0.5, 0.1, intervals=300, hold=3, seed=seed)
     schedule = Schedule([np.array([first, 1.0 - first]) for first in firsts])
     trace = run_split([SPLIT_ELEMENT] * 2, arrival_rates(len(firsts), SPLIT_RATE), balancer=schedule, seed=seed)
@@ -87,12 +87,12 @@ def identified_pair(seed: int) -> Identified:
 
 
 def designed(model: FirstOrderModel, overshoot: float = 0.0) -> Design:
-    """The gains for the paper's settling time, or as near as the model's delay lets it."""
+    """The gains for the paper's settling time, or as near to it as the model's delay allows."""
     return place_poles(model, settling_intervals=WANTED_SETTLING, overshoot=overshoot)
 
 
 def plain(values: npt.ArrayLike, digits: int = 4) -> list[float | None]:
-    """A column for the results file: rounded, with nothing for what is not a number."""
+    """A column for the results file: rounded, with None for NaN."""
     return [
         None if np.isnan(value) else round(float(value), digits)
         for value in np.asarray(values, dtype=np.float64).ravel()

@@ -93,7 +93,7 @@ def holds(results: Results) -> Verdict:
         ),
         Check(
             "every balanced scheme is more level than KG, and PKG is the most level",
-            # In a few batches LPTF follows what is over already.
+            # In a few batches LPTF reacts to loads that have changed since.
             rstd[PKG] == min(rstd.values())
             and max(rstd[DLB_L], rstd[DLB_H], rstd[LPTF] if results.series["full"] else 0.0) < rstd[KG],
             "8.6 and 14.5 to 23.4 against 44.5",
@@ -101,7 +101,7 @@ def holds(results: Results) -> Verdict:
             f"against {rstd[KG]:.1f}",
         ),
     ]
-    if results.series["full"]:  # a few batches are too few to tell the balanced schemes apart
+    if results.series["full"]:  # a few batches are too few to rank the balanced schemes
         checks.append(
             Check(
                 "LPTF is more level than DLB-L, and that than DLB-H",

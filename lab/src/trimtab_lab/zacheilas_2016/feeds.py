@@ -38,9 +38,9 @@ class Order(Enum):
 class Size:
     """How much is sent.
 
-    past        tweets before the clock starts, which cost nothing
-    past_files  in so many batches
-    batches     of `tweets` each; under Zipf, `even` of them have even keys, then twice as many skewed ones, and again
+    past        tweets before the measured part, which cost nothing
+    past_files  in how many batches they are sent
+    batches     of `tweets` each; under Zipf, `even` of them have even keys, then twice as many skewed ones, repeatedly
     wait_us     what a tweet costs an engine
     """
 
@@ -57,13 +57,13 @@ REDUCED = Size(past=20_000, past_files=1, batches=6, tweets=1_000, even=2, wait_
 
 
 def size_of(scale: Scale) -> Size:
-    """How much of it."""
+    """How much is sent at this scale."""
     return FULL if scale is Scale.FULL else REDUCED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sent:
-    """Tweets of a past and of a feed, with the worker that PKG gives each; ids go on from one to the other."""
+    """Tweets of a past and of a feed, with PKG's worker for each; ids of the feed continue those of the past."""
 
     past: Tweets
     feed: Tweets
@@ -84,9 +84,9 @@ class Sent:
 
     def held(self, batch: int) -> Int64Array:
         """(keys,) tweets that the state holds of each key when a batch of the feed begins."""
-        seen = np.bincount(self.past.fingerprints, minlength=KEYS)
-        seen = seen + np.bincount(self.feed.fingerprints[: batch * self.size.tweets], minlength=KEYS)
-        return np.minimum(seen, HISTORY)
+        received = np.bincount(self.past.fingerprints, minlength=KEYS)
+        received = received + np.bincount(self.feed.fingerprints[: batch * self.size.tweets], minlength=KEYS)
+        return np.minimum(received, HISTORY)
 
 
 @cache
@@ -97,8 +97,8 @@ def sent(order: Order, scale: Scale, seed: int) -> Sent:
     from trimtab_lab.workloads.tweets import TweetStream, World
 
     size = size_of(scale)
-    # A few stories at a time, told over and over in the same words: so single keys carry the stream for a while, as
-    # they do in the paper (a deviation of 45 % under hashing).
+    # A few stories at a time, repeated in the same words: so single keys have a large share for a while, as in the
+    # paper (a deviation of 45 % under hashing).
     world = World(new_stories=2e-4, hot=0.35, lasts=60_000.0, copies=0.9995, edits=0.0003)
     stream = TweetStream(seed=seed, world=world)
     past, count = stream.take(size.past), size.batches * size.tweets

@@ -1,4 +1,4 @@
-"""Figures 3(a) and 3(b): throughput over time, and how much each way of balancing moves for it."""
+"""Figures 3(a) and 3(b): throughput over time, and how much each scheme moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMES = (KG, PKG, LPTF, DLB_L, DLB_H)
 NO_PAUSE = 0.8
-"""A batch with moves is as quick as the others if it keeps this share of their throughput, or more."""
+"""A batch with moves counts as fast as the others if it has at least this share of their throughput."""
 
 PAPER_MOVED: dict[Order, dict[str, tuple[int, float | None, int]]] = {
     Order.DEFAULT: {LPTF: (9, 76.0, 677_886), DLB_L: (7, 30.0, 380_000), DLB_H: (7, 10.0, 70_400)},
@@ -26,7 +26,7 @@ PAPER_MOVED: dict[Order, dict[str, tuple[int, float | None, int]]] = {
 
 
 def run(settings: Settings, order: Order) -> Results:
-    """Every scheme over the same tweets, then what its moves would cost in the paper's system."""
+    """Run every scheme over the same tweets, then compute what its moves would cost in the paper's system."""
     runs = runs_of(SCHEMES, order, settings)
     tuple_s = tuple_cost_s(runs)
     found = {scheme: _measured(each, settings.scale, tuple_s) for scheme, each in runs.items()}
@@ -104,7 +104,7 @@ def holds(results: Results) -> Verdict:
     checks = [
         Check(
             "a rebalance of LPTF moves the most tweets, one of DLB-H the fewest",
-            # In a few batches of young keys all of them are about as large.
+            # In a few batches of young keys all of them have about the same size.
             tweets[LPTF] > tweets[DLB_L] > tweets[DLB_H] > 0
             or (not results.series["full"] and tweets[LPTF] > max(tweets[DLB_L], tweets[DLB_H]) > 0),
             " > ".join(f"{paper[scheme][2]:,}" for scheme in (LPTF, DLB_L, DLB_H)),
@@ -124,7 +124,7 @@ def holds(results: Results) -> Verdict:
             ", ".join(f"{scheme} {lost[scheme]:.1f} %" for scheme in (LPTF, DLB_L, DLB_H)),
         ),
     ]
-    if results.series["full"]:  # by the clock, which tests don't judge by
+    if results.series["full"]:  # measured times, which tests don't check
         kept = [
             found[scheme]["with_moves"] / found[scheme]["without_moves"]
             for scheme in BALANCED

@@ -1,4 +1,4 @@
-"""What all figures of this paper say of how they are run, and how their lines are drawn."""
+"""The description of the workload that all figures of this paper share, and how their lines are drawn."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def about(order: Order) -> str:
 
 
 def judged_spans_s(run: SchemeRun, scale: Scale) -> Float64Array:
-    """What batches took: measured; in the reduced form the engines' simulated cost alone, which no machine changes."""
+    """The measured time of batches; in the reduced form the engines' simulated cost, the same on every machine."""
     return run.spans_s if scale is Scale.FULL else run.waits_s
 
 
 def mean_rate(run: SchemeRun, spans_s: Float64Array, batches: Any = slice(1, None)) -> float:
-    """Tweets a second over some batches; the first one isn't judged, as in it code is loaded and workers start."""
+    """Tweets a second over some batches; by default without the first, which loads code and starts workers."""
     tweets = run.run.events.sum(axis=1)
     return float(tweets[batches].sum() / spans_s[batches].sum())
 
 
 def line_of(run: SchemeRun, spans_s: Float64Array) -> dict[str, list[float]]:
-    """A line over time: seconds at which batches ended, and tweets a second in each, without the first batch."""
+    """A line over time: when batches ended, in seconds, and tweets a second in each, without the first batch."""
     return {"seconds": np.cumsum(spans_s[1:]).tolist(), "rate": run.rates(spans_s)[1:].tolist()}
 
 
 def draw_lines(axes: Axes, lines: dict[str, Any]) -> None:
-    """Tweets a second over time, a line a scheme."""
+    """Tweets a second over time, one line per scheme."""
     for scheme, line in lines.items():
         style = "--" if scheme == KG_6 else "-"
         axes.plot(line["seconds"], line["rate"], style, color=SCHEME_COLOURS[scheme], label=scheme)

@@ -30,7 +30,7 @@ COMPARABLE = 0.95
 
 
 def run(settings: Settings, order: Order) -> Results:
-    """Balanced and hashed engines over the same tweets."""
+    """Run balanced and hashed engines over the same tweets."""
     runs = runs_of(SCHEMES, order, settings)
     first = runs[KG]
     batches = np.arange(len(first.run.batches))
@@ -62,7 +62,7 @@ def holds(results: Results) -> Verdict:
     """Five balanced engines are worth six hashed ones, and more under skew."""
     found = results.series["schemes"]
     order = Order(results.series["order"])
-    best = DLB_L if order is Order.DEFAULT else DLB_H  # those that the paper's text compares
+    best = DLB_L if order is Order.DEFAULT else DLB_H  # the schemes that the paper's text compares
     ours, hashed, more = found[best], found[KG], found[KG_6]
     paper = PAPER_TWEETS[order]
     checks = [

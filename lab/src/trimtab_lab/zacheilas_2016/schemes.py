@@ -1,4 +1,4 @@
-"""One live run a scheme, order and size, kept for all figures of a process that look at it."""
+"""One live run per scheme, order and size, shared by all figures of a process that use it."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ BALANCED = (LPTF, DLB_L, DLB_H)
 PLANNERS = {LPTF: "lptf", DLB_L: "dlb-light", DLB_H: "dlb-heavy"}
 
 THRESHOLD = 15.0
-"""The paper's, in percent of relative standard deviation."""
+"""The paper's threshold, as relative standard deviation in percent."""
 
 HALF_LIFE = 0.7
 """Batches over which loads are averaged: the last one counts most."""
 
 PAPER_HELD, PAPER_TUPLE_S, PAPER_RUN_S = 677_886 / 0.76, 0.001, 2_400.0
-"""Tweets that the paper's engines held, going by LPTF's figures; what fetching one took; how long a run was."""
+"""Tweets that the paper's engines held, by LPTF's figures; the time to fetch one; the length of a run."""
 
 SCHEME_COLOURS = {KG: "#d55e00", KG_6: "#e69f00", PKG: "#cc79a7", LPTF: "#4d4d4d", DLB_L: "#56b4e9", DLB_H: "#0072b2"}
 
 
 @dataclass(frozen=True, eq=False)
 class SchemeRun:
-    """A scheme's run over a feed; what isn't measured by the job is computed here from the feed and the placements."""
+    """A scheme's run over a feed; what the job doesn't measure is computed from the feed and the placements."""
 
     scheme: str
     order: Order
@@ -48,12 +48,12 @@ class SchemeRun:
 
     @property
     def engines(self) -> int:
-        """How many it had."""
+        """The number of engines."""
         return len(self.run.batches[0].engines)
 
     @cached_property
     def rstd(self) -> Float64Array:
-        """(batches,) of the engines' tweets, in percent."""
+        """(batches,) RSTD of the engines' tweets, in percent."""
         return np.array([batch.rstd_of_events for batch in self.run.batches])
 
     @cached_property
@@ -63,17 +63,17 @@ class SchemeRun:
 
     @cached_property
     def held_keys(self) -> tuple[int, ...]:
-        """Keys that engines held something of, batch by batch."""
+        """How many keys have state, batch by batch."""
         return tuple(int(np.count_nonzero(self.sent.held(batch))) for batch in range(len(self.run.batches)))
 
     @cached_property
     def moved_keys(self) -> tuple[int, ...]:
-        """Keys with tweets that changed their engine with a batch, batch by batch."""
+        """How many keys with tweets moved to another engine before each batch."""
         return tuple(int(np.count_nonzero(self._moved_tweets(batch))) for batch in range(len(self.run.batches)))
 
     @cached_property
     def moved_tweets(self) -> tuple[int, ...]:
-        """Tweets in the state of keys that changed their engine with a batch, batch by batch."""
+        """How many tweets are in the state of keys that moved to another engine before each batch."""
         return tuple(int(self._moved_tweets(batch).sum()) for batch in range(len(self.run.batches)))
 
     def _moved_tweets(self, batch: int) -> Int64Array:
@@ -83,7 +83,7 @@ class SchemeRun:
 
     @property
     def rebalances(self) -> npt.NDArray[np.int64]:
-        """The batches before which something moved."""
+        """The batches before which keys moved."""
         return np.flatnonzero(np.array(self.moved_tweets) > 0)
 
     @cached_property
@@ -93,22 +93,22 @@ class SchemeRun:
 
     @cached_property
     def waits_s(self) -> Float64Array:
-        """(batches,) the simulated cost of the engine with the most tweets: what a batch can't be quicker than."""
+        """(batches,) the simulated cost of the engine with the most tweets: the least time of a batch."""
         return np.asarray(self.run.events.max(axis=1) * self.sent.size.wait_us * 1e-6)
 
     def pauses_s(self, tuple_s: float) -> Float64Array:
-        """(batches,) computed: how long retransmissions would hold a batch up, if a tuple took so long."""
+        """(batches,) computed: how long retransmissions would delay a batch, at `tuple_s` per tuple."""
         return np.array(self.moved_tweets) * tuple_s
 
     def rates(self, spans_s: Float64Array) -> Float64Array:
-        """(batches,) tweets a second if batches take so long."""
+        """(batches,) tweets a second if batches take `spans_s`."""
         return np.asarray(self.run.events.sum(axis=1) / spans_s)
 
 
 def tuple_cost_s(runs: dict[str, SchemeRun]) -> float:
-    """What retransmitting a tuple would take, with the paper's millisecond scaled to a shorter run.
+    """The time to retransmit a tuple: the paper's millisecond, scaled to a shorter run.
 
-    Moving everything that is held takes the same share of a run as in the paper, its engines fetching side by side.
+    Moving everything that is held takes the same share of a run as in the paper, where engines fetch in parallel.
     """
     share = PAPER_HELD * PAPER_TUPLE_S / ENGINES / PAPER_RUN_S
     first = next(iter(runs.values()))
@@ -117,7 +117,7 @@ def tuple_cost_s(runs: dict[str, SchemeRun]) -> float:
 
 
 def runs_of(schemes: tuple[str, ...], order: Order, settings: Settings) -> dict[str, SchemeRun]:
-    """The schemes' runs, made now unless they are there already."""
+    """The schemes' runs, made now unless they were made before."""
     found = {}
     for place, scheme in enumerate(schemes):
         settings.progress(place / len(schemes), f"{scheme}, {order.value}")
@@ -135,7 +135,7 @@ def _run(scheme: str, order: Order, scale: Scale, seed: int) -> SchemeRun:
 
 @cache
 def _past(is_split: bool, scale: Scale, seed: int) -> Path:
-    """The checkpoint of a job that has seen the past, under which no scheme had anything to do yet."""
+    """The checkpoint of a job that has processed the past, with nothing moved yet."""
     tables = sent(Order.DEFAULT, scale, seed).tables(is_past=True)
     run = run_job(_plan(PKG if is_split else KG), write_files(scratch_folder() / "past", tables), scratch_folder())
     return run.checkpoint
@@ -175,7 +175,7 @@ def _balance(scheme: str) -> Balance | None:
 
 @cache
 def _register() -> None:
-    """Have the operator known to queries, and compiled, so that its workers load what this process made."""
+    """Register the operator, and compile it, so that workers load the machine code of this process."""
     from trimtab_lab.live.operators import FirstStoryAtACost
 
     terms = pa.array([[1, 2]], pa.list_(pa.int32()))
