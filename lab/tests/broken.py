@@ -1,4 +1,4 @@
-"""Experiments that never come to a verdict."""
+"""Experiments that fail before a verdict."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_feed_has_its_phases_in_order_and_its_times_rise() -> None:
     assert 0.1 < top_share(ORDER) < 0.5
 
 
-def test_a_driver_that_ends_is_told_of_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_ends_is_reported_and_leaves_no_files_or_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "false")
     driver = Driver(Place.LOCAL)
     with pytest.raises(BalanceError, match=r"lab\.driver"):

@@ -1,4 +1,4 @@
-"""Every experiment that is not live, reduced: its verdict, its results as JSON, its picture; and chance is seeded."""
+"""Every experiment that is not live, reduced: its verdict, its results as JSON, its picture, and its seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KNOWN_NOT_TO_HOLD: dict[str, str] = {
     "fugu-fig6": "utilisation follows the rate in nearly a straight line here",
     "fugu-fig7": "hosts are filled up to the threshold, so utilisation follows it under a varying rate too",
 }
-"""Claims that do not hold, with the reason; an experiment that holds after all must leave the list."""
+"""Claims that do not hold, with the reason; an experiment that holds must be removed from the list."""
 
 TIMES = ("_s", "_ms", "seconds", "(s)")
 EXPERIMENTS = experiments()
@@ -34,7 +34,7 @@ REPEATED = {EXPERIMENTS[id_].paper: id_ for id_ in SIMULATED if not EXPERIMENTS[
 @pytest.mark.slow
 @pytest.mark.parametrize("id_", SIMULATED)
 def test_an_experiment_comes_to_its_verdict_is_drawn_and_finds_the_same_again(id_: str) -> None:
-    # One test, as the checks share a run that takes seconds, and tests may be spread over processes.
+    # One test, as the checks share a run that takes seconds, and tests may run in several processes.
     experiment = EXPERIMENTS[id_]
     results = run_while_watched(experiment)
     assert_verdict(experiment, results)

@@ -81,7 +81,7 @@ def test_several_run_in_the_order_of_the_catalogue_each_once(tmp_path: Path, cap
         (["all", "tiny-one"], "error[lab.unknown]: `all` stands alone\n  hint: write trimtab lab all"),
     ],
 )
-def test_what_is_not_known_is_told_with_what_was_meant(words: list[str], message: str, capsys: Printed) -> None:
+def test_an_unknown_id_is_an_error_with_a_hint(words: list[str], message: str, capsys: Printed) -> None:
     assert main(["lab", *words]) == 1
     assert capsys.readouterr().err.strip() == message
 
@@ -92,7 +92,7 @@ def test_bad_numbers_are_refused(options: list[str]) -> None:
         main(["lab", "tiny-one", *options])
 
 
-def test_an_experiment_that_breaks_off_is_shown_and_counts(
+def test_an_experiment_that_fails_is_shown_and_counts(
     tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue, "MODULES", ("lab.tests.broken",))
@@ -134,7 +134,7 @@ def test_a_terminal_gets_bars_and_what_was_found_above_them() -> None:
     assert "a.json" in printed
 
 
-def test_lines_tell_each_quarter_once() -> None:
+def test_lines_report_each_quarter_once() -> None:
     screen = Console(file=io.StringIO(), width=100)
     with view(screen, 1) as report:
         report(Started("tiny-one"))
@@ -147,7 +147,7 @@ def test_lines_tell_each_quarter_once() -> None:
     ]
 
 
-def test_what_is_missing_from_the_files_is_said() -> None:
+def test_what_is_missing_from_the_files_is_printed() -> None:
     screen = Console(file=io.StringIO(), width=100)
     screen.print(outcome(Found("tiny-one", a_record(), (Path("a.json"),), "there is no picture")))
     assert isinstance(screen.file, io.StringIO)

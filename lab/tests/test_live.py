@@ -92,7 +92,7 @@ def test_what_engines_are_to_do_is_what_they_get() -> None:
 def test_the_top_articles_of_a_window_are_those_with_the_most_updates() -> None:
     assert registered("top_articles") is operators.TopArticles
     feed = pa.concat_tables(updates.updates(Scale.REDUCED, SEED))
-    told = evaluate(f"SELECT * FROM {TOP} ORDER BY ts, most => 2, window_s => 60)", {"feed": feed}, event_time="ts")
+    reported = evaluate(f"SELECT * FROM {TOP} ORDER BY ts, most => 2, window_s => 60)", {"feed": feed}, event_time="ts")
     counted: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for moment, bucket, article in zip(*(feed.column(name).to_pylist() for name in COLUMNS), strict=True):
         counted[bucket, int(moment.timestamp()) // 60 * 60][article] += 1
@@ -100,10 +100,12 @@ def test_the_top_articles_of_a_window_are_those_with_the_most_updates() -> None:
     expected = [
         (bucket, window, article, count)
         for (bucket, window), articles in counted.items()
-        if window < last[bucket]  # a window is told when a row behind it comes
+        if window < last[bucket]  # a window is reported when a row after it arrives
         for article, count in sorted(articles.items(), key=lambda each: (-each[1], each[0]))[:2]
     ]
-    rows = zip(*(told.column(name).to_pylist() for name in ("bucket", "window_s", "article", "updates")), strict=True)
+    rows = zip(
+        *(reported.column(name).to_pylist() for name in ("bucket", "window_s", "article", "updates")), strict=True
+    )
     assert sorted(rows) == sorted(expected)
 
 

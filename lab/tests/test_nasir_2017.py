@@ -1,4 +1,4 @@
-"""The lab's Nasir 2017: what its figures are made of, and that its verdicts can be no."""
+"""The lab's Nasir 2017: the parts of its figures, and that its verdicts can be negative."""
 
 from __future__ import annotations
 

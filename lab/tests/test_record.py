@@ -82,7 +82,7 @@ def test_a_file_that_is_no_record_is_named(tmp_path: Path, content: str) -> None
         read_record(path)
 
 
-def test_a_folder_that_cannot_be_made_is_told_before_the_run(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="can't be written to"):
         make_folder(tmp_path / "file" / "below")

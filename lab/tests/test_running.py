@@ -1,4 +1,4 @@
-"""Experiments run here or in processes of their own, and say how they get on."""
+"""Experiments run in this process or in other ones, and report their progress."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_those_that_run_alone_start_when_all_others_have_ended(tmp_path: Path) -
     assert max(ends) < starts[0]
 
 
-def test_one_that_breaks_off_does_not_stop_the_next(tmp_path: Path) -> None:
+def test_one_that_fails_does_not_stop_the_next(tmp_path: Path) -> None:
     reported: list[Happening] = []
     run_here(orders_of(tmp_path, "broken-divides", "broken-asks", module="lab.tests.broken"), reported.append)
     failed = {each.id: each.message for each in reported if isinstance(each, Failed)}
@@ -65,7 +65,7 @@ def test_one_that_breaks_off_does_not_stop_the_next(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_dies_is_told_and_does_not_stop_the_next(tmp_path: Path) -> None:
+def test_a_process_that_dies_is_reported_and_does_not_stop_the_next(tmp_path: Path) -> None:
     reported: list[Happening] = []
     run_apart(orders_of(tmp_path, "broken-dies", "broken-asks", module="lab.tests.broken"), 1, [], reported.append)
     failed = {each.id: each.message for each in reported if isinstance(each, Failed)}
@@ -92,9 +92,7 @@ def test_a_picture_that_is_too_big_gets_fewer_dots(monkeypatch: pytest.MonkeyPat
     assert len(smaller) < len(png)
 
 
-def test_without_matplotlib_the_results_are_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_results_are_still_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     reported: list[Happening] = []
     run_here(orders_of(tmp_path, "tiny-one"), reported.append)

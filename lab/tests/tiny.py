@@ -1,4 +1,4 @@
-"""Experiments that take no time, for the tests of what runs, keeps and shows experiments."""
+"""Experiments that take no time, for tests of the modules that run, store and show experiments."""
 
 from __future__ import annotations
 

@@ -128,15 +128,15 @@ def test_the_first_minute_is_nearly_as_fast_cold_as_warm(tmp_path: pathlib.Path)
     They are ratios between processes that run one after the other, so anything else that the machine does shows.
     Therefore the fastest run of each counts, and a further round may show that a bad ratio was only noise.
     """
-    from benchmarks.spark.cold_start import QUICK, Courses
+    from benchmarks.spark.cold_start import QUICK, AllStarts
     from benchmarks.spark.ticks import write_ticks
 
     write_ticks(tmp_path / "ticks", QUICK.batches, QUICK.rows, QUICK.keys)
-    courses = Courses()
-    courses.add_round(tmp_path, QUICK.queries)
+    starts = AllStarts()
+    starts.add_round(tmp_path, QUICK.queries)
     for _ in range(MORE_ROUNDS):
-        if all(bar.holds for bar in courses.fastest().bars()):
+        if all(bar.holds for bar in starts.fastest().bars()):
             break
-        courses.add_round(tmp_path, QUICK.queries)
-    bars = courses.fastest().bars()
+        starts.add_round(tmp_path, QUICK.queries)
+    bars = starts.fastest().bars()
     assert [f"{bar.claim}: {bar.number}, {bar.side.value} {bar.limit}" for bar in bars if not bar.holds] == []

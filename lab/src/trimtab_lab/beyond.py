@@ -63,7 +63,7 @@ def run(settings: Settings) -> Results:
         return Table(title, ("stream", "workers", *SCHEMES), rows)
 
     return Results(
-        tables=(table("Imbalance: fullest over mean, less 1", "imbalance"), table("Memory: keys x workers", "memory")),
+        tables=(table("Imbalance: fullest over mean, minus 1", "imbalance"), table("Memory: keys x workers", "memory")),
         series={
             "workers": list(workers),
             "messages": {stream: int(keys.size) for stream, keys in streams.items()},

@@ -48,7 +48,7 @@ def test_the_same_measurements_give_the_same_actions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_controller_goes_on_after_pickling_it_and_its_state_under_way(name: str) -> None:
+def test_a_controller_continues_after_it_and_its_state_are_pickled_during_a_run(name: str) -> None:
     case = CASES[name]
     controller, state, actions = case.controller, case.controller.start(case.first), []
     for measurement in case.measurements:
@@ -59,7 +59,7 @@ def test_a_controller_goes_on_after_pickling_it_and_its_state_under_way(name: st
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_leaves_the_state_it_was_given_alone(name: str) -> None:
+def test_a_step_does_not_change_the_state_it_is_given(name: str) -> None:
     case = CASES[name]
     state, _ = case.controller.step(case.controller.start(case.first), case.measurements[0])
     before = pickle.dumps(state)
@@ -78,9 +78,7 @@ def test_shares_add_up_and_respect_their_minimum(name: str) -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(-50, 50), st.floats(0, 100))
-def test_a_pi_controller_never_leaves_its_limits_by_anything(
-    measurements: list[float], low: float, width: float
-) -> None:
+def test_a_pi_controller_never_leaves_its_limits(measurements: list[float], low: float, width: float) -> None:
     controller = PIController(PIGains(-0.7, 0.3), 1.0, low, low + width)
     state = controller.start(0.0)
     for measurement in measurements:
@@ -140,7 +138,7 @@ def test_however_long_it_was_at_its_limit_it_recovers_within_the_settling_time(
         y = model.next(y, actions[-1 - model.delay])
     assert actions[-1] == full
     off = []
-    # With the actuator at its other limit all the way, getting there takes this long: no controller is quicker.
+    # With the action at its other limit all the time, recovery takes this long: no controller is faster.
     quickest = math.log(0.75) / math.log(model.a) if model.a > 0 else 1.0
     for _ in range(int(quickest + 2 * max(design.settling_intervals, design.settled_after or 0)) + 2):
         state, action = within.step(state, y)
@@ -148,5 +146,5 @@ def test_however_long_it_was_at_its_limit_it_recovers_within_the_settling_time(
         y = model.next(y, actions[-1 - model.delay])
         off.append(abs(y - 0.5 * reach))
     assert off[-1] < 0.02
-    # It turns round at once: what it does next doesn't depend on how long it was stuck.
+    # It recovers at once: its next actions don't depend on how long it was at the limit.
     assert actions[-len(off)] != actions[-len(off) - 1]

@@ -73,7 +73,7 @@ def test_all_delays_are_fitted_to_the_same_rows() -> None:
         ([1.0, math.nan] * 15, [1.0] * 30),
     ],
 )
-def test_data_that_can_t_tell_is_refused(u: list[float], y: list[float]) -> None:
+def test_data_that_is_not_enough_is_refused(u: list[float], y: list[float]) -> None:
     with pytest.raises(BalanceError) as caught:
         identify(u, y)
     assert caught.value.code == "control.data"

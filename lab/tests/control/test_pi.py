@@ -22,7 +22,7 @@ def test_it_is_the_paper_s_equation_4() -> None:
         assert math.isclose(action, expected, rel_tol=1e-12)
 
 
-def test_it_takes_over_without_a_bump() -> None:
+def test_it_starts_without_a_jump() -> None:
     controller = PIController(PIGains(50.0, 0.1), 10.0)
     assert controller.step(controller.start(7.0), 10.0)[1] == 7.0
     assert controller.step(controller.start(7.0), 9.0)[1] == pytest.approx(7.1)
@@ -39,19 +39,19 @@ def test_an_action_outside_the_limits_is_taken_as_the_limit() -> None:
 
 
 def test_what_was_not_applied_is_not_wound_up() -> None:
-    """An actuator that only does 10 whatever is asked: told so, the controller comes back at once."""
+    """An actuator that applies 10 for any action: if the controller gets that as `applied`, it recovers at once."""
     controller = PIController(PIGains(0.1, 0.5), reference=100.0)
-    told, untold = controller.start(10.0), controller.start(10.0)
+    informed, uninformed = controller.start(10.0), controller.start(10.0)
     for _ in range(50):
-        told, _ = controller.step(told, 50.0, applied=10.0)
-        untold, _ = controller.step(untold, 50.0)
-    assert told.action < 40 < 1000 < untold.action
-    _, action = controller.step(told, 110.0, applied=10.0)
+        informed, _ = controller.step(informed, 50.0, applied=10.0)
+        uninformed, _ = controller.step(uninformed, 50.0)
+    assert informed.action < 40 < 1000 < uninformed.action
+    _, action = controller.step(informed, 110.0, applied=10.0)
     assert action < 10
 
 
 def test_a_sum_of_errors_would_wind_up_where_this_does_not() -> None:
-    """The textbook form beside it, with the same gains and limits, after a long time out of reach."""
+    """The textbook form with the same gains and limits, after a long time at the limit."""
     model = FirstOrderModel(0.9, 1.0, delay=1)
     gains = place_poles(model, settling_intervals=15).gains
     ours = PIController(gains, 50.0, 0.0, 1.0)
@@ -81,7 +81,7 @@ def test_no_measurement_is_an_error(measurement: float) -> None:
     assert caught.value.code == "control.measurement"
 
 
-def test_limits_the_wrong_way_round_are_refused() -> None:
+def test_a_minimum_above_the_maximum_is_refused() -> None:
     with pytest.raises(BalanceError) as caught:
         PIController(PIGains(1.0, 1.0), 0.0, 5.0, 1.0)
     assert caught.value.code == "control.limits"

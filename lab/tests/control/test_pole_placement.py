@@ -19,13 +19,13 @@ def test_without_a_delay_both_poles_are_where_they_were_wanted(a: float, settlin
     angle = math.pi * math.log(radius) / math.log(overshoot) if overshoot else 0.0
     if design.exact:
         assert np.allclose(sorted(design.poles, key=lambda pole: -pole.imag)[0], cmath.rect(radius, angle), atol=1e-6)
-        # The formula is that of continuous time: the fewer intervals it takes, the coarser it is.
+        # The formula is for continuous time: the fewer the intervals, the less accurate it is.
         assert abs(design.overshoot - overshoot) < (0.02 if settling > 8 else 0.1)
     else:
         assert design.gain_margin > 1.3
 
 
-def test_the_paper_s_poles_come_out_of_its_wish() -> None:
+def test_the_paper_s_poles_follow_from_its_settling_time_and_overshoot() -> None:
     """0.046 +- 0.4i is a settling time of 4.4 intervals and an overshoot of 14 %."""
     pole = complex(0.046, 0.4)
     wish = {"settling_intervals": -4 / math.log(abs(pole)), "overshoot": abs(pole) ** (math.pi / cmath.phase(pole))}
@@ -47,7 +47,7 @@ def test_a_delay_that_was_ignored_makes_the_paper_s_loop_unstable() -> None:
 @pytest.mark.parametrize("a", [-0.9, 0.3, 0.8, 0.985, 1.0])
 @pytest.mark.parametrize("delay", [1, 2])
 def test_the_search_beats_every_gain_of_a_plain_grid(a: float, delay: int) -> None:
-    """By the measure that it says it uses, on gains that were not its own candidates."""
+    """By the measure of its docstring, on gains that were not its own candidates."""
     model, wish = FirstOrderModel(a, 1.0, delay), 4.0
     design = place_poles(model, settling_intervals=wish)
     assert not design.exact
@@ -89,7 +89,7 @@ def test_what_no_pi_controller_can_hold_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("settling", "overshoot"), [(0.0, 0.0), (math.inf, 0.0), (5.0, 1.0), (5.0, -0.1)])
-def test_wishes_that_make_no_sense_are_refused(settling: float, overshoot: float) -> None:
+def test_requests_out_of_range_are_refused(settling: float, overshoot: float) -> None:
     with pytest.raises(BalanceError) as caught:
         place_poles(FirstOrderModel(0.5, 1.0), settling_intervals=settling, overshoot=overshoot)
     assert caught.value.code == "control.design"

@@ -71,7 +71,7 @@ def test_the_radius_is_what_a_run_shows() -> None:
     assert abs(measured - balanced_radius(balancer, models)) < 0.02
 
 
-def test_the_radius_tells_of_a_delay_that_the_design_ignored() -> None:
+def test_the_radius_shows_a_delay_that_the_design_ignored() -> None:
     believed, real = [FirstOrderModel(0.95, 5.0, 0)] * 3, [FirstOrderModel(0.95, 5.0, 2)] * 3
     balancer = balance_by_lqr(believed, caution=0.01)
     assert balanced_radius(balancer, believed) < 1 < balanced_radius(balancer, real)
@@ -110,7 +110,7 @@ def test_for_two_elements_without_a_delay_it_is_a_pi_controller_on_their_differe
         assert np.allclose(shares, expected, atol=1e-12)
 
 
-def test_a_share_at_its_minimum_comes_back_at_once() -> None:
+def test_a_share_at_its_minimum_recovers_at_once() -> None:
     models = [FirstOrderModel(0.9, 5.0, 1)] * 3
     balancer = balance_by_lqr(models, minimum=0.02)
     state = balancer.start(np.full(3, 1 / 3))

@@ -92,7 +92,7 @@ def test_the_files_are_the_stream_in_its_order(tmp_path: Path) -> None:
 def test_the_stream_is_a_typical_one(engines: int) -> None:
     gains = predicted_gains(engines, range(2000))
     assert 45 < percentiles(gains)[SEED] < 55
-    assert gains.max() > 1.5 * gains.min()  # luck decides what hashing loses: some seeds would show far more
+    assert gains.max() > 1.5 * gains.min()  # what hashing loses is random: some seeds would show far more
 
 
 def test_the_seed_is_chosen_by_the_median_and_by_nothing_else() -> None:
@@ -224,7 +224,7 @@ class FakeRun:
         return self._done == len(self._batches)
 
     def stop(self) -> None:
-        raise AssertionError("nobody stops it")
+        raise AssertionError("the race must not stop it")
 
 
 class Failing(FakeRun):
@@ -269,7 +269,7 @@ def test_what_a_job_fails_with_ends_the_race() -> None:
         run_race(lambda _: Failing(HISTORIES[HASHED]), WAITS.turns, RaceScreen(FILES, plain=True))
 
 
-# What came of it -----------------------------------------------------------------------------------
+# The result ----------------------------------------------------------------------------------------
 
 
 def test_the_headline_claims_what_was_measured() -> None:

@@ -1,7 +1,7 @@
 """Routers as plain Python loops, one message at a time: slow and obvious.
 
-They are what the compiled ones are tested against, worker for worker, and measured beside. They share the tables that
-are made once (the alias table) and nothing that happens per message.
+The compiled routers are tested against them, worker by worker, and benchmarked with them. They share the tables that
+are made once (the alias table), but no code per message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimtab_lab.routers.router import BoolArray
 
 
 class PlainRouter(ABC):
-    """Numbers the messages, deals them to sources, and weighs them."""
+    """Numbers the messages, assigns them to sources, and weighs them."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class PlainRouter(ABC):
         """The worker of one message."""
 
     def row(self, key: int, word: int) -> Iterator[int]:
-        """The endless row of a key's workers."""
+        """The unbounded row of a key's workers."""
         first = mix_plain(key ^ word)
         for salt in itertools.count():
             mixed = first if salt == 0 else mix_plain(first + salt * int(GOLDEN))
@@ -73,11 +73,11 @@ class PlainRouter(ABC):
                 yield slot if scaled & 0xFFFFFFFF < threshold else alias
 
     def fill(self, worker: int) -> float:
-        """How full a worker is, as the source in hand knows it."""
+        """How full a worker is, by what the current source knows."""
         return self.seen[self.source][worker] * self.emptiness[worker]
 
     def take(self, worker: int) -> int:
-        """Send the message in hand to a worker."""
+        """Send the current message to a worker."""
         self.seen[self.source][worker] += self.weights[self.source]
         return worker
 
@@ -122,7 +122,7 @@ class PlainTwoChoices(PlainRouter):
 
 
 class PlainRandomChoices(PlainRouter):
-    """PoRC, as Algorithm 1 has it, with a cap."""
+    """PoRC, as in Algorithm 1, with a cap."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class PlainBoundedConsistentHash(PlainRandomChoices):
 
 
 class PlainConsistentGrouping(PlainRouter):
-    """CG: PoRC over virtual workers, and every acknowledgement under way in a list."""
+    """CG: PoRC over virtual workers, with all outstanding acknowledgements in a list."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class PlainConsistentGrouping(PlainRouter):
             self.maps.append(self.delegation.owner.tolist())
 
     def owners(self, source: int) -> list[int]:
-        """A source's map: the newest that every worker has told it of."""
+        """A source's map: the newest that every worker has reported to it."""
         for arrival, worker, number in self.under_way[source]:
             if arrival <= self.message:
                 self.known[source][worker] = max(self.known[source][worker], number)
@@ -250,7 +250,7 @@ class PlainDChoices(PlainRouter):
         halving = None if half_life is None else max(1, round(half_life / sources))
         self.sketches = [PlainSpaceSaving(max(64, math.ceil(2 / self.hot_share)), halving) for _ in range(sources)]
         self.choices = [workers if self.every_worker else min(2, workers)] * sources
-        self.next_look = [(128, 128)] * sources  # messages until then, and from then to the one after it
+        self.next_look = [(128, 128)] * sources  # messages until then, and between that and the next time
 
     def choose(self, key: int) -> int:
         """The least loaded of two, d or all."""
@@ -313,7 +313,7 @@ class PlainWChoices(PlainDChoices):
 
 
 class PlainSpaceSaving:
-    """The sketch of `hot_keys`: when all counters are taken, the least of them goes to the newcomer.
+    """The sketch of `hot_keys`: when all counters are in use, a new key takes over the least of them.
 
     >>> sketch = PlainSpaceSaving(2, None)
     >>> for key in (1, 1, 1, 2, 3):
@@ -347,7 +347,7 @@ class PlainSpaceSaving:
         self.counts[key][0] += 1
 
     def sure(self, key: int) -> int:
-        """How often a key came at least."""
+        """The least possible number of messages of a key."""
         return self.counts[key][0] - self.counts[key][1] if key in self.counts else 0
 
 

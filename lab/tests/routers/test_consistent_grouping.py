@@ -1,4 +1,4 @@
-"""Virtual workers that go from busy workers to idle ones, as each source hears of it."""
+"""Virtual workers move from busy workers to idle ones, for each source when it has all signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def who(*workers: int) -> BoolArray:
 
 
 def saying(what: list[str], word: str) -> BoolArray:
-    return np.array([said == word for said in what])
+    return np.array([each == word for each in what])
 
 
 @settings(max_examples=70)
@@ -38,7 +38,7 @@ def saying(what: list[str], word: str) -> BoolArray:
     ack_delay=st.sampled_from([0, 1, 7, 100]),
     virtual_workers=st.integers(1, 4),
 )
-def test_it_is_its_plain_loop_with_signals_on_the_way(
+def test_it_is_its_plain_loop_with_signals_in_between(
     slots: list[tuple[list[int], list[str]]], sources: int, ack_delay: int, virtual_workers: int
 ) -> None:
     options: dict[str, Any] = {"sources": sources, "ack_delay": ack_delay, "virtual_workers": virtual_workers}
@@ -77,7 +77,7 @@ def test_moves_pair_busy_with_idle_and_conserve_virtual_workers(
 
 @settings(max_examples=70)
 @given(slots=slots_of_keys, sources=st.integers(1, 4), ack_delay=st.sampled_from([0, 3, 50]))
-def test_sources_have_the_same_map_when_all_have_heard(
+def test_sources_have_the_same_map_when_all_have_all_signals(
     slots: list[tuple[list[int], list[str]]], sources: int, ack_delay: int
 ) -> None:
     router = ConsistentGrouping(WORKERS, sources=sources, ack_delay=ack_delay, virtual_workers=3)
@@ -121,7 +121,7 @@ def test_sources_learn_at_different_times() -> None:
     assert router.settled
 
 
-def test_whoever_came_first_is_paired_first() -> None:
+def test_the_first_in_the_queue_is_paired_first() -> None:
     router = ConsistentGrouping(WORKERS)
     assert router.signal(who(2), NOBODY) == ()
     assert router.signal(who(2, 0, 1), NOBODY) == ()
@@ -129,7 +129,7 @@ def test_whoever_came_first_is_paired_first() -> None:
     assert (move.giver, move.taker) == (2, 3)
 
 
-def test_who_no_longer_says_so_leaves_the_queue() -> None:
+def test_a_worker_that_no_longer_signals_leaves_the_queue() -> None:
     router = ConsistentGrouping(WORKERS)
     router.signal(NOBODY, who(1))
     assert router.signal(who(0), NOBODY) == ()
@@ -152,17 +152,17 @@ def test_a_worker_keeps_its_last_virtual_worker() -> None:
     assert router.held().tolist() == [1, 5, 3, 3]
 
 
-def test_known_capacities_deal_virtual_workers_in_proportion() -> None:
+def test_virtual_workers_are_assigned_in_proportion_to_known_capacities() -> None:
     router = ConsistentGrouping(4, virtual_workers=10, capacities=(5, 0, 1, 2))
     assert router.held().tolist() == [25, 0, 5, 10]
-    for _ in range(3):  # and what has no capacity stays without, whatever it says
+    for _ in range(3):  # a worker without capacity never gets one, whatever it signals
         assert all(move.taker != 1 for move in router.signal(who(0), who(1)))
     router.route(np.arange(1000))
     assert router.loads[1] == 0
 
 
 @pytest.mark.parametrize("probe", [False, True])
-def test_signals_lead_to_shares_that_nobody_had_to_know(probe: bool) -> None:
+def test_signals_lead_to_shares_by_capacity_without_known_capacities(probe: bool) -> None:
     strength = np.array([5.0, 5.0, 1.0, 1.0])
     router = ConsistentGrouping(WORKERS, virtual_workers=25, sources=3, ack_delay=20, probe=probe)
     keys = zipf_keys(400_000, 5000, 1.0, seed=1)
@@ -170,12 +170,12 @@ def test_signals_lead_to_shares_that_nobody_had_to_know(probe: bool) -> None:
         share = np.bincount(router.route(part), minlength=WORKERS) / part.size
         utilisation = 0.8 * share / (strength / strength.sum())
         router.signal(utilisation > 0.85, utilisation < 0.75)
-    # By pairing alone the weak ones are left with a bit much when the strong ones are no longer idle.
+    # With pairing alone the weak ones keep a little too much when the strong ones are no longer idle.
     assert np.abs(utilisation - 0.8).max() < (0.1 if probe else 0.2)
     assert router.held().tolist() == pytest.approx([41, 41, 9, 9], abs=3)
 
 
-def test_by_probing_a_busy_worker_gives_to_who_was_busy_longest_ago() -> None:
+def test_by_probing_a_busy_worker_gives_to_the_one_that_was_busy_longest_ago() -> None:
     router = ConsistentGrouping(WORKERS, probe=True)
     assert router.signal(who(0, 1, 2, 3), NOBODY) == ()
     assert len(router.signal(who(0, 1, 2), NOBODY)) == 1
@@ -185,7 +185,7 @@ def test_by_probing_a_busy_worker_gives_to_who_was_busy_longest_ago() -> None:
     assert [(move.giver, move.taker) for move in moves] in ([(1, 0)], [(1, 2)], [(1, 3)])
 
 
-def test_pickling_with_signals_under_way_changes_nothing() -> None:
+def test_pickling_with_outstanding_signals_changes_nothing() -> None:
     router = ConsistentGrouping(WORKERS, sources=3, ack_delay=30, virtual_workers=5)
     keys = zipf_keys(2000, 100, 1.0, seed=1)
     router.signal(who(0, 1), who(3))
@@ -198,7 +198,7 @@ def test_pickling_with_signals_under_way_changes_nothing() -> None:
     assert copy.owners(2).tolist() == router.owners(2).tolist()
 
 
-def test_signals_that_mean_nothing_are_refused() -> None:
+def test_invalid_signals_are_refused() -> None:
     router = ConsistentGrouping(WORKERS)
     with pytest.raises(BalanceError, match=r"route\.signal.*shapes"):
         router.signal([True], [False])

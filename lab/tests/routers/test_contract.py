@@ -65,7 +65,9 @@ def test_how_a_column_is_cut_changes_nothing(
 
 
 @EVERY_VARIANT
-def test_pickling_in_mid_stream_changes_nothing(make: type[CountingRouter], options: dict[str, Any]) -> None:
+def test_pickling_in_the_middle_of_a_stream_changes_nothing(
+    make: type[CountingRouter], options: dict[str, Any]
+) -> None:
     keys = zipf_keys(3000, 300, 1.2, seed=3)
     router = make(5, seed=2, **options)
     router.route(keys[:1700])
@@ -143,21 +145,21 @@ def test_stronger_workers_get_more(make: type[CountingRouter]) -> None:
 
 
 @EVERY
-def test_equal_capacities_are_as_none(make: type[CountingRouter]) -> None:
+def test_equal_capacities_give_the_same_as_no_capacities(make: type[CountingRouter]) -> None:
     keys = zipf_keys(2000, 100, 1.0, seed=1)
     assert make(7, capacities=[0.3] * 7).route(keys).tolist() == make(7).route(keys).tolist()
 
 
 @EVERY
 @pytest.mark.parametrize("capacities", [(0, 0, 0), (1, 2), (1, -1, 1), (1, np.nan, 1), (1, np.inf, 1), ((1, 1, 1),)])
-def test_capacities_that_mean_nothing_are_refused(make: type[CountingRouter], capacities: Any) -> None:
+def test_invalid_capacities_are_refused(make: type[CountingRouter], capacities: Any) -> None:
     with pytest.raises(BalanceError, match=r"route\.capacities"):
         make(3, capacities=capacities)
 
 
 @EVERY
 @pytest.mark.parametrize("workers", [0, -1, 1 << 21])
-def test_numbers_of_workers_that_mean_nothing_are_refused(make: type[CountingRouter], workers: int) -> None:
+def test_invalid_numbers_of_workers_are_refused(make: type[CountingRouter], workers: int) -> None:
     with pytest.raises(BalanceError, match=r"route\.workers"):
         make(workers)
 
@@ -177,7 +179,7 @@ def test_narrow_and_strided_columns_are_routed_as_what_they_hold(make: type[Coun
 
 
 @EVERY
-def test_replicas_are_counted_only_if_asked_for(make: type[CountingRouter]) -> None:
+def test_replicas_are_counted_only_if_requested(make: type[CountingRouter]) -> None:
     router = make(2, count_replicas=False)
     router.route(np.arange(10))
     with pytest.raises(BalanceError, match=r"route\.replicas"):

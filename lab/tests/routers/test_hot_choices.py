@@ -29,7 +29,7 @@ def test_a_count_is_never_too_low_and_too_high_by_its_error_at_most(keys: list[i
     assert frequent <= set(used[:, KEY].tolist())
 
 
-def test_halving_lets_go_of_yesterday() -> None:
+def test_halving_forgets_old_messages() -> None:
     counters, index, state = new_sketch(8, 100)
     for key in [1] * 1000 + [2] * 300:
         see(np.int64(key), counters, index, state, 100)

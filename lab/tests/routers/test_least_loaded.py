@@ -1,4 +1,4 @@
-"""The tournament: who of many is the least loaded."""
+"""The tournament: which of many workers is the least loaded."""
 
 from __future__ import annotations
 

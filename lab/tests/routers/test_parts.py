@@ -1,4 +1,4 @@
-"""The parts under the routers: hashes, the set of replicas, fading counts."""
+"""The parts of routers: hashes, the set of replicas, decaying counts."""
 
 from __future__ import annotations
 

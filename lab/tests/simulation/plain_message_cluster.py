@@ -1,7 +1,7 @@
 """The plain twin of the message cluster: one event after the other, in fractions, so that nothing is rounded.
 
-Written apart from the kernel: it knows no work clock. A worker has a queue and what is left of the message at its
-head; between two events, that shrinks by speed times time.
+It is independent of the kernel and has no work clock. A worker has a queue and the remaining work of the message at
+its head; between two events, that decreases by speed times time.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_a_varying_rate_touches_both_bounds_and_has_no_jumps() -> None:
     assert np.array_equal(rates, varying_rate(400.0, 1000.0, seed=2).ravel())
 
 
-def test_the_same_seed_gives_the_same_course_and_another_one_does_not() -> None:
+def test_the_same_seed_gives_the_same_day_and_another_one_does_not() -> None:
     first, again = (run_day(query_day(750.0, seed=3, periods=90), FIRST_FIT, seed=5) for _ in range(2))
     assert all(np.array_equal(getattr(first, name.name), getattr(again, name.name)) for name in fields(Course))
     other = run_day(query_day(750.0, seed=4, periods=90), FIRST_FIT, seed=5)
@@ -159,7 +159,7 @@ def test_new_queries_are_estimated_from_the_worst_case_and_then_measured() -> No
     assert last.loads[last.homes != NEW, 0].max() <= DAY.event_s[running].max() * 750
 
 
-def test_a_steady_query_keeps_its_latency_and_a_moved_one_stands_still_for_a_moment() -> None:
+def test_a_steady_query_keeps_its_latency_and_a_move_pauses_it() -> None:
     steady = run_day(one_query(100.0), FIRST_FIT)
     assert steady.highest_ratio == pytest.approx(1.0, abs=0.05)
     periods = iter(range(20))
@@ -221,7 +221,7 @@ def test_foresight_shows_planners_the_load_of_a_rising_rate_only() -> None:
     assert loads[12:] == pytest.approx(measured[11:19], abs=0.5)
 
 
-def test_planners_see_what_operators_send_each_other_if_asked_to() -> None:
+def test_planners_get_the_traffic_between_operators_if_requested() -> None:
     seen: list[tuple[Problem, Plan]] = []
     run_day(one_query(100.0), FIRST_FIT, adapt=watched(lambda p: Plan.of(p, p.homes, "stay"), seen), traffic_seen=True)
     traffic = seen[-1][0].traffic

@@ -30,7 +30,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:
     )
 
 
-def test_who_controls_does_not_change_what_arrives() -> None:
+def test_the_controller_does_not_change_what_arrives() -> None:
     rates = arrival_rates(60, 150.0)
     held, free = run_intake(ELEMENT, rates, controller=controller(), seed=1), run_intake(ELEMENT, rates, seed=1)
     assert np.array_equal(held.arrived, free.arrived)
@@ -74,7 +74,7 @@ def test_a_controller_holds_the_free_space_through_bursts_and_a_hog_and_drops_no
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2])
-def test_actions_work_as_many_intervals_later_as_was_said(delay: int) -> None:
+def test_actions_take_effect_after_the_delay(delay: int) -> None:
     actions = excitation(100.0, 40.0, intervals=30, hold=1, seed=1)
     trace = run_intake(
         ELEMENT,
@@ -119,7 +119,7 @@ def test_nothing_winds_up_while_too_little_arrives() -> None:
     assert abs(trace.free_bytes[-1] - 300_000) < 6_000
 
 
-def test_the_slowest_element_decides_behind_a_barrier() -> None:
+def test_the_slowest_element_decides_the_delay_of_a_barrier() -> None:
     quick, slow = Element(1000.0, 10.0), Element(100.0, 10.0)
     rates = arrival_rates(60, 300.0)
     assert run_split([quick, slow], rates, seed=1).delays[20] > 5
@@ -182,7 +182,7 @@ def test_nothing_arriving_is_no_trouble() -> None:
         lambda: run_intake(ELEMENT, [1.0], hogs=[Hog(0, 1, 0.5, element=1)]),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(mistake: object) -> None:
+def test_settings_out_of_range_are_refused(mistake: object) -> None:
     assert callable(mistake)
     with pytest.raises(BalanceError) as caught:
         mistake()

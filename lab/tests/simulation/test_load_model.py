@@ -59,14 +59,14 @@ def test_measurements_take_the_place_of_estimates_and_rates_follow_from_them() -
     assert SEEN.observe([measured]).forget(["steel"]).estimate(QUERY)[0, CPU] == pytest.approx(0.01 * 30)
 
 
-def test_what_is_forgotten_still_tells_about_its_kind() -> None:
+def test_what_is_forgotten_still_counts_for_its_kind() -> None:
     model = SEEN.observe([Measurement("x", "sink", 1.0, events_in=100, events_out=0, busy_s=0.4)]).forget(["x"])
     assert model.measured.keys() == SEEN.measured.keys()
     assert model.event_s("sink") == pytest.approx(0.004)
     assert SEEN.event_s("sink") == 0.01
 
 
-def test_an_operator_that_received_nothing_teaches_nothing() -> None:
+def test_an_operator_that_received_nothing_does_not_change_its_kind() -> None:
     model = LoadModel().observe([Measurement("x", "filter", 1.0, events_in=0, events_out=0, busy_s=0.0)])
     source = StreamOperator("s", "source", stream="t", selectivity=1.0)
     follow = (source, StreamOperator("f", "filter", ("s",)), StreamOperator("w", "window", ("f",)))

@@ -1,4 +1,4 @@
-"""The message cluster against its plain twin, and against what queueing theory knows."""
+"""The message cluster against its plain twin, and against queueing theory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Modulo:
-    """A router one can follow by hand: worker = (key + shift) mod workers; each busy worker adds one to the shift."""
+    """A router with a simple rule: worker = (key + shift) mod workers; each busy worker adds 1 to the shift."""
 
     def __init__(self, workers: int) -> None:
         self.workers, self.shift = workers, 0
@@ -151,9 +151,9 @@ def test_nothing_is_lost_messages_are_in_the_queue_or_done() -> None:
     run = simulate_messages(Modulo(4), keys, arrivals, WorkerSpeeds.constant([0.4, 0.3, 0.2, 0.1]))
     assert run.assigned.sum() == 100_000
     assert run.assigned.sum(axis=1).tolist() == arrivals.counts.tolist()
-    # A worker that is always behind serves all its capacity: what it got less that is what waits.
-    behind = run.assigned[:, 3].sum() - 0.1 * arrivals.duration_s
-    assert run.queue_length[-1, 3] == pytest.approx(behind, abs=1.0)
+    # A worker that always has a backlog uses all its capacity: what it got minus that is waiting.
+    backlog = run.assigned[:, 3].sum() - 0.1 * arrivals.duration_s
+    assert run.queue_length[-1, 3] == pytest.approx(backlog, abs=1.0)
 
 
 def test_a_slowed_worker_falls_behind_and_recovers() -> None:
@@ -232,7 +232,7 @@ def test_a_run_of_nothing_is_nothing() -> None:
         ("simulate.speeds", lambda: WorkerSpeeds.constant([1.0]).slowed(0, 1.0, 1.0, factor=0.5)),
     ],
 )
-def test_what_makes_no_sense_is_refused(code: str, attempt: object) -> None:
+def test_invalid_arguments_are_refused(code: str, attempt: object) -> None:
     with pytest.raises(BalanceError) as caught:
         attempt()  # type: ignore[operator]
     assert caught.value.code == code

@@ -37,7 +37,7 @@ def test_the_same_seed_gives_the_same_cluster() -> None:
 
 
 @pytest.mark.parametrize("percent", [0.0, 50.0, 100.0])
-def test_so_many_units_send_to_one_that_hears_from_nobody_else(percent: float) -> None:
+def test_the_percentage_of_units_send_to_one_that_receives_from_no_other(percent: float) -> None:
     problem = synthetic_cluster(20, 400, varies=0.0, seed=1, one_to_one=percent)
     assert problem.traffic is not None
     receivers, senders = (problem.traffic > 0).sum(axis=1), (problem.traffic > 0).sum(axis=0)
@@ -78,7 +78,7 @@ def test_a_shrinking_cluster_drains_some_nodes_and_overloads_others() -> None:
 @pytest.mark.parametrize(
     "options", [{"nodes": 0}, {"varies": -1.0}, {"varies": 90.0}, {"operators": 0}, {"one_to_one": 101.0}]
 )
-def test_what_makes_no_sense_is_refused(options: dict[str, float]) -> None:
+def test_invalid_options_are_refused(options: dict[str, float]) -> None:
     arguments = {"nodes": 4, "units": 8, "varies": 10.0, "seed": 1} | options
     with pytest.raises(BalanceError, match=r"plan\.synthetic"):
         synthetic_cluster(**arguments)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""First story detection: the compiled comparing agrees with a plain one, and neither cuts nor snapshots show."""
+"""First story detection: the kernel agrees with its plain twin, and cuts and snapshots don't change the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimtab_lab.workloads.nearest_tweet import nearest_similarities
 
 Tweet = list[int]
 
-# Few different terms, so that tweets share some and repeat some, and some of them at the ends of what fits.
+# Few different terms, so that tweets share some and repeat some; some are the largest and smallest possible.
 terms = st.one_of(st.integers(-3, 6), st.sampled_from([-(2**31), 2**31 - 1, 1 << 20, 5 << 20]))
 tweets = st.lists(st.lists(terms, max_size=8), max_size=25)
 
@@ -54,7 +54,7 @@ def rows(tweets: Sequence[Tweet | None], first: int = 0) -> pa.Table:
 
 
 def stories(description: FirstStory, tweets: Sequence[Tweet], cuts: Sequence[int] = ()) -> list[tuple[Any, ...]]:
-    """What comes out, where between two calls nothing is left but the snapshot."""
+    """The output, when only the snapshot is kept between two calls."""
     whole, snapshot, found = rows(tweets), None, []
     for begin, end in itertools.pairwise([0, *sorted(cuts), len(tweets)]):
         if begin == end:
@@ -84,7 +84,7 @@ def test_without_a_limit_the_largest_similarity_is_exact(tweets: list[Tweet]) ->
 
 
 @given(tweets, st.lists(st.integers(0, 25), max_size=5), st.integers(1, 6))
-def test_cuts_never_show(tweets: list[Tweet], cuts: list[int], history: int) -> None:
+def test_cuts_do_not_change_the_answer(tweets: list[Tweet], cuts: list[int], history: int) -> None:
     description = FirstStory(history=history)
     inside = [min(cut, len(tweets)) for cut in cuts]
     assert stories(description, tweets, inside) == stories(description, tweets)
@@ -92,7 +92,7 @@ def test_cuts_never_show(tweets: list[Tweet], cuts: list[int], history: int) -> 
 
 @settings(max_examples=25)  # each runs two queries
 @given(tweets, st.lists(st.integers(0, 25), max_size=3))
-def test_in_sql_keys_have_histories_of_their_own(tweets: list[Tweet], cuts: list[int]) -> None:
+def test_in_sql_each_key_has_its_own_history(tweets: list[Tweet], cuts: list[int]) -> None:
     table = rows(tweets).append_column("k", pa.array([i % 2 for i in range(len(tweets))], pa.int64()))
     query = (
         "SELECT k, id, compared FROM first_story(TABLE(tweets) PARTITION BY k ORDER BY id, history => 3, tau => 0.3)"
@@ -120,7 +120,7 @@ def test_a_snapshot_holds_the_last_tweets_in_six_bytes_and_less_a_term() -> None
     assert FirstStory(history=2).open(stored) == LastTweets(FirstStory(history=2), **snapshot)
 
 
-def test_tweets_without_terms_are_passed_over() -> None:
+def test_tweets_without_terms_are_skipped() -> None:
     logic = FirstStory().open(None)
     assert logic.on_rows(rows([None, []])) is None
     assert logic.snapshot() is None
@@ -146,7 +146,7 @@ def test_terms_that_cannot_be_kept_are_refused(column: pa.Array, message: str) -
 
 
 @pytest.mark.parametrize("wrong", [{"history": 0}, {"wait_us": -1.0}])
-def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+def test_arguments_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="is"):
         FirstStory(**wrong)
 

@@ -41,7 +41,7 @@ def test_the_tail_without_a_table_goes_on_as_the_table_does(monkeypatch: pytest.
     assert np.mean(tabled != inverted) < 1e-4
 
 
-def test_numbers_of_keys_say_nothing_of_their_rank() -> None:
+def test_numbers_of_keys_do_not_show_their_rank() -> None:
     counts = np.bincount(zipf_keys(200_000, 1000, 1.0, seed=4), minlength=1000)
     ranks = np.argsort(np.argsort(-counts))
     assert abs(np.corrcoef(ranks, np.arange(1000))[0, 1]) < 0.1

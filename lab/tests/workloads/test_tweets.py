@@ -1,4 +1,4 @@
-"""The made-up tweets: the same for the same seed, skewed, with bursts; and keys that tweets share if they are alike."""
+"""The synthetic tweets: the same for the same seed, skewed, with bursts; and similar tweets share keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def same(left: Tweets, right: Tweets) -> bool:
     return bool(as_table(left).equals(as_table(right)))
 
 
-def test_a_seed_says_it_all_however_many_are_taken_at_once(written: Tweets) -> None:
+def test_the_stream_depends_on_the_seed_and_not_on_how_many_are_taken_at_once(written: Tweets) -> None:
     stream = TweetStream(seed=1)
     for begin, end in ((0, 1), (1, 700), (700, 1000)):
         assert same(stream.take(end - begin), written.take(np.arange(begin, end)))
@@ -47,7 +47,7 @@ def test_terms_are_the_checksums_of_the_words(written: Tweets) -> None:
     assert [zlib.crc32(word.encode()) for word in words] == (few.terms.astype(np.int64) & 0xFFFFFFFF).tolist()
 
 
-def test_stories_begin_all_the_time_and_some_draw_most_tweets(written: Tweets) -> None:
+def test_stories_begin_all_the_time_and_some_attract_most_tweets(written: Tweets) -> None:
     since = written.stories[np.argmax(written.stories >= 0) :]
     of_stories = since[since >= 0]
     assert len(of_stories) / len(since) == pytest.approx(0.7, abs=0.03)
@@ -80,14 +80,14 @@ def test_keys_are_many_and_skewed(written: Tweets) -> None:
 def test_a_pool_has_every_key(written: Tweets) -> None:
     pool = with_every_key(written)
     assert len(np.unique(written.fingerprints)) < KEYS == len(np.unique(pool.fingerprints))
-    assert same(pool.take(np.arange(COUNT)), written), "the others come end"
+    assert same(pool.take(np.arange(COUNT)), written), "the others come after them"
     assert len(pool) == COUNT + KEYS - len(np.unique(written.fingerprints))
     assert pool.fingerprints.tolist() == fingerprints(pool.terms, pool.starts).tolist()
     assert with_every_key(pool) is pool
 
 
 def with_words_replaced(tweets: Tweets, rng: np.random.Generator) -> Tweets:
-    """One word of each tweet is another."""
+    """Tweets in which one word of each is replaced."""
     places = tweets.starts[:-1] + (rng.random(len(tweets)) * np.diff(tweets.starts)).astype(np.int64)
     terms = tweets.terms.copy()
     terms[places] = rng.integers(-(2**31), 2**31, len(tweets)).astype(np.int32)
@@ -101,7 +101,7 @@ def test_near_duplicates_share_keys_far_more_often_than_others(written: Tweets) 
     strangers = rng.integers(-(2**31), 2**31, COUNT * 8).astype(np.int32)
     keys = fingerprints(strangers, np.arange(0, len(strangers) + 1, 8))
     far = (keys[1:] == keys[:-1]).mean()
-    # A word of six to twelve is another: cosines of 0.83 to 0.92, so 0.09 to 0.18 share a key; of strangers, 1 / 4096.
+    # One word of six to twelve differs: cosines of 0.83 to 0.92, so 0.09 to 0.18 share a key; of others, 1 / 4096.
     assert 0.08 < near < 0.2
     assert far < 0.001
 

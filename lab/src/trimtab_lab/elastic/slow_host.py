@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
     claim="A host that becomes slow gets less within a few batches, as much as it can bear, and its share again when "
     "it is as fast as before.",
     workload=f"Standalone cluster of 4 one-core executors; 1,000 keys, Zipf {EXPONENT}, {EVENTS:,} events a batch, "
-    f"which wait 1 ms each, and {SLOWER} ms on one executor for {FULL[1]} batches. Nobody tells the coordinator.",
+    f"which wait 1 ms each, and {SLOWER} ms on one executor for {FULL[1]} batches. The coordinator isn't told.",
     run=run,
     holds=holds,
     draw=draw,

@@ -21,7 +21,7 @@ EVENTS_PER_S = 750.0
 """The paper's fixed rate, where it says which (figure 7)."""
 
 WORKLOAD = (
-    "Simulated, as the paper's CEP engine and its ticks of the Frankfurt exchange are not to be had: up to 10 hosts, "
+    "Simulated, as the paper's CEP engine and its ticks of the Frankfurt exchange are not available: up to 10 hosts, "
     "45 queries at the peak of a day that lasts an hour (10 s a period), each of source, filter, window and sink with "
     "a random sector and window. An operator's cost is drawn so that 45 queries fill about five hosts at 750 events a "
     "second; new ones are placed by the worst case, running ones by measurement; hosts slow down as queues do. What "

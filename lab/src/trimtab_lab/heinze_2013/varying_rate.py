@@ -103,7 +103,7 @@ def holds(results: Results) -> Verdict:
         ),
         reason="Hosts are filled up to the threshold by the loads measured at that moment, so what they reach later "
         "still follows the threshold, only at a lower level. Where so few hosts run that the threshold does not change "
-        "their number it would not; the paper shows one run of a stream that is not to be had.",
+        "their number it would not; the paper shows one run of a stream that is not available.",
     )
 
 

@@ -196,7 +196,7 @@ FIGURE_10 = Experiment(
     paper="Madsen 2017",
     figures="figure 10",
     claim=(
-        "Whatever collocation can be had, ALBIC reaches up to 10 points more of it than COLA, at a lower load "
+        "Whatever collocation is possible, ALBIC reaches up to 10 points more of it than COLA, at a lower load "
         "distance, with a few moves a period where COLA moves everything."
     ),
     workload=_WORKLOAD,

@@ -55,7 +55,7 @@ def run(settings: Settings) -> Results:
         "loads of a period.",
         "PoTC is done in the feed: a column sends an update to the less loaded of its key's two engines, and after "
         "each window a row for every partial count goes to the engine that merges it, and costs half of an update for "
-        "each article. The cost of merging is our assumption; the paper doesn't tell its own.",
+        "each article. The cost of merging is our assumption; the paper doesn't give its own.",
         "PoTC decides anew for every update, so that it follows a change at once; what it leaves uneven comes from "
         "merging. By what really came it may be the more level one: no plan for a period knows what changes in it.",
         "Ours stops at a load distance of 2 % of the mean, which is 1 point here: a better one isn't worth a move.",

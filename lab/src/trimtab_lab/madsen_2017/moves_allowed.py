@@ -130,7 +130,7 @@ def overhead(results: Results) -> Verdict:
                 ", ".join(f"{name}: {one['extra_ms']:+.0f} ms" for name, one in found.items()),
             )
         )
-    reason = "Where a few moves are nearly enough, nobody makes many more of them, limit or not."
+    reason = "Where a few moves are nearly enough, not many more are made, with or without a limit."
     return Verdict(tuple(checks), "" if all(check.holds for check in checks) else reason)
 
 

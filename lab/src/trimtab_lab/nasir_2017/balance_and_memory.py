@@ -53,7 +53,7 @@ def tables(measured: Mapping[str, Any], heading: str, steps: Sequence[float]) ->
         rows = tuple((step, *(measured[s][what][i] for s in schemes)) for i, step in enumerate(steps))
         return Table(title, (heading, *schemes), rows)
 
-    return table("Imbalance: fullest over mean, less 1", "imbalance"), table("Memory: keys x workers", "memory")
+    return table("Imbalance: fullest over mean, minus 1", "imbalance"), table("Memory: keys x workers", "memory")
 
 
 def draw_lines(

@@ -84,15 +84,15 @@ def run(settings: Settings) -> Results:
         "mean latency in s",
     )
     return Results(
-        tables=(Table("Most less least of the workers at the end of each phase", columns, tuple(rows)),),
+        tables=(Table("Largest minus smallest value of the workers at the end of each phase", columns, tuple(rows)),),
         series={"courses": courses, "starts_h": starts_h["CG"]},
         notes=(
             "The paper does not say which workers are the strong ones; here they are always the first.",
             "Whether CG adapts to the last change depends on how full the cluster is then, and so on the day's curve, "
             "which is ours. The one with the fuller afternoon fits the paper's text as well, and on it the claim fails "
             "at the last change. The curve that is checked is the third we tried, chosen with that known.",
-            "The reason: strong workers pass 75 % and no longer call themselves idle while weak ones still have more "
-            "than they can do, so hardly anything moves until it gets quieter. Worst where the change falls into the "
+            "The reason: strong workers pass 75 % and no longer signal that they are idle while weak ones are still "
+            "overloaded, so hardly anything moves until the load falls. It is worst where the change is in the "
             "evening (last row).",
         ),
     )
@@ -145,7 +145,7 @@ EXPERIMENT = Experiment(
     id="cg-fig13",
     paper="Nasir 2017",
     figures="figure 13",
-    claim="When capacities change twice under way, to {5,4} and {2,10}, CG adapts; KG and SG do not",
+    claim="When capacities change twice during the run, to {5,4} and {2,10}, CG adapts; KG and SG do not",
     workload=f"{DAY_WORKLOAD}; y workers z times stronger: {{3,5}}, after 6 M messages {{5,4}}, after 12 M {{2,10}}, "
     "the sum constant; 100 virtual workers each",
     run=run,

@@ -205,7 +205,7 @@ WORKERS_EXPERIMENT = Experiment(
     paper="Nasir 2017",
     figures="figure 8",
     claim="CG bounds imbalance with less memory than CH; PKG is even only on small clusters; PoTC and SG pay in memory",
-    workload=f"{_STREAM}; 5, 10, 50 and 100 equal workers. CG's workers are used to 80 % and speak after every 2,000 "
+    workload=f"{_STREAM}; 5, 10, 50 and 100 equal workers. CG's workers are used to 80 % and signal after every 2,000 "
     "messages each (the paper gives no length for its time slot)",
     run=partial(run, bins_a_worker=1, schemes=GROUPINGS),
     holds=workers_hold,

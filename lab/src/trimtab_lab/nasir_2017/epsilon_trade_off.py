@@ -49,7 +49,7 @@ def run(settings: Settings) -> Results:
     return Results(
         tables=(
             Table(
-                "Workers' imbalance and memory by what deals messages to virtual workers",
+                "Workers' imbalance and memory by the scheme that assigns messages to virtual workers",
                 ("inner scheme", "epsilon", "imbalance", "memory"),
                 tuple(rows),
             ),

@@ -35,7 +35,7 @@ def run(settings: Settings) -> Results:
         return Table(title, columns, rows)
 
     return Results(
-        tables=(table("Imbalance: fullest over mean, less 1", "imbalance"), table("Memory: keys x workers", "memory")),
+        tables=(table("Imbalance: fullest over mean, minus 1", "imbalance"), table("Memory: keys x workers", "memory")),
         series={"workers": list(workers), "measured": measured},
     )
 
@@ -92,8 +92,8 @@ EXPERIMENT = Experiment(
     paper="Nasir 2017",
     figures="figure 11",
     claim="With 1 to 100 sources and 5 to 100 workers, CG's imbalance and memory stay almost the same on a log scale",
-    workload="WP-like stream (22 M messages, 2.9 M keys, the first 9.32 %), synthetic, dealt to the sources in turn; "
-    "sources hear of workers' signals only with acknowledgements; 10 virtual workers a worker",
+    workload="WP-like stream (22 M messages, 2.9 M keys, the first 9.32 %), synthetic, sent to the sources in turn; "
+    "sources get workers' signals only with acknowledgements; 10 virtual workers a worker",
     run=run,
     holds=holds,
     draw=draw,

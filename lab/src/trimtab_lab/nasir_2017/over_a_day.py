@@ -152,7 +152,7 @@ def compare_schemes(
         found = run_scheme(scheme, keys, day.arrivals(), speeds, seed=settings.seed)
         courses[scheme] = course(found)
         rows.append(spread_row(scheme, courses[scheme], found.latency_s))
-    return courses, Table("Most less least of the workers", SPREAD_COLUMNS, tuple(rows))
+    return courses, Table("Largest minus smallest value of the workers", SPREAD_COLUMNS, tuple(rows))
 
 
 def spread_row(scheme: str, of: Course, latency_s: float) -> tuple[Cell, ...]:
@@ -196,6 +196,6 @@ def draw_courses(
 DAY_WORKLOAD = (
     "WP-like stream (22 M messages, 2.9 M keys, the first 9.32 %), synthetic, over a day's curve of our own (figure 5 "
     "prints no numbers; ours runs from 0.85 to 1.24 of the mean, high from 17 h on, where the text reports a spike); "
-    "10 workers, 80 % used on the mean; workers speak every 20 s (the paper gives no length; "
+    "10 workers at a mean utilisation of 80 %; workers signal every 20 s (the paper gives no length; "
     "10 and 60 s were tried too, see figure 12)"
 )

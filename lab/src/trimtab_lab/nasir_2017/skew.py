@@ -50,7 +50,7 @@ def run(settings: Settings) -> Results:
 
     to_pkg = [r for of_bins in measured.values() for r in ratios(of_bins["PoRC"]["memory"], of_bins["PKG"]["memory"])]
     return Results(
-        tables=(table("Imbalance: fullest over mean, less 1", "imbalance"), table("Memory: keys x bins", "memory")),
+        tables=(table("Imbalance: fullest over mean, minus 1", "imbalance"), table("Memory: keys x bins", "memory")),
         notes=(
             "An imbalance of 0 is drawn at the foot of the axis.",
             f"PoRC needs {span_text(to_pkg)} times PKG's memory: less on flat streams, more on steep ones, where PKG "

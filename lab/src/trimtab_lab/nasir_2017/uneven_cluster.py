@@ -36,7 +36,7 @@ def run(settings: Settings) -> Results:
         series={"courses": courses, "grain": grain},
         notes=(
             "As in the paper, CG's queues have a spike in the evening (there after 17 h): when the whole cluster is "
-            "used to more than 85 %, nobody is idle and nothing can be moved.",
+            "used to more than 85 %, no worker is idle and nothing can be moved.",
             f"One of 10 virtual workers is {grain:.2g} of a weak worker's capacity, wider than the band from 0.75 to "
             "0.85: weak workers swing between too many and too few (figure 12).",
         ),

@@ -76,7 +76,7 @@ def run(settings: Settings) -> Results:
     )
     return Results(
         tables=(
-            Table("Most less least of the workers", columns, rows),
+            Table("Largest minus smallest value of the workers", columns, rows),
             *(_slot_table(slots, of_numbers) for slots, of_numbers in sensitivity),
         ),
         series={"courses": courses},
@@ -118,7 +118,7 @@ _FULL_NOTES = (
     "slot. 20 s was chosen out of 10, 20 and 60 s because it gives the paper's picture. Shorter slots favour more "
     "virtual workers and longer ones fewer (the other tables): that 5 are too few holds with all three, that 100 are "
     "best does not.",
-    "With slots of 20 s, 1,000 are the evenest once they have settled and worked off what had piled up, at about 13 h. "
+    "With slots of 20 s, 1,000 are the evenest once they have settled and processed their backlog, at about 13 h. "
     "Over the whole day 50 and 100 are about the same: 50 settle sooner, 100 are evener in the evening.",
     f"Means over {DAYS} days of other seeds, because a single day does not decide between 50 and 100: from 9 h on, 50 "
     "did better than 100 on one of the eight seeds we tried.",

@@ -151,7 +151,7 @@ FIGURE_3 = Experiment(
     figures="figure 3",
     claim="Without control, events are dropped as the result queue fills; the drop rate increases with the event rate.",
     workload=MADE_UP
-    + " The event rate rises in eight steps of 300 s, from 0.3 to 1.5 of what the element can keep up.",
+    + " The event rate rises in eight steps of 300 s, from 0.3 to 1.5 of the element's highest sustainable rate.",
     run=run,
     holds=holds,
     draw=draw,

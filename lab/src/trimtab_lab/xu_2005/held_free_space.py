@@ -172,7 +172,7 @@ FIGURE_6 = Experiment(
     figures="figure 6, in simulation",
     claim="PI holds the free space at 400 MB within a few intervals through a CPU hog, with no drop.",
     workload=MADE_UP
-    + " Load, hog and times as in section 4: 1.4 times what the element can keep up from 100 to 500 s, a hog that"
+    + " Load, hog and times as in section 4: 1.4 times the highest sustainable rate from 100 to 500 s, a hog that"
     " leaves half of its speed from 160 to 500 s. The model is fitted to a run with a moving intake before each run.",
     run=run,
     holds=holds,

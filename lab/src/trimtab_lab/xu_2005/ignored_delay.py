@@ -120,7 +120,7 @@ def run(settings: Settings) -> Results:
             swing_rows,
         ),
         Table(
-            "How hasty a wish must be for the ignored delay to matter: spectral radius in truth, median of the fits",
+            "How fast a requested loop must be for the ignored delay to matter: real spectral radius, median of fits",
             ("settled in 5 intervals, with an overshoot of", "flow control", "load balancing"),
             tuple((f"{100 * wish:.0f} %", *(float(np.median(hasty[loop, wish])) for loop in LOOPS)) for wish in HASTE),
         ),
@@ -131,9 +131,9 @@ def run(settings: Settings) -> Results:
     notes = (
         f"Medians of {len(seeds)} seeded runs. In the simulation the swing stops growing where an action meets its "
         "limit: an intake can't be less than 0, nor a share outside 0 to 1.",
-        f"With no overshoot wanted the balancing loop bears the ignored delay (spectral radius {gentle:.2f}): its "
+        f"With no overshoot requested the balancing loop bears the ignored delay (spectral radius {gentle:.2f}): its "
         "elements forget faster than the flow's. The runs ask for 5 %.",
-        f"Ignoring the delay does no harm to the paper's flow loop where one wants to be settled only after "
+        f"Ignoring the delay does no harm to the paper's flow loop where it only has to settle after "
         f"{harmless:.0f} intervals or more.",
         "The text calls the controller of figure 9 a flow controller, its caption a load balancing controller; both "
         "loops are shown.",

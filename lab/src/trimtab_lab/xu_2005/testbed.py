@@ -51,7 +51,7 @@ MADE_UP = (
 )
 
 SPLIT_MADE_UP = (
-    "Simulated: two fluid elements of 1,000 events an interval behind a splitter, 1,100 events an interval, Poisson"
+    "Simulated: two fluid elements of 1,000 events an interval after a splitter, 1,100 events an interval, Poisson"
     " arrivals, 2 % noise on the speeds; a combiner as a barrier; new shares work one interval later. The paper gives"
     " no rates. Its machines have two processors, so a CPU hog is taken to leave half of the speed."
 )

@@ -61,7 +61,7 @@ def run(settings: Settings) -> Results:
     )
     tweets = len(runs[KG].sent.feed)
     notes = (
-        f"First stories are those among the {tweets:,} tweets behind the past: while a key is young, nearly every "
+        f"First stories are those among the {tweets:,} tweets after the past: while a key is young, nearly every "
         "tweet of it is one. False: not reported by KG; missed: reported by KG alone.",
         "PKG is done in the feed: a column says which of its two engines a tweet goes to, and each keeps a history of "
         "its own. Its share of false stories is above the paper's because keys are younger here: half of a short "
@@ -83,7 +83,7 @@ def holds(results: Results) -> Verdict:
             "KG, LPTF, DLB-L and DLB-H detect identical events, while keys move",
             wrong == 0 and min(moved) > 0,
             "6,546 each",
-            f"{found[KG]['stories']:,} each; {min(moved):,} to {max(moved):,} keys moved under way",
+            f"{found[KG]['stories']:,} each; {min(moved):,} to {max(moved):,} keys moved during the run",
         ),
         Check(
             "PKG reports false first stories",
