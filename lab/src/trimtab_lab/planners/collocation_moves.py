@@ -1,8 +1,8 @@
-"""Collocation moves: bring units that talk to each other onto one node, as much traffic per move as can be had.
+"""Collocation moves: bring units that talk to each other onto one node, with as much traffic per move as possible.
 
-A climb over a draft: the best move of a unit or of a block of units, or the best exchange of two of them, again and
-again until the budget is spent or nothing is gained. It looks at traffic and only keeps nodes inside a band of load;
-levelling the load is another's task. Compiled: importing this imports Numba.
+Hill climbing on a draft: makes the best move of a unit or of a block of units, or the best exchange of two of them,
+until the budget is spent or nothing is gained. It optimises traffic and only keeps nodes inside a band of load; it
+doesn't level the load. Compiled: importing this module imports Numba.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 TARGETS = 3
-"""How many nodes are looked at for each unit or block: those that it would gain most on. With one alone the climb ends
-early (collocation 8 instead of 11 % where all units talk to all), because its place there is often not to be had."""
+"""How many nodes are considered for each unit or block: those on which it would gain most. With only one the climb ends
+early (collocation 8 instead of 11 % where all units talk to all), because a move to that node is often not allowed."""
 
 EXCHANGES = 300
-"""For how many units or blocks at most a step looks for an exchange: the most promising ones. All of them would take
-three times as long where everybody talks to everybody, and gain hardly anything."""
+"""For how many units or blocks at most a step searches an exchange: the most promising ones. All of them would take
+three times as long where all units talk to all, and gain hardly anything."""
 
 LEAST_GAIN = 1e-9
 """Gains below this share of all traffic are rounding."""
@@ -46,12 +46,12 @@ LEAST_GAIN = 1e-9
 def gather_traffic(
     problem: Problem, draft: Draft, edges: csr_array, blocks: Int32Array, *, band: float, keep: float = 0.0
 ) -> int:
-    """Raise the collocation of a draft by moves and exchanges, the one that gains most for its price first; count them.
+    """Raise the collocation of a draft by moves and exchanges, those that gain most for their price first; count them.
 
     Every step gains traffic, so it ends; the collocation is never lower afterwards, and the rules of a draft hold.
 
     edges   (units, units)  traffic, both ways
-    blocks  (units,)        units of the same number >= 0 live on one node and may move as one; -1: alone
+    blocks  (units,)        units of the same number >= 0 are on one node and may move as one; -1: alone
     band    points of utilisation that a node may end off the mean; one that is farther off may not go farther
     keep    the share of the budget that must be left
 
@@ -65,7 +65,7 @@ def gather_traffic(
     >>> bool(draft.owner[0] == draft.owner[1] != draft.owner[2] == draft.owner[3])
     True
 
-    Time: a step looks at the neighbours of what moved, and at exchanges for the most promising things only.
+    Time: a step considers the neighbours of what moved, and exchanges only for the most promising things.
     """
     links = links_of(draft, edges)
     if links is None:
@@ -75,7 +75,7 @@ def gather_traffic(
 
 @kernel
 def _climb(draft, things, links, limits):
-    """Make the best step there is until there is none; return how many were made."""
+    """Make the best step until there is none; return how many were made."""
     count, nodes = things.work.size, draft.loads.size
     gains = np.zeros((count, TARGETS))
     targets = np.full((count, TARGETS), -1, dtype=np.int64)
@@ -84,7 +84,7 @@ def _climb(draft, things, links, limits):
     towards = np.zeros(nodes)
     marks = np.full(draft.owner.size, NO_MARK, dtype=np.int64)
     steps = 0
-    # Units that have left home could still go on to somewhere else for nothing. That gains little and takes many steps.
+    # Units that have left home could move again at no cost. That gains little and takes many steps.
     while draft.budget[0] - limits.least[0] >= 1:
         for thing in range(count):
             if stale[thing]:
@@ -103,7 +103,7 @@ def _climb(draft, things, links, limits):
 
 @kernel
 def _look_around(draft, things, links, limits, thing, towards, marks, gains, targets, ratios):
-    """Write the nodes that a thing would gain most on, and how much, best first; -1 where there is none."""
+    """Write the nodes on which a thing would gain most, and how much, best first; -1 where there is none."""
     targets[thing] = -1
     ratios[thing] = 0.0
     node = place(draft, things, thing)
@@ -162,7 +162,7 @@ def _best_step(draft, things, links, limits, marks, gains, targets, ratios):
 
 @kernel
 def _most_gain(gains, targets, thing, node):
-    """No less than what a thing gains on a node: what was written down for it, or the least of what was for others."""
+    """An upper bound of a thing's gain on a node: the stored gain, or the least of those stored for other nodes."""
     for rank in range(TARGETS):
         if targets[thing, rank] == node:
             return gains[thing, rank]
@@ -201,7 +201,7 @@ def _gain_of_return(draft, things, links, other, thing, home, target, marks):
             if marks[far] == own:
                 continue
             if marks[far] == thing:
-                total -= links.traffic[edge]  # the two pass each other: what `thing` hoped to gain from it is lost
+                total -= links.traffic[edge]  # the two change places: what `thing` would gain from it is lost
             elif draft.owner[far] == home:
                 total += links.traffic[edge]
             elif draft.owner[far] == target:

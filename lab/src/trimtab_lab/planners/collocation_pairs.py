@@ -10,11 +10,11 @@ from trimtab_lab.planners.collocation_sets import Pairs
 
 
 def join_pairs(problem: Problem, draft: Draft, pairs: Pairs, blocks: Int32Array, *, count: int, seed: int = 0) -> int:
-    """Put up to `count` pairs that are apart on one node each, those with most traffic first; say how many were.
+    """Put up to `count` separated pairs on one node each, those with most traffic first; return how many.
 
     A unit in a block takes the whole block with it. A unit alone goes to its partner's block; two that are alone, or in
-    a block each, go where the less loaded of their nodes is. Equal pairs come in a random order. What the budget or the
-    room forbids is passed over.
+    a block each, go to the less loaded of their nodes. Equal pairs come in a random order. Pairs that the budget or the
+    room doesn't allow are skipped.
 
     blocks  (units,)  units of the same number >= 0 move as one; -1: alone
 
@@ -41,7 +41,7 @@ def join_pairs(problem: Problem, draft: Draft, pairs: Pairs, blocks: Int32Array,
 
 
 def _join(problem: Problem, draft: Draft, blocks: Int32Array, one: int, other: int) -> bool:
-    """Put two units and their blocks on one node, if that can be done."""
+    """Put two units and their blocks on one node, if that is possible."""
     nodes = [int(draft.owner[one]), int(draft.owner[other])]
     if (blocks[one] >= 0) != (blocks[other] >= 0):
         target = nodes[0] if blocks[one] >= 0 else nodes[1]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FORESIGHT = 0.2
-"""With it chains come together in 50 periods where it takes 80 without (40 nodes, 800 units, 20 moves a period)."""
+"""With it chains are collocated in 50 periods, without it in 80 (40 nodes, 800 units, 20 moves a period)."""
 MOST_FORESIGHT = 20_000_000
-"""More steps than this take too long; where units have so many partners, foresight gains little anyway."""
+"""More steps than this take too long; where units have that many partners, foresight gains little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Pairs:
 
 
 def traffic_both_ways(problem: Problem) -> csr_array:
-    """How much two units send each other, whichever way; nothing if the problem knows no traffic."""
+    """How much two units send each other, in both directions together; nothing if the problem has no traffic."""
     from scipy.sparse import csr_array
 
     if problem.traffic is None:
@@ -41,9 +41,9 @@ def traffic_both_ways(problem: Problem) -> csr_array:
 
 
 def talkative_pairs(problem: Problem, score_factor: float) -> Pairs:
-    """The pairs in which a unit sends another more than `score_factor` times what it sends to one on average.
+    """The pairs in which a unit sends another one more than `score_factor` times what it sends to a unit on average.
 
-    The average is over all units of the operators that the sender's operator sends to, those included that get nothing.
+    The average is over all units of the operators that the sender's operator sends to, also those that get nothing.
 
     >>> from scipy.sparse import csr_array
     >>> traffic = csr_array(([8.0, 1.0, 4.0, 5.0], ([0, 0, 1, 1], [2, 3, 2, 3])), shape=(4, 4))
@@ -69,9 +69,9 @@ def talkative_pairs(problem: Problem, score_factor: float) -> Pairs:
 
 
 def with_foresight(edges: csr_array, pairs: Pairs, *, weight: float = FORESIGHT) -> csr_array:
-    """Edges, with some for units that would meet if the one between them came too.
+    """Edges, with additional ones between units that both talk to a third one.
 
-    Two units that have a talkative pair each with a third one get `weight` of the lesser share of that traffic, as if
+    Two units that each form a talkative pair with a third one get `weight` of the lesser share of that traffic, as if
     they talked to each other a little. Moves chosen by this gather a chain of units from both of its ends on one node,
     instead of making many short pieces of it that have to be joined later at a higher price.
 
@@ -104,7 +104,7 @@ def with_foresight(edges: csr_array, pairs: Pairs, *, weight: float = FORESIGHT)
 
 
 def collocated_sets(owner: Int32Array, pairs: Pairs) -> Int32Array:
-    """Number the sets of units that pairs on one node make, merged where they overlap; -1 is a unit in none.
+    """Number the sets of units that are formed by pairs on one node, merged where they overlap; -1: in no set.
 
     >>> pairs = Pairs(np.array([0, 1, 3]), np.array([1, 2, 4]), np.ones(3))
     >>> collocated_sets(np.array([0, 0, 0, 0, 1]), pairs).tolist()
@@ -164,13 +164,13 @@ def partitions(
             continue
         weights = price if needs_budget > needs_load else load
         label = partition_graph(weights[block], edges[block][:, block], parts, seed=seed)
-        # Parts are looked at again: METIS is even only as far as the units allow.
+        # Parts are checked again: METIS makes them even only as far as the units allow.
         waiting += [block[label == part] for part in range(int(label.max()) + 1)]
     return blocks
 
 
 def budget_shares(problem: Problem) -> Float64Array:
-    """What moving each unit takes of the budget, as a share of it; 0 without a budget."""
+    """The cost of moving each unit, as a share of the budget; 0 without a budget."""
     shares = np.zeros(problem.units)
     if problem.max_moves is not None:
         shares += 1 / problem.max_moves if problem.max_moves else 1.0

@@ -1,4 +1,4 @@
-"""Draining apart from balancing: what the integrated plan of `milp` is compared with."""
+"""Draining separately from balancing: for comparison with the integrated plan of `milp`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trimtab.planning.problem import Problem
 def drain_then_balance(problem: Problem, *, balance: Planner) -> Plan:
     """The opposite of an integrated plan: empty the draining nodes first, and balance with what is left of the budget.
 
-    While a unit is left on a draining node the whole budget goes into moving those, the heaviest first, each to the
-    least utilised node: overloaded nodes have to wait. `balance` plans once none is left. It is what the integrated
-    plan is compared with in figure 5 of Madsen et al. (2017).
+    While units are left on draining nodes the whole budget is used to move those, the heaviest first, each to the least
+    utilised node: overloaded nodes have to wait. `balance` plans once none is left. Figure 5 of Madsen et al. (2017)
+    compares the integrated plan with it.
 
     >>> from trimtab.planning.flux import flux
     >>> problem = Problem([9.0, 9.0, 1.0], [0, 0, 2], [20.0] * 3, draining=[False, False, True], max_moves=1)

@@ -1,4 +1,4 @@
-"""First fit: a new unit goes to the first node with room. Also `Room`, the account of what is left on each node."""
+"""First fit: a new unit goes to the first node with room. Also `Room`, which tracks what is left on each node."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def first_fit(problem: Problem, *, threshold: float = 1.0, decreasing: bool = Fa
 
     Room is `threshold` times the capacity of the bottleneck (FUGU's target utilisation) and the whole capacity of the
     other resources. Nodes in use come first, then the empty ones, each in their order: an empty node is opened only if
-    no other has room. Units are taken in the order given, or with `decreasing` the heaviest first, which needs at most
+    no other has room. Units are placed in the given order, or with `decreasing` the heaviest first, which needs at most
     11/9 of the least number of equal nodes plus 6/9.
 
     A unit for which no node has room goes, once the others are placed, to the least utilised open node with enough of
-    the other resources, so the threshold may be passed; `without_room` names these units. If even that is impossible:
-    error `plan.room`.
+    the other resources, so the threshold may be passed; `without_room` returns these units. Raises BalanceError
+    `plan.room` if even that is impossible.
 
     >>> problem = Problem(loads=[0.5, 0.4, 0.3, 0.2], homes=[1, -1, -1, -1], capacities=[1.0, 1.0, 1.0])
     >>> first_fit(problem, threshold=0.8).owner.tolist()
@@ -37,7 +37,7 @@ def first_fit(problem: Problem, *, threshold: float = 1.0, decreasing: bool = Fa
 
 
 def without_room(problem: Problem, *, threshold: float = 1.0, decreasing: bool = False) -> Int64Array:
-    """The new units that `first_fit` with the same options puts past the threshold: what more nodes are needed for.
+    """The new units that `first_fit` with the same options places past the threshold: they need more nodes.
 
     >>> problem = Problem(loads=[0.5, 0.4, 0.3], homes=[-1, -1, -1], capacities=[1.0])
     >>> without_room(problem, threshold=0.8)
@@ -61,7 +61,7 @@ def _packed(problem: Problem, threshold: float, decreasing: bool) -> tuple[Room,
 
 
 class Room:
-    """What is left on each node while units are placed one after another: the scratch paper of one planner call.
+    """What is left on each node while units are placed one after another: the working state of one planner call.
 
     owner   (units,)            the node of each unit so far; NEW: none
     needs   (units, resources)  what each unit needs, the bottleneck in column 0
@@ -78,7 +78,7 @@ class Room:
         self.needs = np.ascontiguousarray(problem.loads[:, columns])
         self.open = problem.open_nodes
         self.owner: Int32Array = problem.homes.copy()
-        limits = problem.capacities[:, columns] * (1 + ROUNDING / 4)  # what fills a node exactly fits
+        limits = problem.capacities[:, columns] * (1 + ROUNDING / 4)  # units that fill a node exactly fit
         limits[:, 0] *= threshold
         placed = self.owner >= 0
         self.free: Float64Array = limits - np.stack(
@@ -105,24 +105,24 @@ class Room:
         return int(_fill(self.needs, self.free, self.owner, self.count, units, nodes))
 
     def put(self, unit: int, node: int) -> None:
-        """Place a unit, whether there is room or not."""
+        """Place a unit, even without room."""
         self.owner[unit] = node
         self.free[node] -= self.needs[unit]
         self.count[node] += 1
 
     def take(self, units: Int64Array) -> None:
-        """Take placed units off their nodes."""
+        """Remove placed units from their nodes."""
         nodes = self.owner[units]
         np.add.at(self.free, nodes, self.needs[units])
         np.subtract.at(self.count, nodes, 1)
         self.owner[units] = NEW
 
     def snapshot(self) -> tuple[Int32Array, Float64Array, Int64Array]:
-        """A copy to go back to."""
+        """A copy for `restore`."""
         return self.owner.copy(), self.free.copy(), self.count.copy()
 
     def restore(self, snapshot: tuple[Int32Array, Float64Array, Int64Array]) -> None:
-        """Forget everything since a snapshot was taken."""
+        """Undo everything since a snapshot was taken."""
         self.owner, self.free, self.count = snapshot
 
     def squeeze(self, unit: int) -> None:

@@ -1,8 +1,8 @@
 """FUGU: few nodes in use, each filled up to a threshold. First fit, room made by subset sums, nodes released.
 
-Planners that share their parts: `make_room` places new units and rather shifts a few units than opens an empty node,
-`release` empties the least loaded nodes, `fugu` does both, and `relieve` is what the paper lacks: it brings nodes that
-became too full down again. A node without units is what the caller may switch off; how many to keep is not for here.
+Planners with common parts: `make_room` places new units and moves a few units before it opens an empty node, `release`
+empties the least loaded nodes, and `fugu` does both. `relieve` isn't in the paper: it moves units off nodes that became
+too full. The caller may switch off nodes without units, and decides how many to keep.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_CELLS = 8_000_000
 """The most that one table of subset sums may hold; loads are rounded more coarsely to stay below it."""
 
 MOST_NODES, MOST_SUBSETS = 4, 50
-"""On how many nodes room is looked for, and how many subsets are tried on each, before a new node is opened."""
+"""On how many nodes room is searched, and how many subsets are tried on each, before a new node is opened."""
 
 
 def fugu(problem: Problem, *, threshold: float = 0.85, interval: float = 0.05) -> Plan:
@@ -96,9 +96,9 @@ def release(problem: Problem, *, threshold: float = 0.85) -> Plan:
 def relieve(problem: Problem, *, threshold: float = 0.85) -> Plan:
     """Take units off nodes that are filled past the threshold: the run-time adaptation that the paper leaves open.
 
-    From each such node, the fullest first, the subset of units leaves that brings it down to the threshold at the least
-    cost of moving; to the other nodes in use if they have room, else an empty node is opened. A node for which there
-    is no room or no budget stays as it is. New units are placed before that, by first fit.
+    From each such node, the fullest first, the subset of units moves that brings it down to the threshold at the least
+    cost, to the other nodes in use if they have room, else to an empty node. A node for which there is no room or no
+    budget stays as it is. New units are placed before that, by first fit.
 
     >>> problem = Problem(loads=[0.7, 0.1, 0.3, 0.4], homes=[0, 0, 0, 1], capacities=[1.0] * 3)
     >>> relieve(problem, threshold=0.9).owner.tolist()
@@ -119,7 +119,7 @@ def relieve(problem: Problem, *, threshold: float = 0.85) -> Plan:
 
 
 def fewest_nodes(problem: Problem, *, threshold: float = 0.85) -> int:
-    """How many nodes the load needs at least when each takes `threshold` of its capacity (host_min of equation 2).
+    """The least number of nodes for the load if each is filled to `threshold` of its capacity (host_min of equation 2).
 
     With unequal capacities: of the largest open nodes.
 
@@ -166,7 +166,7 @@ def _make_room(room: Room, unit: int, interval: float) -> bool:
 
 
 def _make_room_on(room: Room, unit: int, node: int, others: Int64Array, interval: float) -> bool:
-    """Find units that can leave a node so that the new one fits there, and swap them."""
+    """Find units that can leave a node so that the new one fits there, and move all of them."""
     need = room.needs[unit, 0]
     most = min(need + interval * room.problem.strength[node], room.free[others, 0].clip(0).sum())
     subsets = _subsets(room, node, need - room.free[node, 0], most)
@@ -192,7 +192,7 @@ def _subsets(room: Room, node: int, least: float, most: float) -> Iterator[Int64
 
 
 def _replaced(room: Room, leaving: Int64Array, others: Int64Array, newcomer: tuple[int, int] | None = None) -> bool:
-    """Try it: units leave for other nodes, and a newcomer takes the node they left. All or nothing."""
+    """Try to move units to other nodes, and a new unit to the node they left; undo all of it if one doesn't fit."""
     before = room.snapshot()
     room.take(leaving)
     heaviest_first = leaving[np.argsort(-room.needs[leaving, 0], kind="stable")]
@@ -216,13 +216,13 @@ def _release(room: Room) -> None:
         node = int(np.where(untried, used, np.inf).argmin())
         untried[node] = False
         others = np.flatnonzero(room.in_use & (np.arange(problem.nodes) != node))
-        if used[node] > room.free[others, 0].clip(0).sum():  # saves trying
+        if used[node] > room.free[others, 0].clip(0).sum():  # too little room in all
             continue
         _replaced(room, np.flatnonzero(room.owner == node), others)
 
 
 def _within_budget(problem: Problem, owner: Int32Array) -> bool:
-    """Whether the moves so far are allowed; new units without a node count as staying where they are: nowhere."""
+    """Whether the moves so far are allowed; new units without a node don't count as moved."""
     moved = problem.moved(owner)
     if problem.max_moves is not None and len(moved) > problem.max_moves:
         return False

@@ -1,7 +1,7 @@
-"""Gentle levelling: bring nodes that are too full or too empty back, by the moves that lose the least traffic.
+"""Gentle levelling: level nodes that are too full or too empty by the moves that lose the least traffic.
 
-For the small differences of a period. It moves one thing at a time and stops where that doesn't help: a cluster that is
-far from level is a task for `milp`. Compiled: importing this imports Numba.
+For the small differences of a period. It moves one thing at a time and stops where that doesn't help: use `milp` for a
+cluster that is far from level. Compiled: importing this module imports Numba.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 CLEARLY = 0.9
-"""Closer by less than a tenth isn't worth a move."""
+"""A move has to bring a node closer to the mean by at least a tenth."""
 
 
 def level_gently(problem: Problem, draft: Draft, edges: csr_array, blocks: Int32Array, *, level: float) -> int:
     """Bring nodes within `level` points of the mean utilisation, the farthest first; count the moves of things.
 
     Each step brings both of its nodes within `level`, or clearly closer than the farthest one was. Of all such moves it
-    makes the one that gains most traffic, or loses least; what a move takes of the budget counts as much as an average
-    unit's traffic. A node that no move helps is left. The load distance never grows.
+    makes the one that gains most traffic, or loses least; the cost of a move counts as much as an average unit's
+    traffic. A node that no move improves is left as it is. The load distance never grows.
 
     edges   (units, units)  traffic, both ways
-    blocks  (units,)        units of the same number >= 0 live on one node and may move as one; -1: alone
+    blocks  (units,)        units of the same number >= 0 are on one node and may move as one; -1: alone
 
     >>> from scipy.sparse import csr_array
     >>> from trimtab.planning.draft import draft_of
@@ -65,7 +65,7 @@ def level_gently(problem: Problem, draft: Draft, edges: csr_array, blocks: Int32
 
 @kernel
 def _settle(draft, things, links, limits, worth):
-    """Move one thing after another until all nodes are level, or none of the others can be helped."""
+    """Move one thing after another until all nodes are level, or no move improves the others."""
     count, nodes = things.work.size, draft.loads.size
     towards, marks = np.zeros(nodes), np.full(draft.owner.size, NO_MARK, dtype=np.int64)
     stale, stuck = np.zeros(count, dtype=np.bool_), ~draft.open_nodes

@@ -1,7 +1,7 @@
 """Balanced graph partitioning: cut a weighted graph into even parts so that little traffic crosses between them.
 
-METIS does each cut in two; the recursion is ours, because METIS on its own leaves parts empty (and prints about it)
-when there are few vertices for the parts asked for. Nothing here knows of nodes or moves.
+METIS does each cut in two; the recursion is ours, because METIS alone leaves parts empty (and prints messages) when
+there are few vertices for the requested parts. Nodes and moves play no part here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array, sparray
 
 WEIGHT_STEPS = 10_000_000
-"""METIS counts in integers: all weights together are so many of its steps."""
+"""METIS needs integers: all weights together are scaled to this sum."""
 
 
 def partition_graph(
@@ -26,9 +26,9 @@ def partition_graph(
 ) -> Int32Array:
     """Give each vertex a part from 0 to `parts - 1`: parts of even weight, with few and light edges between them.
 
-    No part is empty, as long as there are vertices enough; with fewer vertices than parts each is a part of its own.
-    Even is best effort: a vertex that outweighs the fair share makes its part heavier. The direction of edges doesn't
-    matter, edges from a vertex to itself don't count, and the graph need not hang together.
+    No part is empty if there are enough vertices; with fewer vertices than parts each one is its own part. Parts are as
+    even as possible: a vertex above the fair share makes its part heavier. The direction of edges doesn't matter, edges
+    from a vertex to itself don't count, and the graph need not be connected.
 
     weights    (vertices,)                    not negative; if all are 0, every vertex counts the same
     edges      (vertices, vertices), sparse   not negative
@@ -72,7 +72,7 @@ def bisect_graph(
     if size < 2:
         return np.ones(size, dtype=np.bool_)
     first = _metis(weights, edges, share, seed, tolerance)
-    # METIS may put everything on one side if one vertex outweighs all others together: then that one stands alone.
+    # METIS may put everything on one side if one vertex outweighs all others together: then that one is a side alone.
     if first.all() or not first.any():
         heaviest = np.zeros(size, dtype=np.bool_)
         heaviest[int(weights.argmax())] = True
@@ -90,7 +90,7 @@ def _divide(
     seed: int,
     tolerance: float,
 ) -> None:
-    """Write parts `start` to `start + parts - 1` over the members; `weights` and `edges` are theirs alone."""
+    """Write parts `start` to `start + parts - 1` to the members; `weights` and `edges` are only theirs."""
     parts = min(parts, len(members))
     if parts <= 1:
         labels[members] = start
@@ -141,7 +141,7 @@ def _metis(weights: Float64Array, edges: csr_array, share: float, seed: int, tol
 
 
 def _steps(amounts: Float64Array) -> Int64Array:
-    """Amounts as integers of at least 1 that add up to about WEIGHT_STEPS; METIS can't do with weights of 0."""
+    """Amounts as integers of at least 1 that add up to about WEIGHT_STEPS; METIS doesn't accept weights of 0."""
     total = float(amounts.sum())
     if not total > 0:
         return np.ones(len(amounts), dtype=np.int64)

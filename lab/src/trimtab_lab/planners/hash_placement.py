@@ -1,4 +1,4 @@
-"""Key grouping as a planner: a hash of the unit's number says where it belongs. It looks at no load at all."""
+"""Key grouping as a planner: a hash of the unit's number decides its node. It ignores loads."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 from __future__ import annotations
@@ -14,14 +14,14 @@ from trimtab.planning.problem import NEW, Problem, no_room
 
 
 def hash_placement(problem: Problem, *, seed: int = 0) -> Plan:
-    """Put every unit on the node that a hash of its number points at, among the nodes that take units.
+    """Put every unit on the node that a hash of its number selects, among the nodes that take units.
 
-    It is what streaming engines do by default (KG: hash modulo the number of engines), and what the others are compared
-    with: loads and capacities play no part, and one node more or less sends nearly every unit somewhere else.
+    Streaming engines do this by default (KG: hash modulo the number of engines), and the other planners are compared
+    with it: loads and capacities play no part, and adding or removing one node moves nearly every unit.
 
-    With a budget only some of the units go where they belong: those on closed nodes first, then by number, passing over
-    what is too expensive. A unit whose place has no room for its side resources goes to the next open node that has if
-    it must go somewhere (it is new, or on a closed node) and else stays.
+    With a budget only some of the units move to their node: those on closed nodes first, then by number, skipping those
+    that are too expensive. A unit whose node has no room for its side resources goes to the next open node that has if
+    it must be placed (it is new, or on a closed node) and else stays.
 
     >>> problem = Problem(loads=[1.0] * 8, homes=[0] * 8, capacities=[10.0, 10.0, 10.0], max_moves=4)
     >>> plan = hash_placement(problem)
@@ -35,7 +35,7 @@ def hash_placement(problem: Problem, *, seed: int = 0) -> Plan:
     places = np.flatnonzero(problem.open_nodes)
     wanted = hashes(problem.units, seed) % np.uint64(len(places))
     closed = ~problem.open_nodes[problem.homes] & (problem.homes != NEW)
-    # New units first: nothing may take the room that they need.
+    # New units first: no other unit may take the room that they need.
     order = np.lexsort((np.arange(problem.units), ~closed, problem.homes != NEW))
     stuck = _go_home(draft, places, wanted.astype(np.int64), order)
     if stuck >= 0:
@@ -54,7 +54,7 @@ def hashes(count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 @kernel
 def _go_home(draft, places, wanted, order):
-    """Put units where they belong, in this order; the first new one without room, or -1."""
+    """Put units on their nodes, in this order; return the first new one without room, or -1."""
     for unit in order:
         home = draft.homes[unit]
         must = home == NEW or not draft.open_nodes[home]

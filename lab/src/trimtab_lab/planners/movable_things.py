@@ -1,6 +1,6 @@
 """Movable things: units, and blocks of units that move as one, with what moving them costs, needs and changes.
 
-Shared by the searches that look at traffic. Compiled: importing this imports Numba.
+Shared by the searches that optimise traffic. Compiled: importing this module imports Numba.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -38,7 +38,7 @@ class Things(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Who talks to whom, both ways: unit u to `others[first[u] : first[u + 1]]`, as shares of all traffic."""
+    """The traffic of units in both directions: of unit u with `others[first[u] : first[u + 1]]`, as shares of all."""
 
     first: Int64Array
     others: Int64Array
@@ -46,9 +46,9 @@ class Links(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What moves may not do.
+    """The limits of moves.
 
-    price  (units,)  what a move takes of the budget, as a share of it
+    price  (units,)  the cost of a move, as a share of the budget
     least  (2,)      moves and cost that must be left
     mean   the utilisation all nodes should have, in percent
     band   points of utilisation that a node may end off the mean; one that is farther off may not go farther
@@ -74,7 +74,7 @@ def things_of(problem: Problem, blocks: Int32Array) -> Things:
 
 
 def links_of(draft: Draft, edges: csr_array) -> Links | None:
-    """Edges as links; None if there is no traffic, or no budget to do anything about it."""
+    """Edges as links; None if there is no traffic, or no budget for moves."""
     total = float(edges.data.sum())
     if not total > 0 or (draft.budget < NOTHING).any():
         return None
@@ -92,7 +92,7 @@ def limits_of(problem: Problem, band: float, keep: float = 0.0) -> Limits:
 
 @kernel
 def place(draft, things, thing):
-    """The node of a thing; -1 if it is on none, or torn apart by moves of its units."""
+    """The node of a thing; -1 if it is on none, or on several because its units have moved."""
     node = draft.owner[things.members[things.starts[thing]]]
     for slot in range(things.starts[thing] + 1, things.starts[thing + 1]):
         if draft.owner[things.members[slot]] != node:
@@ -102,7 +102,7 @@ def place(draft, things, thing):
 
 @kernel
 def measure_traffic(draft, things, links, thing, towards, marks):
-    """Write how much a thing talks to what is on each node, itself left out; `marks` has no mark before and after."""
+    """Write the traffic of a thing with the units on each node, without its own; `marks` is clear before and after."""
     towards[:] = 0.0
     mark(things, thing, marks, thing)
     for slot in range(things.starts[thing], things.starts[thing + 1]):
@@ -123,7 +123,7 @@ def mark(things, thing, marks, value):
 
 @kernel
 def price_of(draft, things, limits, thing, node):
-    """What sending a thing to a node takes of the budget: hardly anything for units that have left home already."""
+    """The cost of moving a thing to a node, as a share of the budget: nearly 0 for units that have left home."""
     total = 0.0
     for slot in range(things.starts[thing], things.starts[thing + 1]):
         unit = things.members[slot]
@@ -149,7 +149,7 @@ def allowed(draft, things, limits, thing, other, home, target):
 
 @kernel
 def payable(draft, things, limits, thing, other, home, target):
-    """Whether budget and room allow it; how level the nodes are is left out."""
+    """Whether budget and room allow it, regardless of the band."""
     moves, cost = _spent(draft, things, thing, target)
     if other >= 0:
         more_moves, more_cost = _spent(draft, things, other, home)
@@ -167,13 +167,13 @@ def payable(draft, things, limits, thing, other, home, target):
 
 @kernel
 def off_mean(draft, limits, node, change):
-    """How many points of utilisation an open node is off the mean once it has so much load more; signed."""
+    """How many points an open node's utilisation is off the mean after its load has changed by `change`; signed."""
     return 100 * (draft.loads[node] + change) / draft.strength[node] - limits.mean
 
 
 @kernel
 def _in_band(draft, limits, node, change):
-    """Whether a node may get so much load more: it ends inside the band, or no farther from the mean than it is."""
+    """Whether a node's load may change by `change`: it ends inside the band, or no farther from the mean than it is."""
     if not draft.open_nodes[node]:
         return True
     after = abs(off_mean(draft, limits, node, change))
@@ -193,7 +193,7 @@ def _spent(draft, things, thing, node):
 
 @kernel
 def _need(draft, things, thing, side):
-    """What a thing needs of a side resource; nothing for no thing (-1)."""
+    """What a thing needs of a side resource; 0 for no thing (-1)."""
     total = 0.0
     if thing >= 0:
         for slot in range(things.starts[thing], things.starts[thing + 1]):
@@ -203,7 +203,7 @@ def _need(draft, things, thing, side):
 
 @kernel
 def move(draft, things, links, thing, node, stale):
-    """Put a thing on a node; whatever this changes something for must be looked at again."""
+    """Put a thing on a node; mark the things whose gains this changes as stale."""
     for slot in range(things.starts[thing], things.starts[thing + 1]):
         unit = things.members[slot]
         put(draft, unit, node)

@@ -1,4 +1,4 @@
-"""The lab's registry: the planners that no job can use, beside those of `trimtab.planning`."""
+"""The lab's registry: the planners that no job can use, together with those of `trimtab.planning`."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ OF_THE_LAB: dict[str, Registered] = {
 """By name, from the simplest to the slowest."""
 
 PLANNERS: dict[str, Registered] = {**registry.PLANNERS, **OF_THE_LAB}
-"""Every planner there is, those of `trimtab.planning` first."""
+"""All planners, those of `trimtab.planning` first."""

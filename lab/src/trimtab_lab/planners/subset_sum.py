@@ -1,6 +1,6 @@
-"""Subset sums: which units to take off a node so that what they free together lies in an interval.
+"""Subset sums: which units to take off a node so that the sum of their loads is in an interval.
 
-A dynamic program over integer loads: exact, with an effort that is known beforehand. It knows nothing of nodes.
+A dynamic program over integer loads: exact, with a cost that is known in advance. It is independent of nodes.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from trimtab.planning.problem import BoolArray, Float64Array, Int64Array
 
 
 def subsets_by_state(loads: npt.ArrayLike, states: npt.ArrayLike, low: int, high: int) -> Iterator[Int64Array]:
-    """Yield subsets whose loads sum to something from `low` to `high`, those with the least state first.
+    """Yield subsets whose loads have a sum from `low` to `high`, those with the least state first.
 
     For every sum in the interval that can be reached, the subset of least state is yielded, once; of equal ones the
     one with the smaller sum comes first. So the first one is the best of all subsets in the interval, and the
-    following ones are what to try when it can't be used. Nothing is yielded if no sum lies in the interval.
+    following ones are alternatives if it can't be used. Nothing is yielded if no sum is in the interval.
 
-    loads   (units,) whole numbers, not negative
+    loads   (units,) integers, not negative
     states  (units,) what taking a unit costs, not negative
 
     >>> [subset.tolist() for subset in subsets_by_state([5, 3, 2, 4], [9.0, 1.0, 1.0, 8.0], 5, 6)]
     [[1, 2], [2, 3]]
 
     Time and memory O(units * high). References: Martello and Toth, Algorithms for knapsack problems (1987), which
-    Heinze (2013), section 3.2, takes.
+    Heinze (2013), section 3.2, uses.
     """
     whole = np.asarray(loads)
     if whole.size and (not np.issubdtype(whole.dtype, np.integer) or int(whole.min()) < 0):

@@ -1,4 +1,4 @@
-"""A scaling rule that knows what traffic between nodes costs."""
+"""A scaling rule that includes the cost of traffic between nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.planning.scaling_rule import ScalingRule
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficScalingRule(ScalingRule):
-    """A plan that gathers units that talk to each other lowers the load, and may spare a node.
+    """A plan that brings units that talk to each other together lowers the load, and may save a node.
 
     serialisation_load  the load that a unit of traffic costs, both ends together, when it leaves its node
 
