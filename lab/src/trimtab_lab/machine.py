@@ -20,7 +20,7 @@ def machine() -> dict[str, str | int | float]:
     """
     return {
         "cores": os.cpu_count() or 1,
-        "processor": _processor(),
+        "processor": processor(),
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}",
     }
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
     >>> list(versions())
     ['python', 'trimtab', 'numpy', 'numba', 'scipy', 'highspy', 'pymetis']
     """
-    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def commit() -> str | None:
@@ -54,7 +54,8 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The model of the processor."""
     listed = Path("/proc/cpuinfo")
     if listed.exists():
         for line in listed.read_text(encoding="utf-8").splitlines():
@@ -70,7 +71,8 @@ def _memory_gib() -> float:
         return 0.0
 
 
-def _version(package: str) -> str:
+def version(package: str) -> str:
+    """The version of an installed package."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -20,7 +20,7 @@ from trimtab_lab.demo.race import BALANCED, NAMES, Course, Race, make_job, run_r
 from trimtab_lab.demo.seed import SEED
 from trimtab_lab.demo.session import check_spark, demo_session
 from trimtab_lab.demo.steps import step
-from trimtab_lab.demo.stream import DemoFolders
+from trimtab_lab.demo.stream import DemoFolders, in_order
 from trimtab_lab.demo.verdict import ComputingVerdict, WaitingVerdict
 
 POLICY = Balance(measure="events", patience=1)
@@ -85,18 +85,12 @@ def _run(spark: Any, folders: DemoFolders, race: Race, *, plain: bool) -> dict[s
 
 def _compare(race: Race, expected: pa.Table, folders: DemoFolders) -> bool:
     """Compare what both jobs wrote with one pass over all rows."""
-    answers = {name: _in_order(pq.read_table(folders.home / race.name / name / "unusual")) for name in NAMES}
-    is_same = all(answer.equals(_in_order(expected.cast(answer.schema))) for answer in answers.values())
+    answers = {name: in_order(pq.read_table(folders.home / race.name / name / "unusual")) for name in NAMES}
+    is_same = all(answer.equals(in_order(expected.cast(answer.schema))) for answer in answers.values())
     counts = ", ".join(f"{answer.num_rows:,} rows {name}" for name, answer in answers.items())
     verdict = "the same" if is_same else "NOT THE SAME, which is a bug"
     print(f"Answers of the {race.name} engines: {counts}, {expected.num_rows:,} in one pass without Spark: {verdict}.")
     return is_same
-
-
-def _in_order(table: pa.Table) -> pa.Table:
-    """The rows in a fixed order: the order of a stream depends on its batches."""
-    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
-    return table.take(order).combine_chunks()
 
 
 def _draw(computed: ComputingVerdict, waited: WaitingVerdict, out: Path, *, is_same: bool) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.api.evaluate import evaluate
@@ -18,7 +17,7 @@ from trimtab.errors import InputError
 from trimtab_lab.demo.job import Move, Resize, Restart, Story, make_job, run_job, schedule
 from trimtab_lab.demo.queries import QUERIES, V_SHAPES
 from trimtab_lab.demo.session import check_spark, demo_session
-from trimtab_lab.demo.stream import DELAY_S, SYMBOLS, DemoFolders, write_stream
+from trimtab_lab.demo.stream import DELAY_S, SYMBOLS, DemoFolders, in_order, write_stream
 from trimtab_lab.demo.view import DemoView
 
 ROWS = 400_000
@@ -75,20 +74,14 @@ def _compare(ticks: pa.Table, folders: DemoFolders, story: Story) -> bool:
         began = time.perf_counter()
         expected = evaluate(sql, {"ticks": ticks}, event_time="ts", delay=f"{DELAY_S} seconds")
         spent_s = time.perf_counter() - began
-        found = _in_order(pq.read_table(folders.found(name)))
-        verdicts.append(found.equals(_in_order(expected.cast(found.schema))))
+        found = in_order(pq.read_table(folders.found(name)))
+        verdicts.append(found.equals(in_order(expected.cast(found.schema))))
         verdict = "the same" if verdicts[-1] else "ANOTHER ANSWER, which is a bug"
         print(f"  {name:<8}  {expected.num_rows:>6,} rows; the job's {found.num_rows:,}: {verdict} ({spent_s:.1f} s)")
     print(f"  rejected  {rejected} rows (late or in quarantine)\n")
     found = pq.read_table(folders.found("v_shapes")).sort_by([("fall_percent", "descending"), ("top_at", "ascending")])
     print(text_table(found, SHOWN_ROWS))
     return all(verdicts)
-
-
-def _in_order(table: pa.Table) -> pa.Table:
-    """The rows in a fixed order: the order of a stream depends on its batches."""
-    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
-    return table.take(order).combine_chunks()
 
 
 def _draw(ticks: pa.Table, folders: DemoFolders, story: Story, out: Path, *, is_same: bool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.errors import InputError
@@ -79,3 +80,9 @@ def write_stream(folder: Path, rows: int, files: int, *, seed: int = 7) -> pa.Ta
         pq.write_table(ticks.slice(start, end - start), path)
         os.utime(path, (1_700_000_000 + number,) * 2)  # Spark reads the oldest first
     return ticks
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """The rows in a fixed order: the order of a stream depends on its batches."""
+    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
+    return table.take(order).combine_chunks()

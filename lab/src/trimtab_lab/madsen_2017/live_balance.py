@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
-from trimtab_lab.madsen_2017.live_runs import WORKLOAD, PlannedRun, planned_run, split_run
+from trimtab_lab.madsen_2017.live_runs import WORKLOAD, PlannedRun, mean, planned_run, split_run
 from trimtab_lab.madsen_2017.planner_colours import BOUND, OTHERS, OURS
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def run(settings: Settings) -> Results:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             name,
-            _mean(one["after"]),
+            mean(one["after"]),
             max(one["after"]),
-            _mean(one["until_next"]),
+            mean(one["until_next"]),
             max(one["until_next"]),
             runs[name].measured_distance,
-            _mean(one["moves"]),
+            mean(one["moves"]),
             max(one["moves"]),
             sum(one["moves"]),
         )
@@ -74,10 +74,6 @@ def _measured(name: str, run: PlannedRun) -> dict[str, Any]:
     }
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
 def _settled(one: dict[str, Any]) -> list[float]:
     """Load distances after the moves, without the first two periods: the paper leaves out how its runs begin, too."""
     settled: list[float] = one["after"][2:]
@@ -93,19 +89,19 @@ def quality(results: Results) -> Verdict:
             "MILP's load distance is a point or less after the moves of a period",
             max(levels[MILP]) <= 1.0 or not results.series["full"],
             "consistently below 1 %",
-            f"{_mean(levels[MILP]):.2f} on average, {max(levels[MILP]):.2f} at most",
+            f"{mean(levels[MILP]):.2f} on average, {max(levels[MILP]):.2f} at most",
         ),
         Check(
             "Flux's is larger, and fluctuates",
-            _mean(levels[FLUX]) > _mean(levels[MILP]) and max(levels[FLUX]) > max(levels[MILP]),
+            mean(levels[FLUX]) > mean(levels[MILP]) and max(levels[FLUX]) > max(levels[MILP]),
             "up to 7 %",
-            f"{_mean(levels[FLUX]):.2f} on average, {max(levels[FLUX]):.2f} at most",
+            f"{mean(levels[FLUX]):.2f} on average, {max(levels[FLUX]):.2f} at most",
         ),
         Check(
             "PoTC's is larger than MILP's, too",
-            _mean(levels[POTC]) > _mean(levels[MILP]),
+            mean(levels[POTC]) > mean(levels[MILP]),
             "not consistently good",
-            f"{_mean(levels[POTC]):.2f} on average, {max(levels[POTC]):.2f} at most",
+            f"{mean(levels[POTC]):.2f} on average, {max(levels[POTC]):.2f} at most",
         ),
     )
     reason = (
@@ -128,10 +124,10 @@ def overhead(results: Results) -> Verdict:
         ),
         Check(
             "with no more moves than that MILP is closer to level than Flux",
-            _mean(_settled(found[MILP])) < _mean(_settled(found[FLUX])),
+            mean(_settled(found[MILP])) < mean(_settled(found[FLUX])),
             "Flux needs more moves than necessary",
-            f"{_mean(moves[MILP]):.1f} moves a period for {_mean(_settled(found[MILP])):.2f} points, "
-            f"Flux {_mean(moves[FLUX]):.1f} for {_mean(_settled(found[FLUX])):.2f}",
+            f"{mean(moves[MILP]):.1f} moves a period for {mean(_settled(found[MILP])):.2f} points, "
+            f"Flux {mean(moves[FLUX]):.1f} for {mean(_settled(found[FLUX])):.2f}",
         ),
     )
     reason = "How many moves a period takes depends on how much has changed, and that isn't much in every period."

@@ -118,6 +118,11 @@ class PlannedRun:
         )
 
 
+def mean(values: list[float]) -> float:
+    """The mean; 0 if there are none."""
+    return sum(values) / len(values) if values else 0.0
+
+
 def load_distance(loads: Float64Array) -> float:
     """The largest deviation of an engine from the mean, in points at the usual mean load.
 

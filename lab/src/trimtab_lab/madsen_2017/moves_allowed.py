@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Scale, Settings, Table, Verdict
-from trimtab_lab.madsen_2017.live_runs import ALL_MOVES, WORKLOAD, PlannedRun, planned_run
+from trimtab_lab.madsen_2017.live_runs import ALL_MOVES, WORKLOAD, PlannedRun, mean, planned_run
 from trimtab_lab.madsen_2017.planner_colours import BLUES
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def run(settings: Settings) -> Results:
             name,
             one["mean"],
             one["largest"],
-            _mean(one["until_next"]),
-            _mean(one["moves"]),
+            mean(one["until_next"]),
+            mean(one["moves"]),
             max(one["moves"]),
             one["extra_ms"],
             one["batch_ms"],
-            PAPER_MOVE_S * _mean(one["moves"]),
+            PAPER_MOVE_S * mean(one["moves"]),
         )
         for name, one in found.items()
     )
@@ -70,17 +70,13 @@ def _measured(run: PlannedRun) -> dict[str, Any]:
     return {
         "batches": run.turns.tolist(),
         "after": after,
-        "mean": _mean(after),
+        "mean": mean(after),
         "largest": max(after),
         "until_next": run.until_next.tolist(),
         "moves": run.moved[run.turns].tolist(),
         "extra_ms": run.extra_ms,
         "batch_ms": run.batch_ms,
     }
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 def quality(results: Results) -> Verdict:
