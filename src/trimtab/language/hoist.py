@@ -26,49 +26,18 @@ from trimtab.rowwise.types import DURATION
 
 # A null operand makes these null, so DuckDB needn't be asked for their value where there is no row.
 _STRICT = (
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.IntDiv,
-    exp.Neg,
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.Like,
-    exp.ILike,
-    exp.Not,
-    exp.Paren,
-    exp.Cast,
-    exp.Lower,
-    exp.Upper,
-    exp.Length,
-    exp.Trim,
-    exp.Substring,
-    exp.Abs,
-    exp.Sqrt,
-    exp.Ln,
-    exp.Exp,
-    exp.Pow,
-    exp.Floor,
-    exp.Ceil,
-    exp.Round,
-    exp.DPipe,
-    exp.DateDiff,
-    exp.TimestampDiff,
-    exp.TsOrDsToDate,
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg),
+    *(exp.Abs, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Ceil, exp.Round),
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Not, exp.Paren, exp.Cast),
+    *(exp.Like, exp.ILike, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.DPipe),
+    *(exp.DateDiff, exp.TimestampDiff, exp.TsOrDsToDate),
 )
 
 
 def check_lambda(context: Context, node: exp.Expr) -> None:
     """Raise if the node is a lambda, `x -> ...`: its variables mean nothing in pieces computed outside of it."""
     if isinstance(node, exp.Lambda):
-        message = "a lambda function can look at one row only"
-        raise context.error("query.row-wise", message, node)
+        raise context.error("query.row-wise", "a lambda function can look at one row only", node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,18 +27,12 @@ class Ordering:
 
 
 def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Definition, ...]:
-    """The columns of PARTITION BY.
-
-    Raises QueryError `query.column` for anything but a column.
-    """
+    """The columns of PARTITION BY. Raises QueryError `query.column` for anything but a column."""
     return tuple(_column(context, node, "PARTITION BY") for node in nodes)
 
 
 def order_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Ordering, ...]:
-    """The columns of ORDER BY.
-
-    Raises QueryError `query.column` for anything but a column.
-    """
+    """The columns of ORDER BY. Raises QueryError `query.column` for anything but a column."""
     return tuple(Ordering(_column(context, node.this, "ORDER BY"), node) for node in nodes)
 
 
@@ -57,7 +51,6 @@ def add_order(columns: IntakeColumns, order: Sequence[Ordering]) -> tuple[OrderK
 
 def _column(context: Context, node: exp.Expr, clause: str) -> Definition:
     if not isinstance(node, exp.Column):
-        message = f"{clause} takes columns"
         hint = "compute it in a sub-select and give it a name there"
-        raise context.error("query.column", message, node, hint)
+        raise context.error("query.column", f"{clause} takes columns", node, hint)
     return context.relation.resolve(node)

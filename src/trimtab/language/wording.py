@@ -20,6 +20,7 @@ from trimtab.engine.match.ir.expression import (
     Side,
     Source,
 )
+from trimtab.language.intervals import MICROSECOND
 from trimtab.rowwise.local import bare_column
 
 # The larger, the tighter it binds.
@@ -181,7 +182,7 @@ def _value(value: object) -> str:
         case str():
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case datetime.timedelta():
-            return f"interval {length_text(value // datetime.timedelta(microseconds=1))}"
+            return f"interval {length_text(value // MICROSECOND)}"
         case datetime.date():  # a datetime is one too
             return f"'{value}'"
         case _:

@@ -19,7 +19,7 @@ DURATION = pa.duration("us")
 _INTEGERS = (pa.int32(), pa.int64())
 _STRING_FUNCTIONS = (exp.Lower, exp.Upper, exp.Trim, exp.DPipe, exp.Concat)
 _FLOAT_FUNCTIONS = (exp.Sqrt, exp.Exp, exp.Ln, exp.Pow)
-_CAST_TYPES = {
+CAST_TYPES = {
     exp.DataType.Type.BOOLEAN: pa.bool_(),
     exp.DataType.Type.INT: pa.int32(),
     exp.DataType.Type.BIGINT: pa.int64(),
@@ -108,7 +108,7 @@ def infer(node: exp.Expr, column: TypeOf) -> pa.DataType | None:
             return DURATION
         case exp.Cast():
             inner = infer(node.this, column)
-            return None if inner is None else _CAST_TYPES.get(node.to.this)
+            return None if inner is None else CAST_TYPES.get(node.to.this)
     parts = [infer(part, column) for part in _operands(node)]
     if None in parts or not parts:
         return None

@@ -43,11 +43,8 @@ def refuse_nulls(array: pa.Array, name: str) -> None:
     """Raise InputError `input.null-time` if a row has no time: it would have no place in the order."""
     if array.null_count:
         row = pc.index(array.is_null(), pa.scalar(True)).as_py()
-        raise InputError(
-            "input.null-time",
-            f"{array.null_count} row(s) have no {name}, the first is row {row} of its batch",
-            f"leave them out: WHERE {name} IS NOT NULL",
-        )
+        message = f"{array.null_count} row(s) have no {name}, the first is row {row} of its batch"
+        raise InputError("input.null-time", message, f"leave them out: WHERE {name} IS NOT NULL")
 
 
 def floor_us(values: Int64Array, kind: pa.DataType) -> Int64Array:

@@ -37,10 +37,7 @@ class Memory:
 
     @classmethod
     def of_state(cls, description: KeyedOperator, name: str, columns: Sequence[str], state: State) -> Memory:
-        """Read a state that isn't empty.
-
-        Raises OperatorError `operator.state` if it was written with other types.
-        """
+        """Read a state that isn't empty. Raises OperatorError `operator.state` if it was written with other types."""
         table, kind = state[SNAPSHOTS], state_type(description)
         snapshots = plain(table[SNAPSHOT])
         if snapshots.type != kind:

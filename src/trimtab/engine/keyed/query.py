@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type, valid_mask
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain, plain_type, valid_mask
 from trimtab.engine.columns.groups import counting_order
 from trimtab.engine.columns.keys import Keys, encode_keys
 from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
@@ -238,10 +238,7 @@ class Visitor(Operator):
         return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
 
     def _remember(
-        self,
-        memory: Memory,
-        untouched: np.ndarray[tuple[int], np.dtype[np.bool_]],
-        kept: Sequence[tuple[Visit, Snapshot, int | None]],
+        self, memory: Memory, untouched: BoolArray, kept: Sequence[tuple[Visit, Snapshot, int | None]]
     ) -> Memory:
         """The memory with the snapshots of keys that were not called, and the new ones of those that were."""
         new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.query.description))

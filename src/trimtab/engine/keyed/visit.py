@@ -45,7 +45,7 @@ class Visit:
 
     def wake(self, logic: Logic, watermark_us: int) -> None:
         """Call `on_time` for every time up to the watermark that the logic asks for."""
-        if not _is_timed(type(logic)):
+        if not _has_methods_of(Timed, type(logic)):
             return
         assert isinstance(logic, Timed)
         last: int | None = None
@@ -58,7 +58,7 @@ class Visit:
 
     def wake_us(self, logic: Logic) -> int | None:
         """When the logic asks to be woken."""
-        if not _is_timed(type(logic)):
+        if not _has_methods_of(Timed, type(logic)):
             return None
         assert isinstance(logic, Timed)
         wake = self.call("wake_us", logic.wake_us)
@@ -66,7 +66,7 @@ class Visit:
 
     def close(self, logic: Logic, watermark_us: int | None) -> None:
         """Call `on_close`, if the key still has a snapshot."""
-        if _is_closing(type(logic)) and self.snapshot(logic) is not None:
+        if _has_methods_of(Closing, type(logic)) and self.snapshot(logic) is not None:
             assert isinstance(logic, Closing)
             date_us = watermark_us if self.date_us is None else self.date_us
             self._gather("on_close", self.call("on_close", logic.on_close), date_us)
@@ -87,16 +87,14 @@ class Visit:
         try:
             return function(*args)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            raise self._error("operator.failed", method, message) from error
+            raise self._error("operator.failed", method, f"{type(error).__name__}: {error}") from error
 
     def checked(self, method: str, snapshot: Snapshot | None) -> Snapshot | None:
         """The snapshot, if it has the declared names."""
         if snapshot is None:
             return None
         if not isinstance(snapshot, dict):
-            message = f"it gave {_article(snapshot)}, and a state is a dict"
-            raise self._error("operator.state", method, message)
+            raise self._error("operator.state", method, f"it gave {_article(snapshot)}, and a state is a dict")
         names = self.description.state.names
         if snapshot.keys() != set(names):
             given = ", ".join(map(str, snapshot)) or "nothing"
@@ -161,13 +159,8 @@ def key_text(keys: Keys, number: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def _is_timed(logic: type) -> bool:
-    return issubclass(logic, Timed)
-
-
-@lru_cache(maxsize=256)
-def _is_closing(logic: type) -> bool:
-    return issubclass(logic, Closing)
+def _has_methods_of(protocol: type, logic: type) -> bool:
+    return issubclass(logic, protocol)  # slow for a protocol, so answers are kept
 
 
 def _article(value: object) -> str:

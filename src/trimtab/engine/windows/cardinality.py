@@ -21,7 +21,7 @@ from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.order import order_codes
 from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
-from trimtab.engine.windows.lists import items_of, lists_by_slot
+from trimtab.engine.windows.lists import items_of, lists_by_slot, taken_apart
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 
@@ -53,8 +53,7 @@ class Cardinality(OfOneColumn):
         coupons = np.concatenate([items.to_numpy(zero_copy_only=False), fresh])
         owners = owners.then(known)
         # Sorted by slot, register and run: the last of each register is the longest.
-        both = owners.ids << (self.p + RUN) | coupons
-        both = np.unique(both)
+        both = np.unique(owners.ids << (self.p + RUN) | coupons)
         last = np.append(both[1:] >> RUN != both[:-1] >> RUN, True)[: len(both)]
         both = both[last]
         ids, coupons = both >> (self.p + RUN), both & ((1 << (self.p + RUN)) - 1)
@@ -62,9 +61,7 @@ class Cardinality(OfOneColumn):
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The estimates, to the nearest whole number."""
-        items, starts = parts[0].values.to_numpy(), parts[0].offsets.to_numpy().astype(np.int64)
-        estimates = _estimate(items, starts, self.p)
-        return pa.array(np.rint(estimates).astype(np.int64))
+        return pa.array(np.rint(_estimate(*taken_apart(parts[0]), self.p)).astype(np.int64))
 
 
 def hashes(array: pa.Array) -> UInt64Array:

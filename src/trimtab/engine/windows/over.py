@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import FloatArray, Int64Array, plain
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, plain
 from trimtab.engine.columns.keys import encode_keys
 from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.operator import DEFAULTS, Description, Moment, Obstacle, Operator, Settings, State, StateTable
@@ -181,9 +181,7 @@ def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, mom
     return places[places >= first[layout.keys]]
 
 
-def _near(
-    position: Int64Array | FloatArray, end: Int64Array | FloatArray, reach: int | float
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _near(position: Int64Array | FloatArray, end: Int64Array | FloatArray, reach: int | float) -> BoolArray:
     """Whether a position is at most `reach` before the end."""
     if position.dtype == np.int64:
         # Unsigned, because the distance of two int64 may not fit into one.
