@@ -43,10 +43,12 @@ def add_partition(columns: IntakeColumns, partition: Sequence[Definition]) -> tu
 
 def add_order(columns: IntakeColumns, order: Sequence[Ordering]) -> tuple[OrderKey, ...]:
     """Have the intake pass the order's columns on; return the order as the engine needs it."""
-    return tuple(
-        OrderKey(columns.add(column(each.definition.name)), each.descending, bool(each.written.args.get("nulls_first")))
-        for each in order
-    )
+    return tuple(order_key(columns.add(column(each.definition.name)), each.written) for each in order)
+
+
+def order_key(name: str, written: exp.Expr) -> OrderKey:
+    """The order by a column, as the syntax of ORDER BY says."""
+    return OrderKey(name, bool(written.args.get("desc")), bool(written.args.get("nulls_first")))
 
 
 def _column(context: Context, node: exp.Expr, clause: str) -> Definition:

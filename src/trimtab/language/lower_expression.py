@@ -137,8 +137,7 @@ class _Lowering:
         place = facts_of(node).only_place
         assert place is not None
         value = self.hoister.hoist(node, place, own_label=self.own_label)
-        odd = pa.types.is_timestamp(value.type) and value.type.unit != "us"
-        if odd:
+        if pa.types.is_timestamp(value.type) and value.type.unit != "us":
             # The engine's arithmetic is in microseconds.
             node = _as_timestamp(node, value.type.tz)
             return self.hoister.hoist(node, place, own_label=self.own_label)
@@ -233,8 +232,7 @@ class _Lowering:
         ifs = node.args["ifs"]
         conditions = [each.this for each in ifs]
         if node.this is not None:
-            subject = node.this
-            conditions = [exp.EQ(this=subject.copy(), expression=c.copy()) for c in conditions]
+            conditions = [exp.EQ(this=node.this.copy(), expression=c.copy()) for c in conditions]
         otherwise = node.args.get("default") or exp.null()
         return self._choice(conditions, [*(each.args["true"] for each in ifs), otherwise])
 

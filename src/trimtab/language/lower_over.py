@@ -12,6 +12,7 @@ from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import OverCall
 from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
+from trimtab.language.keys import order_key
 from trimtab.language.marks import CallMark
 from trimtab.language.mistakes import placed
 from trimtab.language.relation import Relation, column
@@ -60,10 +61,7 @@ class _OverLowering:
     def _call(self, call: WindowCall) -> str:
         called, over = call.called, call.over
         partition = tuple(dict.fromkeys(add_key(self.columns, each) for each in over.partition))
-        order = tuple(
-            OrderKey(self.columns.add(each.this), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-            for each in over.order
-        )
+        order = tuple(order_key(self.columns.add(each.this), each) for each in over.order)
         args, types = add_arguments(self.context, self.columns, called)
         if called.function == "lag" and len(types) > 1 and not _fits(types[1], types[0]):
             message = f"the default is {types[1]}, and the value is {types[0]}"

@@ -8,18 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from trimtab.engine.match.compile.registers import Fold, Register, RowLabel, RowRef
-from trimtab.engine.match.ir.expression import (
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-    Source,
-)
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
 from trimtab.language.intervals import MICROSECOND
 from trimtab.rowwise.local import bare_column
 
@@ -127,13 +116,13 @@ class Wording:
             return self._sources(expr.sources)
         return Wording(self.labels, self.texts, "it").expression(expr)
 
-    def _sources(self, sources: tuple[Source, ...]) -> str:
+    def _sources(self, sources: tuple[str | Const, ...]) -> str:
         if len(sources) == 1:
             return self._source(sources[0])
         known = zip((*self.labels, "outside"), sources, strict=True)
         return "{" + ", ".join(f"{label}: {self._source(source)}" for label, source in known) + "}"
 
-    def _source(self, source: Source) -> str:
+    def _source(self, source: str | Const) -> str:
         if isinstance(source, Const):
             return _value(source.value)
         text = self.texts.get(source, source)

@@ -90,9 +90,8 @@ def _passed_on(table: pa.Table, text: str) -> pa.ChunkedArray | None:
         return None
     at = table.schema.get_field_index(name)
     if at < 0:
-        raise InputError(
-            "input.column", f"the table has no column {name}", f"its columns are {', '.join(table.column_names)}"
-        )
+        hint = f"its columns are {', '.join(table.column_names)}"
+        raise InputError("input.column", f"the table has no column {name}", hint)
     return table.column(at)
 
 

@@ -30,8 +30,7 @@ def ticks_per_us(kind: pa.DataType) -> int:
 def ticks(array: pa.Array, name: str) -> Int64Array:
     """The ticks of an event-time column.
 
-    Raises:
-        InputError: `input.null-time` if a row has no time, and `input.type` if the column isn't a time.
+    Raises InputError `input.null-time` if a row has no time, and `input.type` if the column isn't a time.
     """
     if not is_time(array.type):
         raise InputError("input.type", f"{name} is {array.type}, and a window needs a timestamp")

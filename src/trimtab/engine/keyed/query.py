@@ -22,18 +22,7 @@ from trimtab.engine.columns.times import is_time, known_times_us
 from trimtab.engine.keyed.description import KeyedOperator, Snapshot
 from trimtab.engine.keyed.memory import NEVER, SNAPSHOT, SNAPSHOTS, WAITING, WAKE, Memory, state_type
 from trimtab.engine.keyed.visit import Visit, snapshots_as_arrow
-from trimtab.engine.operator import (
-    ARRIVAL,
-    DEFAULTS,
-    TIME_US,
-    Description,
-    Moment,
-    Obstacle,
-    Operator,
-    Settings,
-    State,
-    StateTable,
-)
+from trimtab.engine.operator import ARRIVAL, TIME_US, Description, Moment, Obstacle, Operator, State, StateTable
 from trimtab.engine.signature import signed
 from trimtab.errors import OperatorError
 from trimtab.keyed_state import DEADLINE, KEY, KEYS
@@ -71,9 +60,7 @@ class KeyedQuery(Description):
         hint = "add merge(left, right) to its description, or leave out split"
         return Obstacle(f"operator {self.name} doesn't say how two states of a key become one", hint)
 
-    def open(self, settings: Settings = DEFAULTS) -> Visitor:
-        """It needs no settings."""
-        del settings
+    def _operator(self) -> Operator:
         return Visitor(self)
 
 

@@ -27,6 +27,7 @@ from trimtab.machine_code.kernel import kernel
 
 DEFAULT_P = 12
 RUN = 6  # bits for the length of a run; the rest of an item is the register
+_BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -67,14 +68,12 @@ class Cardinality(OfOneColumn):
 def hashes(array: pa.Array) -> UInt64Array:
     """A 64-bit hash of every value; the array has no nulls. Values that are equal in SQL have the same."""
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if any(test(kind) for test in _BYTES):
         array = array.cast(pa.large_binary())
         _, offsets, data = array.buffers()
         content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
         return np.asarray(_hash_bytes(content, ends))
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return hashes(array.cast(pa.binary()))
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if numeric or pa.types.is_temporal(kind):
         return np.asarray(_mix(order_codes(array).view(np.uint64)))

@@ -99,11 +99,7 @@ class WideSums:
         return WideSums.carried(before + split_whole(_add_small(small, rows.ids, slots.count)))
 
     def as_type(self, kind: pa.DataType, filled: BoolArray) -> pa.Array:
-        """The sums as `kind`, null where not `filled`.
-
-        Raises:
-            MatchError: `window.overflow`, if one does not fit.
-        """
+        """The sums as `kind`, null where not `filled`; raises MatchError `window.overflow` if one does not fit."""
         low = self.digits[:, 0] | (self.digits[:, 1] << 32)
         high = self.digits[:, 2] | (self.digits[:, 3] << 32)
         small = high == low >> 63
