@@ -95,9 +95,7 @@ def _measures(
 ) -> tuple[tuple[str, ResolvedExpression], ...]:
     seen: set[str] = set()
     one_row = rows is Rows.ONE
-    return tuple(
-        (_name(scope, measure, seen), resolve_expression(scope, measure.this, one_row=one_row)) for measure in measures
-    )
+    return tuple((_name(scope, each, seen), resolve_expression(scope, each.this, one_row=one_row)) for each in measures)
 
 
 def _name(scope: Scope, measure: MeasureClause, seen: set[str]) -> str:

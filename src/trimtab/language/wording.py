@@ -9,6 +9,7 @@ from typing import assert_never
 
 from trimtab.engine.match.compile.registers import Fold, Register, RowLabel, RowRef
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
+from trimtab.language.calls import UNIT_US
 from trimtab.language.intervals import MICROSECOND
 from trimtab.rowwise.local import bare_column
 
@@ -184,10 +185,7 @@ def length_text(length_us: int) -> str:
     >>> length_text(600_000_000), length_text(1_000_000), length_text(1_500_000)
     ('10 minutes', '1 second', '1500 milliseconds')
     """
-    units = (
-        *((86_400_000_000, "day"), (3_600_000_000, "hour"), (60_000_000, "minute"), (1_000_000, "second")),
-        *((1000, "millisecond"), (1, "microsecond")),
-    )
-    size, unit = next((size, unit) for size, unit in units if length_us % size == 0)
-    count = length_us // size
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    units = ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+    unit = next(each for each in units if length_us % UNIT_US[each] == 0)
+    count = length_us // UNIT_US[unit]
+    return f"{count} {unit.lower()}{'' if count == 1 else 's'}"

@@ -117,15 +117,11 @@ class Visit:
         if table is None:
             return
         schema = self.description.output
-        hint = "build it with pa.table(..., schema=...) of `output`"
         if not isinstance(table, pa.Table):
-            message = f"it gave {_article(table)}, and not a pyarrow table or None"
-            raise self._error("operator.output", method, message, hint)
+            raise self._wrong_output(method, f"it gave {_article(table)}, and not a pyarrow table or None")
         if sorted(table.column_names) != sorted(schema.names):
-            message = (
-                f"it gave {', '.join(table.column_names) or 'nothing'}, and the output is {', '.join(schema.names)}"
-            )
-            raise self._error("operator.output", method, message, hint)
+            given = ", ".join(table.column_names) or "nothing"
+            raise self._wrong_output(method, f"it gave {given}, and the output is {', '.join(schema.names)}")
         columns = [self._column(method, each, table.column(each.name)) for each in schema]
         if table.num_rows:
             self.outputs.append((pa.table(columns, schema=schema), date_us))
@@ -135,8 +131,10 @@ class Visit:
             return column
         if pa.types.is_null(column.type):  # Arrow's type for a list without values
             return pa.chunked_array([pa.nulls(len(column), declared.type)])
-        message = f"{declared.name} is {column.type}, and declared as {declared.type}"
-        raise self._error("operator.output", method, message, "build it with pa.table(..., schema=...) of `output`")
+        raise self._wrong_output(method, f"{declared.name} is {column.type}, and declared as {declared.type}")
+
+    def _wrong_output(self, method: str, message: str) -> OperatorError:
+        return self._error("operator.output", method, message, "build it with pa.table(..., schema=...) of `output`")
 
     def _error(self, code: str, method: str, message: str, hint: str = "") -> OperatorError:
         return OperatorError(code, self.name, message, hint, method, key_text(self.keys, self.number))
