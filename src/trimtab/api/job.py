@@ -222,9 +222,9 @@ class Job:
     def _check_parts(self, trigger: str | None, available_now: bool, close: bool) -> None:
         if not self._queries:
             raise JobError("job.query", "the job has no queries", 'add one: job.query("name", sql).write(...)')
-        if silent := [query.name for query in self._queries.values() if not query.sinks]:
+        if without_sink := [query.name for query in self._queries.values() if not query.sinks]:
             hint = 'say where its rows go: .write("parquet", path="out/")'
-            raise JobError("job.sink", f"query {silent[0]} has no sink", hint)
+            raise JobError("job.sink", f"query {without_sink[0]} has no sink", hint)
         if trigger is not None and available_now:
             raise JobError("job.trigger", "trigger and available_now exclude each other", "give one of them")
         if close and not available_now:

@@ -36,7 +36,7 @@ def add_query_and_tables(parser: ArgumentParser, table_help: str) -> None:
 @contextmanager
 def query_file(path: Path) -> Iterator[str]:
     """The text of a query; mistakes found in it inside the block name the file."""
-    with _naming(path, "read"):
+    with _file_errors(path, "read"):
         text = path.read_text(encoding="utf-8")
     try:
         yield text
@@ -57,7 +57,7 @@ def read_tables(pairs: Iterable[str]) -> dict[str, pa.Table]:
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table in the format that the file's name ends in."""
     write = pa_csv.write_csv if _is_csv(path) else pa_parquet.write_table
-    with _naming(path, "written"):
+    with _file_errors(path, "written"):
         write(table, path)
 
 
@@ -72,13 +72,13 @@ def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, Path]]:
 def _schema(path: Path) -> pa.Schema:
     if _is_csv(path):
         return _table(path).schema
-    with _naming(path, "read"):
+    with _file_errors(path, "read"):
         return pa_parquet.read_schema(path)
 
 
 def _table(path: Path) -> pa.Table:
     read = pa_csv.read_csv if _is_csv(path) else pa_parquet.read_table
-    with _naming(path, "read"):
+    with _file_errors(path, "read"):
         return read(path)
 
 
@@ -90,10 +90,10 @@ def _is_csv(path: Path) -> bool:
 
 
 @contextmanager
-def _naming(path: Path, done: str) -> Iterator[None]:
-    """Raise errors of files inside the block as an InputError that names the file; `done`: "read" or "written"."""
+def _file_errors(path: Path, verb: str) -> Iterator[None]:
+    """Raise errors of files inside the block as an InputError that names the file; `verb`: "read" or "written"."""
     try:
         yield
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n", 1)[0]
-        raise InputError("input.file", f"{path} can't be {done}: {reason}") from error
+        raise InputError("input.file", f"{path} can't be {verb}: {reason}") from error

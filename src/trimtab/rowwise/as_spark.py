@@ -112,12 +112,12 @@ def _numeric(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
     sides = [node.this, node.expression]
     types = [infer(side, type_of) for side in sides]
     if pa.float32() in types and any(type_ is not None and pa.types.is_decimal(type_) for type_ in types):
-        cast, to = pa.float32(), "double"
+        old, new = pa.float32(), "double"
     elif any(type_ in _NARROW for type_ in types):
-        cast, to = pa.int32(), "int"
+        old, new = pa.int32(), "int"
     else:
         return node
-    left, right = (exp.cast(s.copy(), to) if t == cast else s.copy() for s, t in zip(sides, types, strict=True))
+    left, right = (exp.cast(s.copy(), new) if t == old else s.copy() for s, t in zip(sides, types, strict=True))
     return type(node)(this=left, expression=right)
 
 
