@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from trimtab.engine.columns.keys import key_codes
+from trimtab.engine.columns.order import in_order
+from trimtab.engine.columns.times import is_time, times_us
 from trimtab.engine.columns.watermark import is_late, raised
 from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, State
 from trimtab.errors import InputError
@@ -135,13 +138,11 @@ def _edges(cuts: Iterable[int] | None, rows: int) -> list[int]:
 
 
 def _event_times(table: pa.Table, column: str) -> Any:
-    from trimtab.engine.columns.times import times_us
-
     name = _column(table, column)
     if name is None:
         raise InputError("input.event-time", f"the table that is read has no column {column}")
     found = table.column(name)
-    if not (pa.types.is_timestamp(found.type) or pa.types.is_date(found.type)):
+    if not is_time(found.type):
         raise InputError("input.event-time", f"column {column} is {found.type}, not a time", "cast it to TIMESTAMP")
     times, nulls = times_us(found)
     if nulls is not None:
@@ -156,9 +157,6 @@ def _column(table: pa.Table, name: str) -> str | None:
 
 def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
     """Raise if a row is ordered before rows of an earlier batch: without watermarks these are decided already."""
-    from trimtab.engine.columns.keys import key_codes
-    from trimtab.engine.columns.order import in_order
-
     order, partition = query.operator.order, query.operator.partition
     if not order or not rows.num_rows:
         return
@@ -169,11 +167,9 @@ def _check_order(query: Query, rows: pa.Table, edges: list[int]) -> None:
     grouped = sequence[np.argsort(codes[sequence], kind="stable")]
     same = codes[grouped[1:]] == codes[grouped[:-1]]
     if np.any(same & (batch[grouped[1:]] < batch[grouped[:-1]])):
-        raise InputError(
-            "input.out-of-order",
-            "a row comes in a later batch than rows that it is ordered before",
-            "give event_time and a delay, so that rows wait for earlier ones",
-        )
+        message = "a row comes in a later batch than rows that it is ordered before"
+        hint = "give event_time and a delay, so that rows wait for earlier ones"
+        raise InputError("input.out-of-order", message, hint)
 
 
 def as_arrow(name: str, table: Any) -> pa.Table:
@@ -186,17 +182,10 @@ def as_arrow(name: str, table: Any) -> pa.Table:
         return pa.Table.from_pandas(table, preserve_index=False)
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
         return pa.table(table)
-    if isinstance(table, Mapping):
-        return _columns_as_table(name, table)
-    raise InputError(
-        "input.table",
-        f"table {name} is a {type(table).__name__}",
-        "hand over an Arrow, pandas or polars table, or anything with __arrow_c_stream__",
-    )
-
-
-def _columns_as_table(name: str, columns: Mapping[str, Any]) -> pa.Table:
+    if not isinstance(table, Mapping):
+        hint = "hand over an Arrow, pandas or polars table, or anything with __arrow_c_stream__"
+        raise InputError("input.table", f"table {name} is a {type(table).__name__}", hint)
     try:
-        return pa.table(dict(columns))
+        return pa.table(dict(table))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError("input.table", f"table {name} can't be made of these columns: {error}") from error

@@ -154,8 +154,7 @@ class Job:
             message = f"column {found} of stream {name} is {kind}, not a time"
             raise JobError("job.event-time", message, "cast it to TIMESTAMP in the DataFrame")
         schema = to_arrow_schema(frame.schema, timezone="UTC")
-        handle = StreamHandle(name, frame, found, delay_us(delay), schema)
-        self._streams[name] = handle
+        handle = self._streams[name] = StreamHandle(name, frame, found, delay_us(delay), schema)
         return handle
 
     def query(self, name: str, sql: str, *, reset: bool = False, split: str | None = None) -> QueryHandle:
@@ -177,8 +176,7 @@ class Job:
         others = {other.name: other.split for other in self._queries.values() if other.query.source == source}
         check_split(name, compiled, split, others)
         self._check_columns(name, compiled, self._streams[source])
-        handle = QueryHandle(name, compiled, reset, self.spark, split)
-        self._queries[name] = handle
+        handle = self._queries[name] = QueryHandle(name, compiled, reset, self.spark, split)
         return handle
 
     def start(self, *, trigger: str | None = None, available_now: bool = False, close: bool = False) -> Run:
@@ -224,10 +222,9 @@ class Job:
     def _check_parts(self, trigger: str | None, available_now: bool, close: bool) -> None:
         if not self._queries:
             raise JobError("job.query", "the job has no queries", 'add one: job.query("name", sql).write(...)')
-        for query in self._queries.values():
-            if not query.sinks:
-                hint = 'say where its rows go: .write("parquet", path="out/")'
-                raise JobError("job.sink", f"query {query.name} has no sink", hint)
+        if without_sink := [query.name for query in self._queries.values() if not query.sinks]:
+            hint = 'say where its rows go: .write("parquet", path="out/")'
+            raise JobError("job.sink", f"query {without_sink[0]} has no sink", hint)
         if trigger is not None and available_now:
             raise JobError("job.trigger", "trigger and available_now exclude each other", "give one of them")
         if close and not available_now:

@@ -66,7 +66,7 @@ class Tally:
             if not recent:
                 return self._progress
             # A batch's events came since the batch before it; those of the oldest batch came before the window began.
-            span = max(now - recent[0][0], self._last_batch_s())
+            span = max(now - recent[0][0], self.history[-1].batch_ms / 1e3)
             counted = sum(events for _, events in recent[1:]) if len(recent) > 1 else recent[0][1]
             return replace(self._progress, events_per_s=counted / span if span else 0.0)
 
@@ -74,9 +74,6 @@ class Tally:
         """The last batches, oldest first."""
         with self._lock:
             return tuple(self.history)
-
-    def _last_batch_s(self) -> float:
-        return self.history[-1].batch_ms / 1e3 if self.history else 0.0
 
 
 class Run:

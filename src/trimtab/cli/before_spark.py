@@ -14,16 +14,8 @@ from trimtab.cli.job_queries import Streams, compile_known
 from trimtab.cli.job_sections import JobFile, SinkSection
 from trimtab.cli.reachable import check_kafka, check_socket
 from trimtab.deciding.policy import DEFAULT
+from trimtab.driver import resuming
 from trimtab.driver.batch_plan import BatchPlan
-from trimtab.driver.resuming import (
-    begun_batches,
-    changed_query,
-    fingerprint,
-    is_signed,
-    last_versions,
-    open_streams,
-    states,
-)
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compile import source_of
@@ -96,10 +88,10 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
     checkpoint = Checkpoint.look(file.checkpoint, file.key_groups)
     if checkpoint is None:
         return
-    versions = last_versions(checkpoint)
-    _check_changes(file, streams, queries, versions, begun_batches(checkpoint, versions))
+    versions = resuming.last_versions(checkpoint)
+    _check_changes(file, streams, queries, versions, resuming.begun_batches(checkpoint, versions))
     sources = {source_of(each.sql, streams) for each in file.queries}
-    open_streams([name for name in streams if name in sources], versions, close=file.close)
+    resuming.open_streams([name for name in streams if name in sources], versions, close=file.close)
     check_free(checkpoint.folder)
 
 
@@ -116,15 +108,15 @@ def _check_changes(
     are those that Spark will find, and only the text of the query has changed.
     """
     kept = {each.name for each in file.queries if not each.reset}
-    for stream, name, state in states(versions, begun, kept):
+    for stream, name, state in resuming.states(versions, begun, kept):
         query = queries[name]
-        if not is_signed(state):
-            raise changed_query(name, state)
+        if not resuming.is_signed(state):
+            raise resuming.changed_query(name, state)
         try:
             before = compile_known(state.sql, streams)
         except QueryError:
             continue
-        if query is None or before is None or fingerprint(before) != state.fingerprint:
+        if query is None or before is None or resuming.fingerprint(before) != state.fingerprint:
             continue
-        if query.source != stream or fingerprint(query) != state.fingerprint:
-            raise changed_query(name, state)
+        if query.source != stream or resuming.fingerprint(query) != state.fingerprint:
+            raise resuming.changed_query(name, state)

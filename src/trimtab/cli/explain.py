@@ -40,11 +40,9 @@ def run(options: argparse.Namespace) -> int:
     import_operators(options.operators)
     schemas = read_schemas(options.table) | dict(parse_schema(text) for text in options.schema)
     if not schemas:
-        raise InputError(
-            "input.schema",
-            "a query can't be checked without the columns of the table that it reads",
-            'add --table ticks=ticks.parquet, or --schema "ticks(ts timestamp, price double)"',
-        )
+        message = "a query can't be checked without the columns of the table that it reads"
+        hint = 'add --table ticks=ticks.parquet, or --schema "ticks(ts timestamp, price double)"'
+        raise InputError("input.schema", message, hint)
     with query_file(options.query) as sql:
         query = compile_query(sql, schemas, event_time=options.event_time)
         print(explain(query))

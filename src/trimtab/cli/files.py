@@ -13,8 +13,6 @@ import pyarrow.parquet as pa_parquet
 
 from trimtab.errors import InputError, QueryError, TrimtabError
 
-FORMATS = (".parquet", ".csv")
-
 
 class QueryFileError(TrimtabError):
     """A mistake in a query that was read from a file; its text has the file's name."""
@@ -38,10 +36,8 @@ def add_query_and_tables(parser: ArgumentParser, table_help: str) -> None:
 @contextmanager
 def query_file(path: Path) -> Iterator[str]:
     """The text of a query; mistakes found in it inside the block name the file."""
-    try:
+    with _file_errors(path, "read"):
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("input.file", f"{path} can't be read: {_reason(error)}") from error
     try:
         yield text
     except QueryError as error:
@@ -60,14 +56,9 @@ def read_tables(pairs: Iterable[str]) -> dict[str, pa.Table]:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table in the format that the file's name ends in."""
-    _check_format(path)
-    try:
-        if path.suffix == ".csv":
-            pa_csv.write_csv(table, path)
-        else:
-            pa_parquet.write_table(table, path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError("input.file", f"{path} can't be written: {_reason(error)}") from error
+    write = pa_csv.write_csv if _is_csv(path) else pa_parquet.write_table
+    with _file_errors(path, "written"):
+        write(table, path)
 
 
 def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, Path]]:
@@ -79,28 +70,30 @@ def _pairs(pairs: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _schema(path: Path) -> pa.Schema:
-    if path.suffix == ".parquet":
-        try:
-            return pa_parquet.read_schema(path)
-        except (OSError, pa.ArrowException) as error:
-            raise InputError("input.file", f"{path} can't be read: {_reason(error)}") from error
-    return _table(path).schema
+    if _is_csv(path):
+        return _table(path).schema
+    with _file_errors(path, "read"):
+        return pa_parquet.read_schema(path)
 
 
 def _table(path: Path) -> pa.Table:
-    _check_format(path)
-    try:
-        return pa_csv.read_csv(path) if path.suffix == ".csv" else pa_parquet.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError("input.file", f"{path} can't be read: {_reason(error)}") from error
+    read = pa_csv.read_csv if _is_csv(path) else pa_parquet.read_table
+    with _file_errors(path, "read"):
+        return read(path)
 
 
-def _check_format(path: Path) -> None:
-    if path.suffix not in FORMATS:
+def _is_csv(path: Path) -> bool:
+    """Whether a file is CSV and not Parquet; raises InputError `input.file` if it is neither."""
+    if path.suffix not in (".parquet", ".csv"):
         raise InputError("input.file", f"{path} is neither .parquet nor .csv")
+    return path.suffix == ".csv"
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error).split("\n", 1)[0]
+@contextmanager
+def _file_errors(path: Path, verb: str) -> Iterator[None]:
+    """Raise errors of files inside the block as an InputError that names the file; `verb`: "read" or "written"."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n", 1)[0]
+        raise InputError("input.file", f"{path} can't be {verb}: {reason}") from error

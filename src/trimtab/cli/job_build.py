@@ -19,20 +19,16 @@ class RunningJob(Protocol):
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        ...
 
     @property
     def history(self) -> Sequence[BatchProgress]:
         """The last batches, oldest first."""
-        ...
 
     def stop(self) -> None:
         """End after the batch that is under way."""
-        ...
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end; return whether the job has ended. Raises what the job failed with."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,7 @@ def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
 
 
 def compile_known(sql: str, streams: Streams) -> Query | None:
-    """Compile a query over the streams as a job does; None if only Spark can compile it.
-
-    Raises QueryError.
-    """
+    """Compile a query over the streams as a job does; None if only Spark can compile it. Raises QueryError."""
     source = source_of(sql, streams)
     columns, event_time = streams[source]
     if columns is None:

@@ -113,14 +113,13 @@ def _batch(stream: str, last: BatchProgress, room: int) -> Group:
     head = Text.assemble((f"{stream}  ", "italic") if stream else "", f"{duration_text(last.batch_ms)} for ")
     head.append(f"{number_text(last.events)} events")
     stages = [(name, ms) for name, ms in last.stages_ms.items() if ms > 0]
-    legend = Text()
-    for i, (name, ms) in enumerate(stages):
-        style = STAGE_STYLES[i % len(STAGE_STYLES)]
-        legend.append("■ ", style=style).append(f"{name} {duration_text(ms)}  ")
-    legend.rstrip()
     if not stages:
         return Group(head)
     styles = [STAGE_STYLES[i % len(STAGE_STYLES)] for i in range(len(stages))]
+    legend = Text()
+    for (name, ms), style in zip(stages, styles, strict=True):
+        legend.append("■ ", style=style).append(f"{name} {duration_text(ms)}  ")
+    legend.rstrip()
     drawing = stacked_bar([ms for _, ms in stages], styles, min(60, room))
     return Group(head, drawing, legend) if room >= 24 else Group(head, legend)
 

@@ -24,10 +24,7 @@ def add_option(parser: ArgumentParser) -> None:
 
 
 def import_operators(modules: Iterable[str]) -> None:
-    """Import the modules; the current folder is on the path.
-
-    Raises InputError `input.module`.
-    """
+    """Import the modules; the current folder is on the path. Raises InputError `input.module`."""
     for name in modules:
         import_from(Path.cwd(), name)
 

@@ -110,9 +110,8 @@ def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
     if not found:
         what = "the checkpoint" if chosen is None else f"stream {chosen}"
         message = f"{what} has no log of a coordinator: {checkpoint.folder.shown}"
-        raise StateError(
-            "state.log", message, "a job with balance=None keeps none, nor does one before its first batch"
-        )
+        hint = "a job with balance=None keeps none, nor does one before its first batch"
+        raise StateError("state.log", message, hint)
     return found
 
 

@@ -6,6 +6,8 @@ import datetime
 
 import pyarrow as pa
 
+from trimtab.rowwise.types import is_number
+
 MAX_DIGITS = 6
 
 
@@ -24,11 +26,8 @@ def text_table(table: pa.Table, limit: int = 40) -> str:
     for name, column in zip(shown.column_names, shown.columns, strict=True):
         cells = [name, *_cells(column)]
         width = max(map(len, cells))
-        right = (
-            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
-        )
         cells.insert(1, "-" * width)
-        columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in cells])
+        columns.append([cell.rjust(width) if is_number(column.type) else cell.ljust(width) for cell in cells])
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     rows = f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}"
     lines.append(rows if table.num_rows <= limit else f"the first {limit} of {rows}")

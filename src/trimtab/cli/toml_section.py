@@ -63,14 +63,13 @@ class Section:
         self.wrong(key, f"{_shown(value)} is neither true nor false", "write it without quotes")
         return False
 
-    def whole(self, key: str, *, most: int, needed: str = "") -> int | None:
+    def whole(self, key: str, *, most: int) -> int | None:
         """A whole number from 1 to `most`."""
-        value = self._take(key, needed)
-        if value is None:
-            return None
+        value = self._take(key)
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
             return value
-        self.wrong(key, f"{_shown(value)} is not a whole number from 1 to {most:,}", needed)
+        if value is not None:
+            self.wrong(key, f"{_shown(value)} is not a whole number from 1 to {most:,}")
         return None
 
     def number(self, key: str, *, whole: bool = False, else_write: str = "") -> float | None:
@@ -87,22 +86,20 @@ class Section:
     def length(self, key: str) -> str | None:
         """A length of time as text, such as "2 seconds"."""
         value = self._take(key)
-        if value is None:
-            return None
         found = _LENGTH.fullmatch(value) if isinstance(value, str) else None
         if found is not None and amount(found[1], found[2]) is not None:
             return f"{found[1]} {found[2]}"
-        self.wrong(key, f"{_shown(value)} is not a length of time", 'write for example "2 seconds"')
+        if value is not None:
+            self.wrong(key, f"{_shown(value)} is not a length of time", 'write for example "2 seconds"')
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
         value = self._take(key)
-        if value is None:
-            return ()
         if isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in value):
             return tuple(value)
-        self.wrong(key, f"{_shown(value)} is not a list of texts", 'write ["...", "..."]')
+        if value is not None:
+            self.wrong(key, f"{_shown(value)} is not a list of texts", 'write ["...", "..."]')
         return ()
 
     def options(self, key: str) -> dict[str, str]:
@@ -113,21 +110,19 @@ class Section:
     def section(self, key: str, *, needed: str = "") -> Section | None:
         """A table below this one."""
         value = self._take(key, needed)
-        if value is None:
-            return None
         if isinstance(value, dict):
             return Section(self.at(key), value, self.mistakes)
-        self.wrong(key, f"{_shown(value)} is not a section", f"write [{self.at(key)}] and its settings below")
+        if value is not None:
+            self.wrong(key, f"{_shown(value)} is not a section", f"write [{self.at(key)}] and its settings below")
         return None
 
     def sections(self, key: str) -> list[Section]:
         """A list of tables, `[[...]]`."""
         value = self._take(key)
-        if value is None:
-            return []
         if isinstance(value, list) and all(isinstance(each, dict) for each in value):
             return [Section(f"{self.at(key)}[{i}]", each, self.mistakes) for i, each in enumerate(value)]
-        self.wrong(key, "it is not a list of sections", f"write [[{self.at(key)}]] with two brackets")
+        if value is not None:
+            self.wrong(key, "it is not a list of sections", f"write [[{self.at(key)}]] with two brackets")
         return []
 
     def named(self, key: str, *, needed: str) -> list[tuple[str, Section]]:

@@ -61,9 +61,8 @@ def _writable(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"{folder} can't be written: {error.strerror}"
         hint = "run it as the owner of this Python environment, or name a folder in TRIMTAB_INSTALLED_DIR"
-        raise InputError("input.folder", message, hint) from error
+        raise InputError("input.folder", f"{folder} can't be written: {error.strerror}", hint) from error
     return folder
 
 

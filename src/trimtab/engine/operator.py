@@ -136,9 +136,14 @@ class Description(ABC):
         """
         return cast(Self, replace(cast(Any, self), partition=(SLOT, *self.partition)))
 
-    @abstractmethod
     def open(self, settings: Settings = DEFAULTS) -> Operator:
         """Make an operator that runs in this process."""
+        del settings
+        return self._operator()
+
+    def _operator(self) -> Operator:
+        """What `open` gives where it needs no settings; otherwise `open` is overridden."""
+        raise NotImplementedError
 
 
 # The operator ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from trimtab.engine.operator import DEFAULTS, TIME_US, Description, Moment, Obstacle, Operator, Settings, State
+from trimtab.engine.operator import TIME_US, Description, Moment, Obstacle, Operator, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,7 @@ class Selection(Description):
         """Unchanged: without keys there are no slots."""
         return self
 
-    def open(self, settings: Settings = DEFAULTS) -> Operator:
-        """It needs no settings."""
-        del settings
+    def _operator(self) -> Operator:
         return PassOn()
 
 

@@ -25,7 +25,7 @@ def result_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | Non
     """
     known = [plain(arg) for arg in args if arg != pa.null()]
     if function in COMPARISONS or function == "in":
-        return pa.bool_() if comparable(known) else None
+        return None if common_type(known) is None else pa.bool_()
     if function in ("and", "or", "not"):
         return pa.bool_() if all(arg == pa.bool_() for arg in known) else None
     if function == "is_null":
@@ -45,11 +45,6 @@ def result_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | Non
     return None
 
 
-def comparable(types: Sequence[pa.DataType]) -> bool:
-    """Whether the engine can compare values of these types."""
-    return common_type(types) is not None
-
-
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type that holds values of all the types; null for no types, None if there is no such type."""
     kinds = {widened(plain(type_)) for type_ in types if type_ != pa.null()}
@@ -60,7 +55,9 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     if all(map(is_number, kinds)):
         if any(map(pa.types.is_floating, kinds)):
             return pa.float64()
-        return _wider_decimal([as_decimal(kind) for kind in kinds])
+        decimals = [as_decimal(kind) for kind in kinds]
+        scale = max(kind.scale for kind in decimals)
+        return bounded_decimal(max(kind.precision - kind.scale for kind in decimals) + scale, scale)
     return None
 
 
@@ -82,12 +79,6 @@ def bounded_decimal(precision: int, scale: int) -> pa.DataType:
         return pa.decimal128(precision, scale)
     whole = precision - scale
     return pa.decimal128(MAX_PRECISION, max(MAX_PRECISION - whole, min(scale, 6)))
-
-
-def _wider_decimal(types: Sequence[pa.DataType]) -> pa.DataType:
-    scale = max(type_.scale for type_ in types)
-    whole = max(type_.precision - type_.scale for type_ in types)
-    return bounded_decimal(whole + scale, scale)
 
 
 def _arithmetic(function: str, types: list[pa.DataType]) -> pa.DataType | None:

@@ -90,11 +90,9 @@ def _as_mistakes(sql: str) -> Iterator[None]:
     except QueryError:
         raise
     except RecursionError:
-        message = "the query is nested too deeply"
-        raise mistake(sql, "query.too-large", message, None, "reduce the nesting") from None
+        raise mistake(sql, "query.too-large", "the query is nested too deeply", None, "reduce the nesting") from None
     except ImportError:
         raise
     except Exception as error:
         # sqlglot raises exceptions of all kinds for odd text: whichever it was, the text is at fault.
-        message = f"the query can't be read: {type(error).__name__}: {error}"
-        raise mistake(sql, "query.syntax", message) from error
+        raise mistake(sql, "query.syntax", f"the query can't be read: {type(error).__name__}: {error}") from error

@@ -78,6 +78,5 @@ def _closing(sql: str, opening: int) -> int:
         depth += (found[0] == "(") - (found[0] == ")")
         if depth == 0:
             return found.start()
-    raise mistake(
-        sql, "query.syntax", "the parenthesis of PATTERN is never closed", (opening, opening + 1), "add the missing )"
-    )
+    message = "the parenthesis of PATTERN is never closed"
+    raise mistake(sql, "query.syntax", message, (opening, opening + 1), "add the missing )")

@@ -226,11 +226,9 @@ class TrimtabParser(SparkParser):
             pattern=self._parse_pattern_place(),
         )
         within = self._parse_within()
-        subsets = self._parse_csv(self._parse_subset) if self._match_text_seq("SUBSET") else []
-        clause.set("subset", subsets)
+        clause.set("subset", self._parse_csv(self._parse_subset) if self._match_text_seq("SUBSET") else [])
         clause.set("within", within or self._parse_within())
-        defines = self._parse_csv(self._parse_define) if self._match_text_seq("DEFINE") else []
-        clause.set("define", defines)
+        clause.set("define", self._parse_csv(self._parse_define) if self._match_text_seq("DEFINE") else [])
         if not self._match(TokenType.R_PAREN):
             self.raise_error("Expected the next clause of MATCH_RECOGNIZE, in their order, or )")
         self._in_match = outer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import singledispatch
 
 import pyarrow as pa
 
@@ -28,6 +27,8 @@ from trimtab.language.compiled import Query
 from trimtab.language.wording import Wording, length_text
 from trimtab.rowwise.local import Columns, IntakeStep
 from trimtab.rowwise.types import is_time
+
+_BANKS = {Bank.INT: "integer", Bank.FLOAT: "float", Bank.OBJECT: "object"}
 
 
 def explain(query: Query) -> str:
@@ -54,34 +55,43 @@ def explain(query: Query) -> str:
     return "\n\n".join(parts)
 
 
-@singledispatch
-def _operator_parts(operator: Description, intake: IntakeStep) -> list[str]:
-    """The parts between the work on rows and the output; `intake` says what the operator's columns are."""
-    raise NotImplementedError(f"explain doesn't know {operator}, which reads {intake}")
-
-
-@singledispatch
 def kernel_of(operator: Description) -> Generated | None:
     """The kernel that runs a pattern over columns without nulls and NaN; None: the operator isn't a pattern."""
-    del operator
-    return None
+    return _pattern_kernel(operator) if isinstance(operator, MatchQuery) else None
 
 
-@kernel_of.register
 def _pattern_kernel(match: MatchQuery) -> Generated:
     return generate(match, _program(match), frozenset(), False).generated
 
 
-@_operator_parts.register
-def _no_parts(selection: Selection, intake: IntakeStep) -> list[str]:
-    del selection, intake
-    return []
+def _operator_parts(operator: Description, intake: IntakeStep) -> list[str]:
+    """The parts between the work on rows and the output; `intake` says what the operator's columns are."""
+    match operator:
+        case Selection():
+            return []
+        case MatchQuery():
+            return _match_parts(operator, dict(intake.columns))
+        case GroupQuery():
+            return [_part("WINDOWS", _aligned(_group_lines(operator)))]
+        case OverQuery():
+            types = {name: type_ for (name, _), type_ in zip(intake.columns, intake.types, strict=True)}
+            return [_part("WINDOWS", _aligned(_over_lines(operator, types)))]
+        case KeyedQuery():
+            return [_part("OPERATOR", _aligned(_keyed_lines(operator)))]
+    raise NotImplementedError(f"explain doesn't know {operator}")
 
 
-@_operator_parts.register
-def _match_parts(match: MatchQuery, intake: IntakeStep) -> list[str]:
-    program, texts = _program(match), dict(intake.columns)
-    generated = _pattern_kernel(match)
+def _keys_and_order(operator: MatchQuery | OverQuery | KeyedQuery) -> list[tuple[str, str]]:
+    order = ", ".join(key.column + (" desc" if key.descending else "") for key in operator.order)
+    return [_keys(operator), ("order", order or "as rows come")]
+
+
+def _keys(operator: Description) -> tuple[str, str]:
+    return "keys", ", ".join(operator.partition) or "one for all rows"
+
+
+def _match_parts(match: MatchQuery, texts: dict[str, str]) -> list[str]:
+    program, generated = _program(match), _pattern_kernel(match)
     words = Wording(match.labels, texts)
     conditions: list[tuple[str, str]] = []
     for label, condition in zip(match.labels, match.conditions, strict=True):
@@ -89,7 +99,7 @@ def _match_parts(match: MatchQuery, intake: IntakeStep) -> list[str]:
         conditions += [(label, first), *(("", f"and {term}") for term in others)]
     shown = Wording(match.labels, texts, "last row") if match.rows is Rows.ONE else words
     slots = [(f"slot{i}", str(slot.type), shown.expression(slot)) for i, slot in enumerate(match.slots)]
-    registers = [(_bank_text(bank(each)), words.register(each)) for each in generated.layout.registers]
+    registers = [(_BANKS[bank(each)], words.register(each)) for each in generated.layout.registers]
     return [
         _part("PATTERN (position, label -> what may follow, best first)", program.dump().splitlines(), indent=""),
         _part("CONDITIONS", _aligned(conditions)),
@@ -106,13 +116,7 @@ def _program(match: MatchQuery) -> Program:
 def _runs(match: MatchQuery, program: Program, generated: Generated) -> list[tuple[str, str]]:
     """How the operator runs, a line per decision."""
     traits = traits_of(match)
-    order = ", ".join(key.column + (" desc" if key.descending else "") for key in match.order)
-    lines = [
-        ("keys", ", ".join(match.partition) or "one for all rows"),
-        ("order", order or "as rows come"),
-        ("rows", match.rows.value.lower()),
-        ("then", _skip_text(match)),
-    ]
+    lines = [*_keys_and_order(match), ("rows", match.rows.value.lower()), ("then", _skip_text(match))]
     if match.within_us is not None:
         lines.append(("within", f"{length_text(match.within_us)}, by {match.time_column}"))
     if generated.deterministic:
@@ -121,10 +125,10 @@ def _runs(match: MatchQuery, program: Program, generated: Generated) -> list[tup
     else:
         threads = f"a list of threads: {_why_threads(match, program)}"
     lines.append(("threads", threads))
-    if generated.compiled:
-        lines.append(("kernel", "compiled to machine code, from enough rows on"))
-    else:
-        lines.append(("kernel", f"interpreted: {_why_interpreted(match, program)} has no machine form"))
+    kernel = "compiled to machine code, from enough rows on"
+    if not generated.compiled:
+        kernel = f"interpreted: {_why_interpreted(match, program)} has no machine form"
+    lines.append(("kernel", kernel))
     lines.append(("measures", "from paths: every row of a match is kept" if generated.paths else "from registers"))
     reach = [(traits.lookback, "back"), (traits.lookahead, "ahead")]
     found = [f"{rows} row{'' if rows == 1 else 's'} {side}" for rows, side in reach if rows]
@@ -142,10 +146,8 @@ def _why_threads(match: MatchQuery, program: Program) -> str:
         (not isinstance(match.skip, SkipPastLast), "matches may overlap"),
         (bool(program.uses & {Anchor.END, Anchor.TIMEOUT}), "the pattern has an anchor at its end"),
     )
-    for holds, reason in reasons:
-        if holds:
-            return reason
-    return "conditions tell attempts at the same position apart, or there are too many arrangements"
+    otherwise = "conditions tell attempts at the same position apart, or there are too many arrangements"
+    return next((reason for holds, reason in reasons if holds), otherwise)
 
 
 def _why_interpreted(match: MatchQuery, program: Program) -> str:
@@ -166,9 +168,7 @@ def _skip_text(match: MatchQuery) -> str:
             return f"skip to {side.value.lower()} {name.removeprefix(side.value).strip()}"
 
 
-@_operator_parts.register
-def _group_parts(group: GroupQuery, intake: IntakeStep) -> list[str]:
-    del intake  # the names of its columns are enough
+def _group_lines(group: GroupQuery) -> list[tuple[str, str]]:
     window = group.window
     if isinstance(window, ClockWindow):
         what = f"of {length_text(window.size_us)}"
@@ -178,51 +178,34 @@ def _group_parts(group: GroupQuery, intake: IntakeStep) -> list[str]:
             what += f", {length_text(window.offset_us)} past the epoch"
     else:
         what = f"until a pause of {length_text(window.gap_us)}"
-    head = [
-        ("keys", ", ".join(group.partition) or "one for all rows"),
+    inside = [", ".join([*call.args, *map(str, call.parameters)]) for call in group.calls]
+    return [
+        _keys(group),
         ("windows", f"{what}, by {group.time_column}"),
         ("leave", f"once the watermark has passed their end, as {group.start_name}, {group.end_name} and"),
+        *((call.name, f"{call.function}({args})") for call, args in zip(group.calls, inside, strict=True)),
     ]
-    calls = []
-    for call in group.calls:
-        inside = ", ".join([*call.args, *map(str, call.parameters)])
-        calls.append((call.name, f"{call.function}({inside})"))
-    return [_part("WINDOWS", _aligned(head + calls))]
 
 
-@_operator_parts.register
-def _over_parts(over: OverQuery, intake: IntakeStep) -> list[str]:
-    types = {name: type_ for (name, _), type_ in zip(intake.columns, intake.types, strict=True)}
+def _over_lines(over: OverQuery, types: dict[str, pa.DataType]) -> list[tuple[str, str]]:
     timed = bool(over.order) and is_time(types[over.order[0].column])
-    head = [
-        ("keys", ", ".join(over.partition) or "one for all rows"),
-        ("order", ", ".join(key.column + (" desc" if key.descending else "") for key in over.order) or "as rows come"),
-        ("leave", "a row out per row in, with"),
-    ]
     texts = [f"{call.function}({', '.join(call.args)}) over {_frame_text(call, timed)}" for call in over.calls]
     calls = [(call.name, text) for call, text in zip(over.calls, texts, strict=True)]
-    return [_part("WINDOWS", _aligned(head + calls))]
+    return [*_keys_and_order(over), ("leave", "a row out per row in, with"), *calls]
 
 
-@_operator_parts.register
-def _keyed_parts(keyed: KeyedQuery, intake: IntakeStep) -> list[str]:
-    del intake
+def _keyed_lines(keyed: KeyedQuery) -> list[tuple[str, str]]:
     description = keyed.description
     given = [f"{field.name} = {getattr(description, field.name)!r}" for field in arguments(type(description))]
-    order = ", ".join(key.column + (" desc" if key.descending else "") for key in keyed.order)
     splits = "may be dealt out to several engines, for their states merge" if description.merges else "stay together"
-    lines = _aligned(
-        [
-            ("function", f"{keyed.name}({', '.join(given)})"),
-            ("keys", ", ".join(keyed.partition) or "one for all rows"),
-            ("order", order or "as rows come"),
-            ("reads", ", ".join(name for name, _ in keyed.columns)),
-            ("keeps", _fields(description.state) or "nothing"),
-            ("gives", _fields(description.output)),
-            ("rows", f"of a key {splits}"),
-        ]
-    )
-    return [_part("OPERATOR", lines)]
+    return [
+        ("function", f"{keyed.name}({', '.join(given)})"),
+        *_keys_and_order(keyed),
+        ("reads", ", ".join(name for name, _ in keyed.columns)),
+        ("keeps", _fields(description.state) or "nothing"),
+        ("gives", _fields(description.output)),
+        ("rows", f"of a key {splits}"),
+    ]
 
 
 def _fields(schema: pa.Schema) -> str:
@@ -238,10 +221,6 @@ def _frame_text(call: OverCall, timed: bool) -> str:
     if unit is Unit.ROWS:
         return f"the row and {preceding} before it"
     return f"the rows within {length_text(int(preceding)) if timed else preceding}"
-
-
-def _bank_text(where: Bank) -> str:
-    return {Bank.INT: "integer", Bank.FLOAT: "float", Bank.OBJECT: "object"}[where]
 
 
 def _columns(columns: Columns, types: Sequence[pa.DataType], where: str | None) -> list[str]:

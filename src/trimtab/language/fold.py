@@ -15,13 +15,9 @@ from trimtab.rowwise.types import infer, literal_type, literal_value
 Folded = tuple[Any, pa.DataType]
 
 _COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
-    exp.EQ: operator.eq,
-    exp.NEQ: operator.ne,
-    exp.LT: operator.lt,
-    exp.LTE: operator.le,
-    exp.GT: operator.gt,
-    exp.GTE: operator.ge,
-}
+    exp.EQ: operator.eq, exp.LT: operator.lt, exp.GT: operator.gt,
+    exp.NEQ: operator.ne, exp.LTE: operator.le, exp.GTE: operator.ge,
+}  # fmt: skip
 
 
 def fold(node: exp.Expr) -> Folded | None:  # noqa: C901 - one case a rule

@@ -70,8 +70,7 @@ def _given(context: Context, node: TableFunction, names: Sequence[str]) -> list[
             name, value = by_name.get(each.this.name.lower()), each.expression
             if name is None:
                 hint = did_you_mean(each.this.name, names, otherwise=takes)
-                message = f"{node.name} has no argument {each.this.name}"
-                raise context.error("query.argument", message, each.this, hint)
+                raise context.error("query.argument", f"{node.name} has no argument {each.this.name}", each.this, hint)
         elif named:
             message = "an argument without a name can't come after one with a name"
             raise context.error("query.argument", message, each, takes)

@@ -26,49 +26,18 @@ from trimtab.rowwise.types import DURATION
 
 # A null operand makes these null, so DuckDB needn't be asked for their value where there is no row.
 _STRICT = (
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.IntDiv,
-    exp.Neg,
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.Like,
-    exp.ILike,
-    exp.Not,
-    exp.Paren,
-    exp.Cast,
-    exp.Lower,
-    exp.Upper,
-    exp.Length,
-    exp.Trim,
-    exp.Substring,
-    exp.Abs,
-    exp.Sqrt,
-    exp.Ln,
-    exp.Exp,
-    exp.Pow,
-    exp.Floor,
-    exp.Ceil,
-    exp.Round,
-    exp.DPipe,
-    exp.DateDiff,
-    exp.TimestampDiff,
-    exp.TsOrDsToDate,
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg),
+    *(exp.Abs, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Ceil, exp.Round),
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Not, exp.Paren, exp.Cast),
+    *(exp.Like, exp.ILike, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.DPipe),
+    *(exp.DateDiff, exp.TimestampDiff, exp.TsOrDsToDate),
 )
 
 
 def check_lambda(context: Context, node: exp.Expr) -> None:
     """Raise if the node is a lambda, `x -> ...`: its variables mean nothing in pieces computed outside of it."""
     if isinstance(node, exp.Lambda):
-        message = "a lambda function can look at one row only"
-        raise context.error("query.row-wise", message, node)
+        raise context.error("query.row-wise", "a lambda function can look at one row only", node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +58,18 @@ class Hoister:
         `own_label`: the current row is the one under definition, whose label is known.
         """
         value = _without_leaves(node, lambda leaf: leaf.this)
-        if any(isinstance(part, LabelOf) for part in value.walk()):
-            if place == HERE_NUMBER and self.label is not None and own_label:
-                value = _labelled(value, self.scope.shown[self.label])
-                sources, type_ = self._single(value)
-            else:
-                sources, type_ = self._by_label(value, self.places[place])
+        defined = self.label if place == HERE_NUMBER else None
+        by_label = value.find(LabelOf) is not None
+        if by_label and own_label and defined is not None:
+            value, by_label = _labelled(value, self.scope.shown[defined]), False
+        if by_label:
+            sources, type_ = self._by_label(value, self.places[place])
         else:
-            sources, type_ = self._single(value)
+            source, type_ = self._source(value)
+            sources = (source,)
         # The row under definition always exists, so its default is never read.
-        always = place == HERE_NUMBER and self.label is not None
-        default = None if always else self._default(node)
+        default = None if defined is not None else self._default(node)
         return RowValue(self.places[place], sources, Const(default, type_), type_)
-
-    def _single(self, value: exp.Expr) -> tuple[tuple[Source, ...], pa.DataType]:
-        source, type_ = self._source(value)
-        return (source,), type_
 
     def _source(self, value: exp.Expr) -> tuple[Source, pa.DataType]:
         if value.find(exp.Column) is None:
@@ -119,8 +84,7 @@ class Hoister:
             possible = place.shift or place.labels is None or number in place.labels
             found.append(self._source(_labelled(value, shown)) if possible else None)
         found.append(self._source(_labelled(value, None)))
-        types = [type_ for type_ in (each[1] for each in found if each) if type_ != pa.null()]
-        type_ = types[0] if types else pa.null()
+        type_ = next((each[1] for each in found if each and each[1] != pa.null()), pa.null())
         sources: list[Source] = []
         for each in found:
             source = each[0] if each else Const(None, type_)
@@ -147,9 +111,7 @@ class Hoister:
         """The value of an expression without columns."""
         if (length := interval_length(node)) is not None:
             return Const(length, DURATION)
-        sql = self.scope.context.sql
-        value, type_ = oracle.constant(sql, node)
-        return Const(value, type_)
+        return Const(*oracle.constant(self.scope.context.sql, node))
 
 
 def _without_leaves(node: exp.Expr, replacement: Callable[[Leaf], exp.Expr]) -> exp.Expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 from sqlglot import exp
@@ -13,6 +14,7 @@ from trimtab.language.calls import unit_length
 
 _SPAN = re.compile(r"(?P<sign>[+-]?)(?:(?P<day>\d+)\s+)?(?P<clock>\d+(?::\d+)*(?:\.\d+)?)")
 _CLOCK = ("DAY", "HOUR", "MINUTE", "SECOND")
+MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def interval_length(node: exp.Expr) -> datetime.timedelta | None:
@@ -57,8 +59,11 @@ def amount(text: str, unit: str) -> datetime.timedelta | None:
     if one is None or not re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) or len(text) > 30:
         return None
     # Decimal, because a float of seconds isn't exact to the microsecond.
-    micros = Decimal(text.strip()) * (one // datetime.timedelta(microseconds=1))
-    return _timedelta(int(micros))
+    micros = Decimal(text.strip()) * (one // MICROSECOND)
+    try:
+        return int(micros) * MICROSECOND
+    except OverflowError:
+        return None
 
 
 def _span(text: str, first: str, last: str) -> datetime.timedelta | None:
@@ -70,20 +75,13 @@ def _span(text: str, first: str, last: str) -> datetime.timedelta | None:
     numbers = [*([found["day"]] if found["day"] else []), *found["clock"].split(":")]
     if len(numbers) != len(units):
         return None
-    parts = [amount(number, unit) for number, unit in zip(numbers, units, strict=True)]
-    total = datetime.timedelta()
-    for part in parts:
-        if part is None:
-            return None
-        total += part
-    return -total if found["sign"] == "-" else total
+    total = added([amount(number, unit) for number, unit in zip(numbers, units, strict=True)])
+    return -total if total is not None and found["sign"] == "-" else total
 
 
-def _timedelta(micros: int) -> datetime.timedelta | None:
-    try:
-        return datetime.timedelta(microseconds=micros)
-    except OverflowError:
-        return None
+def added(parts: Sequence[datetime.timedelta | None]) -> datetime.timedelta | None:
+    """The sum of lengths; None if one of them is None."""
+    return None if None in parts else sum((part for part in parts if part is not None), datetime.timedelta())
 
 
 def delay_us(delay: str | datetime.timedelta | None) -> int:
@@ -95,4 +93,4 @@ def delay_us(delay: str | datetime.timedelta | None) -> int:
         length = datetime.timedelta() if delay is None else delay
     if not isinstance(length, datetime.timedelta) or length < datetime.timedelta():
         raise InputError("input.delay", f"{delay!r} is not a length of time", 'write for example "2 seconds"')
-    return length // datetime.timedelta(microseconds=1)
+    return length // MICROSECOND

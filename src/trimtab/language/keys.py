@@ -27,18 +27,12 @@ class Ordering:
 
 
 def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Definition, ...]:
-    """The columns of PARTITION BY.
-
-    Raises QueryError `query.column` for anything but a column.
-    """
+    """The columns of PARTITION BY. Raises QueryError `query.column` for anything but a column."""
     return tuple(_column(context, node, "PARTITION BY") for node in nodes)
 
 
 def order_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Ordering, ...]:
-    """The columns of ORDER BY.
-
-    Raises QueryError `query.column` for anything but a column.
-    """
+    """The columns of ORDER BY. Raises QueryError `query.column` for anything but a column."""
     return tuple(Ordering(_column(context, node.this, "ORDER BY"), node) for node in nodes)
 
 
@@ -49,15 +43,16 @@ def add_partition(columns: IntakeColumns, partition: Sequence[Definition]) -> tu
 
 def add_order(columns: IntakeColumns, order: Sequence[Ordering]) -> tuple[OrderKey, ...]:
     """Have the intake pass the order's columns on; return the order as the engine needs it."""
-    return tuple(
-        OrderKey(columns.add(column(each.definition.name)), each.descending, bool(each.written.args.get("nulls_first")))
-        for each in order
-    )
+    return tuple(order_key(columns.add(column(each.definition.name)), each.written) for each in order)
+
+
+def order_key(name: str, written: exp.Expr) -> OrderKey:
+    """The order by a column, as the syntax of ORDER BY says."""
+    return OrderKey(name, bool(written.args.get("desc")), bool(written.args.get("nulls_first")))
 
 
 def _column(context: Context, node: exp.Expr, clause: str) -> Definition:
     if not isinstance(node, exp.Column):
-        message = f"{clause} takes columns"
         hint = "compute it in a sub-select and give it a name there"
-        raise context.error("query.column", message, node, hint)
+        raise context.error("query.column", f"{clause} takes columns", node, hint)
     return context.relation.resolve(node)

@@ -33,33 +33,13 @@ from trimtab.rowwise import duck
 from trimtab.rowwise.types import DURATION, is_number, plain
 
 _BINARY: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.IntDiv: "div",
-    exp.Mod: "%",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>",
-    exp.Pow: "power",
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "div", exp.Mod: "%", exp.Pow: "power",
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
     exp.Nullif: "nullif",
-}
-_UNARY: dict[type[exp.Expr], str] = {
-    exp.Neg: "neg",
-    exp.Abs: "abs",
-    exp.Not: "not",
-    exp.Sqrt: "sqrt",
-    exp.Exp: "exp",
-    exp.Ln: "ln",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-}
-_VARIADIC: dict[type[exp.Expr], str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
+}  # fmt: skip
+# The engine calls these functions by the same names as sqlglot's keys.
+_UNARY = (exp.Neg, exp.Abs, exp.Not, exp.Sqrt, exp.Exp, exp.Ln, exp.Floor, exp.Ceil)
+_VARIADIC = (exp.Coalesce, exp.Greatest, exp.Least)
 _COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "-")
 _CASTS = {exp.DataType.Type.DOUBLE: "to_float", exp.DataType.Type.BIGINT: "to_int", exp.DataType.Type.INT: "to_int32"}
 
@@ -93,8 +73,7 @@ def _aggregate(lowering: _Lowering, call: AggregateCall) -> Aggregate:
     type_ = aggregate_type(function, [arg.type for arg in args])
     if type_ is None:
         context = lowering.hoister.scope.context
-        message = f"{function} doesn't take {args[0].type}"
-        raise context.error("query.type", message, call.written)
+        raise context.error("query.type", f"{function} doesn't take {args[0].type}", call.written)
     return Aggregate(function, call.labels, tuple(args), type_, call.final)
 
 
@@ -158,8 +137,7 @@ class _Lowering:
         place = facts_of(node).only_place
         assert place is not None
         value = self.hoister.hoist(node, place, own_label=self.own_label)
-        odd = pa.types.is_timestamp(value.type) and value.type.unit != "us"
-        if odd:
+        if pa.types.is_timestamp(value.type) and value.type.unit != "us":
             # The engine's arithmetic is in microseconds.
             node = _as_timestamp(node, value.type.tz)
             return self.hoister.hoist(node, place, own_label=self.own_label)
@@ -173,9 +151,9 @@ class _Lowering:
         if kind in _BINARY:
             return self._binary(_BINARY[kind], node)
         if kind in _UNARY and not (node.args.get("decimals") or node.args.get("to")):
-            return self._call(_UNARY[kind], [node.this])
+            return self._call(kind.key, [node.this])
         if kind in _VARIADIC:
-            return self._call(_VARIADIC[kind], [node.this, *node.expressions])
+            return self._call(kind.key, [node.this, *node.expressions])
         rules: dict[type[exp.Expr], Callable[[exp.Expr], Expr | None]] = {
             exp.Paren: lambda each: self.lower(each.this),
             exp.And: lambda each: self._connected("and", each),
@@ -254,8 +232,7 @@ class _Lowering:
         ifs = node.args["ifs"]
         conditions = [each.this for each in ifs]
         if node.this is not None:
-            subject = node.this
-            conditions = [exp.EQ(this=subject.copy(), expression=c.copy()) for c in conditions]
+            conditions = [exp.EQ(this=node.this.copy(), expression=c.copy()) for c in conditions]
         otherwise = node.args.get("default") or exp.null()
         return self._choice(conditions, [*(each.args["true"] for each in ifs), otherwise])
 

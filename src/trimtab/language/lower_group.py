@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sqlglot import exp
 
@@ -12,45 +11,27 @@ from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.marks import CallMark, KeyMark
 from trimtab.language.mistakes import placed
-from trimtab.language.oracle import type_of
-from trimtab.language.relation import Definition, Relation, column
+from trimtab.language.relation import Relation, column
 from trimtab.language.resolve_group import END, START, ResolvedGroup
-from trimtab.language.select_list import check_condition
-from trimtab.language.window_columns import add_arguments, add_key
+from trimtab.language.window_columns import add_arguments, add_key, name_of, over_output
 
 
 def lower_group(context: Context, columns: IntakeColumns, group: ResolvedGroup) -> tuple[GroupQuery, Relation]:
-    """The operator, and its output.
-
-    Raises QueryError `query.type`.
-    """
+    """The operator, and its output. Raises QueryError `query.type`."""
     keys = [add_key(columns, each) for each in group.keys]
     made: list[GroupCall] = []
     names: list[str] = []
     for called in group.calls:
         args, _ = add_arguments(context, columns, called)
-        names.append(_name_of(GroupCall(called.function, args, "", called.parameters), made))
+        names.append(name_of(GroupCall(called.function, args, "", called.parameters), made))
     time = columns.add(group.time)
     operator = GroupQuery(tuple(dict.fromkeys(keys)), time, group.window, tuple(made), START, END)
-    base = operator.output_schema(columns.schema)
-    trees = [(name, _over_output(tree, keys, names)) for name, tree in group.columns]
-    definitions = tuple(Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in trees)
-    having = None if group.having is None else _over_output(group.having, keys, names)
-    if having is not None:
-        check_condition(context, "HAVING", having, base)
-    return operator, Relation(context.sql, base, definitions, having)
+    trees = [(name, _unmarked(tree, keys, names)) for name, tree in group.columns]
+    having = None if group.having is None else _unmarked(group.having, keys, names)
+    return operator, over_output(context, operator.output_schema(columns.schema), trees, "HAVING", having)
 
 
-def _name_of(call: GroupCall, made: list[GroupCall]) -> str:
-    """The column of a call, which is added if it is new."""
-    for known in made:
-        if replace(known, name="") == call:
-            return known.name
-    made.append(replace(call, name=f"__w{len(made)}"))
-    return made[-1].name
-
-
-def _over_output(tree: exp.Expr, keys: Sequence[str], calls: Sequence[str]) -> exp.Expr:
+def _unmarked(tree: exp.Expr, keys: Sequence[str], calls: Sequence[str]) -> exp.Expr:
     """The expression with columns of the operator's output instead of marks."""
 
     def change(node: exp.Expr) -> exp.Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,13 +12,13 @@ from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import OverCall
 from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
+from trimtab.language.keys import order_key
 from trimtab.language.marks import CallMark
 from trimtab.language.mistakes import placed
-from trimtab.language.oracle import type_of
-from trimtab.language.relation import Definition, Relation, column
+from trimtab.language.relation import Relation, column
 from trimtab.language.resolve_over import ResolvedOver, WindowCall
-from trimtab.language.select_list import check_condition
-from trimtab.language.window_columns import add_arguments, add_key
+from trimtab.language.window_columns import add_arguments, add_key, name_of, over_output
+from trimtab.rowwise.types import is_number
 
 
 def lower_over(context: Context, columns: IntakeColumns, over: ResolvedOver) -> tuple[OverQuery, Relation]:
@@ -27,16 +27,12 @@ def lower_over(context: Context, columns: IntakeColumns, over: ResolvedOver) -> 
     Raises QueryError `query.type`, or `query.window-mixed` where windows differ in key or order.
     """
     lowering = _OverLowering(context, columns, over.calls)
-    trees = [(name, lowering.over_output(tree)) for name, tree in over.columns]
-    where = None if over.where is None else lowering.over_output(over.where)
+    trees = [(name, lowering.unmarked(tree)) for name, tree in over.columns]
+    where = None if over.where is None else lowering.unmarked(over.where)
     assert lowering.shared is not None
     partition, order = lowering.shared
     operator = OverQuery(partition, order, tuple(lowering.made), tuple(lowering.keep))
-    base = operator.output_schema(columns.schema)
-    definitions = tuple(Definition(name, tree, type_of(context.sql, tree, base)) for name, tree in trees)
-    if where is not None:
-        check_condition(context, "QUALIFY", where, base)
-    return operator, Relation(context.sql, base, definitions, where)
+    return operator, over_output(context, operator.output_schema(columns.schema), trees, "QUALIFY", where)
 
 
 @dataclass(slots=True)
@@ -50,7 +46,7 @@ class _OverLowering:
     keep: dict[str, None] = field(default_factory=dict)
     shared: tuple[tuple[str, ...], tuple[OrderKey, ...]] | None = None
 
-    def over_output(self, tree: exp.Expr) -> exp.Expr:
+    def unmarked(self, tree: exp.Expr) -> exp.Expr:
         return tree.transform(self._change)
 
     def _change(self, node: exp.Expr) -> exp.Expr:
@@ -65,10 +61,7 @@ class _OverLowering:
     def _call(self, call: WindowCall) -> str:
         called, over = call.called, call.over
         partition = tuple(dict.fromkeys(add_key(self.columns, each) for each in over.partition))
-        order = tuple(
-            OrderKey(self.columns.add(each.this), bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-            for each in over.order
-        )
+        order = tuple(order_key(self.columns.add(each.this), each) for each in over.order)
         args, types = add_arguments(self.context, self.columns, called)
         if called.function == "lag" and len(types) > 1 and not _fits(types[1], types[0]):
             message = f"the default is {types[1]}, and the value is {types[0]}"
@@ -79,16 +72,8 @@ class _OverLowering:
             raise self.context.error("query.window-mixed", message, call.written, "use two queries; frames may differ")
         self.shared = (partition, order)
         offset = int(called.parameters[0]) if called.function == "lag" else 1
-        made = OverCall(called.function, args, over.frame, "", offset)
-        for known in self.made:
-            if replace(known, name="") == made:
-                return known.name
-        self.made.append(replace(made, name=f"__w{len(self.made)}"))
-        return self.made[-1].name
+        return name_of(OverCall(called.function, args, over.frame, "", offset), self.made)
 
 
 def _fits(type_: pa.DataType, wanted: pa.DataType) -> bool:
-    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return bool(
-        type_ == wanted or pa.types.is_null(type_) or all(any(kind(t) for kind in numbers) for t in (type_, wanted))
-    )
+    return bool(type_ == wanted or pa.types.is_null(type_) or (is_number(type_) and is_number(wanted)))

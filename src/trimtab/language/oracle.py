@@ -86,16 +86,9 @@ def also_asking(another: Oracle) -> Iterator[None]:
 
 
 _CHANGING = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Uuid)
-_CHANGING_NAMES = frozenset(
-    {
-        "random",
-        "now",
-        "current_timezone",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "shuffle",
-        "localtimestamp",
-    }
+_CHANGING_NAMES = (
+    *("random", "now", "localtimestamp", "current_timezone", "shuffle"),
+    *("monotonically_increasing_id", "spark_partition_id"),
 )
 
 
@@ -113,13 +106,9 @@ def check_node(sql: str, node: exp.Expr) -> None:
             raise mistake(sql, "query.row-wise", message, node)
     changing = isinstance(node, _CHANGING) or (isinstance(node, exp.Anonymous) and node.name.lower() in _CHANGING_NAMES)
     if changing:
-        raise mistake(
-            sql,
-            "query.changing",
-            "this gives another answer each time, so other batches of the same stream would give other matches",
-            node,
-            "use the event time column, or compute it into a column first",
-        )
+        message = "this gives another answer each time, so other batches of the same stream would give other matches"
+        hint = "use the event time column, or compute it into a column first"
+        raise mistake(sql, "query.changing", message, node, hint)
 
 
 def constant(sql: str, expression: exp.Expr) -> tuple[object, pa.DataType]:
@@ -128,26 +117,20 @@ def constant(sql: str, expression: exp.Expr) -> tuple[object, pa.DataType]:
     if known is not None:
         return known
     check_row_local(sql, expression)
-    nothing = pa.schema([])
-
-    def ask() -> tuple[object, pa.DataType]:
-        one_row = pa.table({"unused": pa.nulls(1)})
-        (answer,) = duck.run_translated(one_row, [duck.translate_tree(expression, nothing)])
-        return answer[0].as_py(), answer.type
-
-    return _asked(sql, expression, ask)
+    answer = _answer(sql, expression, pa.table({"unused": pa.nulls(1)}))
+    return answer[0].as_py(), answer.type
 
 
 def value_over_nulls(sql: str, expression: exp.Expr, types: Sequence[tuple[str, pa.DataType]]) -> object:
     """The value of an expression where all its columns are null."""
-    schema = pa.schema(list(types))
-    row = pa.table([pa.nulls(1, type_) for _, type_ in types], schema=schema)
+    row = pa.table([pa.nulls(1, type_) for _, type_ in types], schema=pa.schema(list(types)))
+    value: object = _answer(sql, expression, row)[0].as_py()
+    return value
 
-    def ask() -> object:
-        (answer,) = duck.run_translated(row, [duck.translate_tree(expression, schema)])
-        return answer[0].as_py()
 
-    return _asked(sql, expression, ask)
+def _answer(sql: str, expression: exp.Expr, row: pa.Table) -> pa.ChunkedArray:
+    """The expression over a table of one row."""
+    return _asked(sql, expression, lambda: duck.compute_tree(row, expression))
 
 
 def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) -> _Answered:
@@ -157,8 +140,7 @@ def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) ->
     try:
         return question()
     except UnsupportedError as error:
-        message = f"this can't be computed here: {error}"
-        raise mistake(sql, "query.function", message, expression) from error
+        raise mistake(sql, "query.function", f"this can't be computed here: {error}", expression) from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise _as_mistake(sql, expression, str(error)) from error
 
@@ -170,8 +152,7 @@ def _as_mistake(sql: str, expression: exp.Expr, text: str) -> QueryError:
         node = next((f for f in expression.find_all(exp.Func) if _is_called(f, name)), expression)
         if name.lower() in known_functions():
             message = f"the function {name} works on Spark only, and there in a sub-select"
-            hint = "write FROM (SELECT *, f(x) AS y FROM t) and use y"
-            return mistake(sql, "query.function", message, node, hint)
+            return mistake(sql, "query.function", message, node, "write FROM (SELECT *, f(x) AS y FROM t) and use y")
         hint = did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
         return mistake(sql, "query.function", f"there is no function {name}", node, hint)
     message = re.sub(r"^\w+ Error: ", "", first).rstrip(".")

@@ -46,14 +46,10 @@ class Parsed:
 
 
 def parse(text: QueryText) -> Parsed:
-    """Read one statement.
-
-    Raises QueryError `query.syntax` or `query.too-large`.
-    """
+    """Read one statement. Raises QueryError `query.syntax` or `query.too-large`."""
     sql = text.sql
     if len(sql) > MAX_LENGTH:
-        message = f"the query has more than {MAX_LENGTH:,} characters"
-        raise mistake(sql, "query.too-large", message)
+        raise mistake(sql, "query.too-large", f"the query has more than {MAX_LENGTH:,} characters")
     cut = cut_patterns(sql)
     try:
         trees = [tree for tree in Trimtab().parse(cut.sql) if tree is not None]

@@ -79,8 +79,7 @@ def parse_pattern(sql: str, start: int, text: str) -> ParsedPattern:
 class _Token:
     kind: str
     text: str
-    start: int
-    stop: int
+    span: Span
 
 
 def _tokens(sql: str, start: int, text: str) -> list[_Token]:
@@ -91,8 +90,7 @@ def _tokens(sql: str, start: int, text: str) -> list[_Token]:
             place = (start + at, start + at + 1)
             raise mistake(sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text))
         if found.lastgroup != "space":
-            kind = str(found.lastgroup)
-            tokens.append(_Token(kind, found[0], start + at, start + found.end()))
+            tokens.append(_Token(str(found.lastgroup), found[0], (start + at, start + found.end())))
         at = found.end()
     return tokens
 
@@ -150,13 +148,11 @@ class _Parser:
         low, high = _SIMPLE[begin.text] if begin.text in _SIMPLE else self.bounds(begin)
         greedy = not self.take("?")
         if self.peek() in ("*", "+", "?", "{"):
-            token = self.tokens[self.at]
-            raise self.error(
-                "query.quantifier",
-                "a quantifier can't follow a quantifier",
-                (begin.start, token.stop),
+            place, hint = (
+                (begin.span[0], self.tokens[self.at].span[1]),
                 "put the first one in parentheses, as in (A+){2}",
             )
+            raise self.error("query.quantifier", "a quantifier can't follow a quantifier", place, hint)
         return Quantify(item, low, high, greedy)
 
     def bounds(self, begin: _Token) -> tuple[int, int | None]:
@@ -166,20 +162,15 @@ class _Parser:
             high = self.number()
         if not self.take("}"):
             raise self.unexpected("a quantifier is {n}, {n,}, {,m} or {n,m}")
-        place = (begin.start, self.tokens[self.at - 1].stop)
+        place = (begin.span[0], self.tokens[self.at - 1].span[1])
         if not comma and low is None:
             raise self.error("query.quantifier", "the quantifier has no number", place)
         if high == 0:
-            raise self.error(
-                "query.quantifier", "at most zero times is never", place, "the largest count is at least 1"
-            )
+            hint = "the largest count is at least 1"
+            raise self.error("query.quantifier", "at most zero times is never", place, hint)
         if high is not None and high < (low or 0):
-            raise self.error(
-                "query.quantifier",
-                f"at least {low} and at most {high} can't both hold",
-                place,
-                f"did you mean {{{high},{low}}}?",
-            )
+            message, hint = f"at least {low} and at most {high} can't both hold", f"did you mean {{{high},{low}}}?"
+            raise self.error("query.quantifier", message, place, hint)
         return low or 0, high
 
     def number(self) -> int | None:
@@ -188,7 +179,7 @@ class _Parser:
         token = self.tokens[self.at]
         self.at += 1
         if len(token.text) > 9:
-            raise self.too_large(f"{token.text} repetitions are too many", (token.start, token.stop))
+            raise self.too_large(f"{token.text} repetitions are too many", token.span)
         return int(token.text)
 
     def primary(self) -> Pattern:
@@ -199,13 +190,13 @@ class _Parser:
         if token.text == "(":
             return self.group(token)
         if token.text == "{-":
-            self.first.setdefault("{-", (token.start, token.stop))
+            self.first.setdefault("{-", token.span)
             inner = self.alternation()
             self.expect("-}", token)
             return Exclude(inner)
         word = token.text.upper() if token.kind == "name" else ""
         if word == "TIMEOUT":
-            self.first.setdefault("TIMEOUT", (token.start, token.stop))
+            self.first.setdefault("TIMEOUT", token.span)
             return At(Anchor.TIMEOUT)
         if word == "PERMUTE" and self.peek() == "(":
             return self.permutation(token)
@@ -225,16 +216,14 @@ class _Parser:
             items.append(self.alternation())
         self.expect(")", word)
         if len(items) > MAX_PERMUTED:
-            raise self.too_large(
-                f"PERMUTE takes at most {MAX_PERMUTED} patterns, not {len(items)}",
-                (word.start, self.tokens[self.at - 1].stop),
-            )
+            place = (word.span[0], self.tokens[self.at - 1].span[1])
+            raise self.too_large(f"PERMUTE takes at most {MAX_PERMUTED} patterns, not {len(items)}", place)
         return items[0] if len(items) == 1 else Permute(tuple(items))
 
     def label(self, token: _Token) -> Pattern:
         quoted = token.kind == "quoted"
         written = token.text[1:-1].replace("``", "`") if quoted else token.text
-        name = Name(identity(written, quoted), written, (token.start, token.stop))
+        name = Name(identity(written, quoted), written, token.span)
         self.labels.setdefault(name.identity, name)
         return Label(self.numbers.setdefault(name.identity, len(self.numbers)))
 
@@ -254,20 +243,16 @@ class _Parser:
         if not self.take(text):
             if self.at < len(self.tokens):
                 raise self.unexpected()
-            place = (opening.start, opening.stop)
-            message = f"{opening.text} is never closed"
-            raise self.error("query.syntax", message, place, f"add the missing {text}")
+            raise self.error("query.syntax", f"{opening.text} is never closed", opening.span, f"add the missing {text}")
 
     def unexpected(self, hint: str = "") -> QueryError:
         if self.at >= len(self.tokens):
-            place = (self.stop, self.stop + 1)
-            return self.error("query.syntax", "the pattern ends too early", place, hint)
+            return self.error("query.syntax", "the pattern ends too early", (self.stop, self.stop + 1), hint)
         token = self.tokens[self.at]
         if not hint and token.text == "|":
             hint = "write () for an empty pattern"
-        place = (token.start, token.stop)
         message = f"{token.text} isn't allowed here in a pattern"
-        return self.error("query.syntax", message, place, hint or _hint(self.sql[self.start : self.stop]))
+        return self.error("query.syntax", message, token.span, hint or _hint(self.sql[self.start : self.stop]))
 
     def too_large(self, message: str, place: Span | None = None) -> QueryError:
         place = place or (self.start, self.stop)

@@ -47,7 +47,8 @@ def project(lowered: Lowered) -> Projected:
 
 def _keeping(operator: MatchQuery, output: Relation, columns: IntakeColumns) -> tuple[MatchQuery, Relation]:
     """The operator, which now keeps the input columns that the output uses, and the output over those."""
-    used = {name.name for root in _roots(output) for name in root.find_all(exp.Column)}
+    roots = [*(each.expression for each in output.definitions), *([] if output.where is None else [output.where])]
+    used = {name.name for root in roots for name in root.find_all(exp.Column)}
     names = {
         f"__k{i}": columns.add(column(each.name))
         for i, each in enumerate(columns.relation.definitions)
@@ -63,8 +64,3 @@ def _keeping(operator: MatchQuery, output: Relation, columns: IntakeColumns) -> 
     # A table without columns has no rows either: a result of constants alone still needs the number of rows.
     slots = operator.slots or (() if keep else (MatchNumber(),))
     return replace(operator, keep=keep, slots=slots), replace(output, definitions=definitions, where=where)
-
-
-def _roots(output: Relation) -> list[exp.Expr]:
-    where = [output.where] if output.where is not None else []
-    return [each.expression for each in output.definitions] + where

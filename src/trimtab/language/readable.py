@@ -50,22 +50,18 @@ def readable_type(type_: pa.DataType) -> pa.DataType:  # noqa: C901 - one case a
     if types.is_decimal32(type_) or types.is_decimal64(type_) or (types.is_decimal(type_) and type_.scale < 0):
         return pa.decimal128(type_.precision - min(type_.scale, 0), max(type_.scale, 0))
     if types.is_list(type_) or types.is_list_view(type_):
-        return _nested(type_, pa.list_(_plain_field(type_.value_field)))
+        return pa.list_(_plain_field(type_.value_field))
     if types.is_large_list(type_) or types.is_large_list_view(type_):
-        return _nested(type_, pa.large_list(_plain_field(type_.value_field)))
+        return pa.large_list(_plain_field(type_.value_field))
     if types.is_fixed_size_list(type_):
-        return _nested(type_, pa.list_(_plain_field(type_.value_field), type_.list_size))
+        return pa.list_(_plain_field(type_.value_field), type_.list_size)
     if types.is_struct(type_):
-        return _nested(type_, pa.struct([_plain_field(field) for field in type_]))
+        return pa.struct([_plain_field(field) for field in type_])
     return type_
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
     return field.with_type(readable_type(field.type))
-
-
-def _nested(type_: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    return type_ if wanted == type_ else wanted
 
 
 def _converted(column: pa.ChunkedArray, field: pa.Field, wanted: pa.DataType) -> pa.ChunkedArray:

@@ -52,11 +52,13 @@ class Relation:
         Raises QueryError `query.column` where there is none, or several, or the qualifier is
         unknown.
         """
-        if node.table and node.table.lower() not in self.aliases:
-            hint = did_you_mean(node.table, self.aliases)
-            table = node.args["table"]
-            raise mistake(self.sql, "query.column", f"nothing here is called {node.table}", table, hint)
+        self._check_qualifier(node.table, node.args.get("table"))
         return self.find(node.this)
+
+    def _check_qualifier(self, name: str, at: exp.Expr | None) -> None:
+        if name and name.lower() not in self.aliases:
+            hint = did_you_mean(name, self.aliases)
+            raise mistake(self.sql, "query.column", f"nothing here is called {name}", at, hint)
 
     def find(self, name: exp.Expr) -> Definition:
         """As `resolve`, for a name without a qualifier."""
@@ -97,17 +99,13 @@ class Relation:
         new = self.rewrite(condition)
         type_ = oracle.type_of(self.sql, new, self.base)
         if type_ not in (pa.bool_(), pa.null()):
-            message = f"WHERE needs a condition, this is {type_}"
-            raise mistake(self.sql, "query.type", message, condition)
+            raise mistake(self.sql, "query.type", f"WHERE needs a condition, this is {type_}", condition)
         both = new if self.where is None else exp.and_(self.where, new)
         return replace(self, where=both)
 
     def projected(self, projections: Sequence[exp.Expr]) -> Relation:
         """The columns of a SELECT list."""
-        found: list[Definition] = []
-        for node in projections:
-            found += self._project(node)
-        return replace(self, definitions=tuple(found))
+        return replace(self, definitions=tuple(each for node in projections for each in self._project(node)))
 
     def _project(self, node: exp.Expr) -> list[Definition]:
         if node.is_star:
@@ -125,21 +123,17 @@ class Relation:
 
     def _star(self, node: exp.Expr) -> list[Definition]:
         star = node.this if isinstance(node, exp.Column) else node
-        if isinstance(node, exp.Column) and node.table.lower() not in self.aliases:
-            message = f"nothing here is called {node.table}"
-            raise mistake(self.sql, "query.column", message, node, did_you_mean(node.table, self.aliases))
+        if isinstance(node, exp.Column):
+            self._check_qualifier(node.table, node)
         if not isinstance(star, exp.Star) or star.args.get("replace") or star.args.get("rename"):
             raise mistake(self.sql, "query.row-wise", "only * and * EXCEPT (...) are understood", node)
-        left_out = {self.find(_identifier(each)).name for each in star.args.get("except_") or ()}
+        excepted = star.args.get("except_") or ()
+        left_out = {self.find(each.this if isinstance(each, exp.Column) else each).name for each in excepted}
         return [each for each in self.definitions if each.name not in left_out]
 
 
 def _size(expression: exp.Expr) -> int:
     return sum(1 for _ in expression.walk())
-
-
-def _identifier(node: exp.Expr) -> exp.Expr:
-    return node.this if isinstance(node, exp.Column) else node
 
 
 def table_relation(sql: str, schema: pa.Schema, aliases: frozenset[str]) -> Relation:

@@ -32,10 +32,7 @@ class Resolved:
 
 
 def resolve(merged: MergedChain) -> Resolved:
-    """Resolve the operator.
-
-    Raises QueryError.
-    """
+    """Resolve the operator. Raises QueryError."""
     context, chain = merged.context, merged.chain
     match chain.operator:
         case None:

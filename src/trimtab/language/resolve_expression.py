@@ -38,17 +38,9 @@ _AGGREGATES = (
     *("stddev_pop", "stddev_samp", "var_pop", "var_samp"),
 )
 AGGREGATE_NAMES = {name.upper(): name for name in _AGGREGATES} | {
-    "ANY": "bool_or",
-    "ARBITRARY": "any_value",
-    "ARG_MAX": "max_by",
-    "ARG_MIN": "min_by",
-    "EVERY": "bool_and",
-    "MEAN": "avg",
-    "SOME": "bool_or",
-    "STD": "stddev_samp",
-    "STDDEV": "stddev_samp",
-    "VARIANCE": "var_samp",
-}
+    "ANY": "bool_or", "SOME": "bool_or", "EVERY": "bool_and", "ARBITRARY": "any_value", "MEAN": "avg",
+    "ARG_MAX": "max_by", "ARG_MIN": "min_by", "STD": "stddev_samp", "STDDEV": "stddev_samp", "VARIANCE": "var_samp",
+}  # fmt: skip
 SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {*("array_agg", "first_value", "last_value", "max_by", "min_by")}
 MAX_OFFSET = 1 << 31
 MAX_REMEMBERED = 1_000
@@ -136,8 +128,7 @@ class _Resolver:
         framed = inner if isinstance(inner, Framed) else None
         call = inner.this if framed else inner
         if call_name(call) in LOGICAL:
-            found = self._resolve(call, framed)
-            return self._moved(found, shift)
+            return self._moved(self._resolve(call, framed), shift)
         self._no_nesting(inner, name)
         return self._read(inner, self._place(self._variables(inner), Side.LAST, shift=shift))
 
@@ -207,19 +198,16 @@ class _Resolver:
             message = "FILTER goes with an aggregate that leaves nulls out"
             raise self.context.error("query.function", message, node, "as in sum(x) FILTER (WHERE y > 0)")
         value = exp.Literal.number(1) if starred else args[0]
-        if isinstance(value, exp.Distinct):
-            value = value.expressions[0]
-            kept: exp.Expr = exp.Distinct(expressions=[exp.If(this=condition.copy(), true=value.copy())])
-        else:
-            kept = exp.If(this=condition.copy(), true=value.copy())
+        distinct = isinstance(value, exp.Distinct)
+        kept: exp.Expr = exp.If(this=condition.copy(), true=(value.expressions[0] if distinct else value).copy())
+        kept = exp.Distinct(expressions=[kept]) if distinct else kept
         return placed(exp.Anonymous(this=call.this, expressions=[kept]), call)
 
     def _distinct(self, function: str, node: exp.Distinct) -> tuple[str, list[exp.Expr]]:
         if function in ("min", "max"):
             return function, node.expressions
         if function != "count" or len(node.expressions) != 1:
-            message = "DISTINCT goes with count of one argument"
-            raise self.context.error("query.function", message, node.parent)
+            raise self.context.error("query.function", "DISTINCT goes with count of one argument", node.parent)
         return "count_distinct", node.expressions
 
     def _starred(self, node: exp.Expr) -> Labels:
@@ -229,10 +217,7 @@ class _Resolver:
         return self.scope.variable(qualifier)
 
     def _variables(self, *nodes: exp.Expr) -> Labels:
-        """The one variable that the expressions are over.
-
-        Raises QueryError `query.two-variables` at the second one.
-        """
+        """The one variable that the expressions are over. Raises QueryError `query.two-variables` at the second one."""
         found: list[Labels] = []
         for node in nodes:
             # The argument of CLASSIFIER is a variable, not a column.
@@ -252,8 +237,7 @@ class _Resolver:
         if isinstance(part, exp.Column):
             self._check(part.this)
             if part.args.get("db") is not None:
-                message = "a column is written name or variable.name"
-                raise self.context.error("query.column", message, part)
+                raise self.context.error("query.column", "a column is written name or variable.name", part)
             qualifier = part.args.get("table")
             if qualifier is None or self._is_source(qualifier):
                 return None
@@ -306,9 +290,8 @@ class _Resolver:
         for part in inner.walk():
             name = call_name(part)
             if name in LOGICAL or name in PHYSICAL or name in AGGREGATE_NAMES:
-                message = f"{name} isn't allowed inside {outer}"
                 hint = "only PREV and NEXT take FIRST or LAST, as in PREV(LAST(A.price), 2)"
-                raise self.context.error("query.nested", message, part, hint)
+                raise self.context.error("query.nested", f"{name} isn't allowed inside {outer}", part, hint)
 
     def _count_args(self, node: exp.Expr, least: int, most: int, given: int | None = None) -> None:
         given = len(node.expressions) if given is None else given

@@ -32,10 +32,7 @@ class ResolvedFunction:
 
 
 def resolve_function(context: Context, node: TableFunction) -> ResolvedFunction:
-    """What a call in FROM means, over the context's relation.
-
-    Raises QueryError.
-    """
+    """What a call in FROM means, over the context's relation. Raises QueryError."""
     description = describe(context, node, called_operator(context.sql, node))
     table = table_argument(context.sql, node)
     order = order_columns(context, table.args.get("order") or ())
@@ -77,6 +74,5 @@ def _check_output(context: Context, node: TableFunction, description: KeyedOpera
     own = {name.lower() for name in description.output.names}
     for at in table.args.get("partition_by") or ():
         if at.name.lower() in own:
-            message = f"{node.name} gives a column {at.name} of its own"
             hint = "give the key another name in TABLE(SELECT ...)"
-            raise context.error("query.column", message, at, hint)
+            raise context.error("query.column", f"{node.name} gives a column {at.name} of its own", at, hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ from trimtab.engine.windows.aggregates import FUNCTIONS
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
-from trimtab.language.intervals import amount, interval_length
+from trimtab.language.intervals import MICROSECOND, added, amount, interval_length
 from trimtab.language.marks import CallMark, KeyMark
 from trimtab.language.mistakes import placed
 from trimtab.language.relation import column, spark_text
@@ -25,7 +24,6 @@ START, END = "__start", "__end"
 """The names of a window's bounds in the operator's output."""
 _WORDS = ("window", "session_window")
 _MAX_WINDOWS = 10_000
-_MICROSECOND = datetime.timedelta(microseconds=1)
 _SIZE_HINT = "as in window(ts, '10 minutes') or window(ts, INTERVAL '10' MINUTE)"
 
 
@@ -45,10 +43,7 @@ class ResolvedGroup:
 
 
 def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
-    """Resolve GROUP BY, the SELECT list and HAVING.
-
-    Raises QueryError.
-    """
+    """Resolve GROUP BY, the SELECT list and HAVING. Raises QueryError."""
     aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
     keys, call = _grouping(select, context, aliases)
     window, time = _window(context, call)
@@ -121,8 +116,7 @@ class _GroupMarks:
             return None
         found = {"start": START, "end": END}.get(part.name.lower())
         if found is None:
-            message = f"a window has a start and an end, but no {part.name}"
-            raise self.context.error("query.column", message, part)
+            raise self.context.error("query.column", f"a window has a start and an end, but no {part.name}", part)
         return found
 
     def _same(self, node: exp.Expr, other: exp.Expr) -> bool:
@@ -140,9 +134,8 @@ class _GroupMarks:
     def _not_grouped(self, node: exp.Column) -> QueryError:
         """The error for a column that isn't a key. Raises another one if there is no such column."""
         self.context.relation.resolve(node)
-        message = f"{node.name} is neither grouped nor aggregated"
         hint = f"add it to GROUP BY, or use any_value({node.name})"
-        return self.context.error("query.not-grouped", message, node, hint)
+        return self.context.error("query.not-grouped", f"{node.name} is neither grouped nor aggregated", node, hint)
 
 
 def _name(node: exp.Expr, inner: exp.Expr) -> str:
@@ -185,8 +178,7 @@ def _meant(
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         place = int(node.name)
         if not 1 <= place <= len(select.expressions):
-            message = f"the SELECT list has no column {place}"
-            raise context.error("query.window-group", message, node)
+            raise context.error("query.window-group", f"the SELECT list has no column {place}", node)
         found: exp.Expr = select.expressions[place - 1]
         return found.unalias()
     if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
@@ -231,11 +223,10 @@ def _length_us(context: Context, node: exp.Expr, word: str) -> int:
     length = interval_length(node)
     if isinstance(node, exp.Literal) and node.is_string:
         pairs = re.findall(r"([+-]?\d+(?:\.\d+)?)\s*([a-z]+)", node.name.lower())
-        parts = [amount(number, unit) for number, unit in pairs]
         rest = re.sub(r"([+-]?\d+(?:\.\d+)?)\s*([a-z]+)|interval", "", node.name.lower()).strip()
-        if parts and not rest and None not in parts:
-            length = sum((part for part in parts if part is not None), datetime.timedelta())
+        if pairs and not rest:
+            length = added([amount(number, unit) for number, unit in pairs])
     if length is None:
         message = f"{word} needs a length of time that is always the same"
         raise context.error("query.window-size", message, node, _SIZE_HINT)
-    return length // _MICROSECOND
+    return length // MICROSECOND

@@ -40,10 +40,7 @@ class ResolvedMatch:
 
 
 def resolve_match(context: Context, node: MatchRecognize, patterns: Mapping[int, str]) -> ResolvedMatch:
-    """Resolve the clauses; `patterns` are the texts that were cut out, by offset.
-
-    Raises QueryError.
-    """
+    """Resolve the clauses; `patterns` are the texts that were cut out, by offset. Raises QueryError."""
     parsed = _pattern(context, node, patterns)
     scope = make_scope(context, parsed.labels, node.args.get("subset") or ())
     rows = Rows(node.args["rows"].name) if node.args.get("rows") else Rows.ONE
@@ -98,16 +95,13 @@ def _measures(
 ) -> tuple[tuple[str, ResolvedExpression], ...]:
     seen: set[str] = set()
     one_row = rows is Rows.ONE
-    return tuple(
-        (_name(scope, measure, seen), resolve_expression(scope, measure.this, one_row=one_row)) for measure in measures
-    )
+    return tuple((_name(scope, each, seen), resolve_expression(scope, each.this, one_row=one_row)) for each in measures)
 
 
 def _name(scope: Scope, measure: MeasureClause, seen: set[str]) -> str:
     alias = measure.args.get("alias")
     if alias is None:
-        message = "a measure needs a name"
-        raise scope.context.error("query.measure-name", message, measure.this, "add AS name")
+        raise scope.context.error("query.measure-name", "a measure needs a name", measure.this, "add AS name")
     name: str = alias.name
     if name.lower() in seen:
         message = f"there are two measures named {name}"

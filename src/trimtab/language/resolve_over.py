@@ -35,10 +35,7 @@ class ResolvedOver:
 
 
 def resolve_over(context: Context, select: exp.Select) -> ResolvedOver:
-    """Resolve the SELECT list and QUALIFY.
-
-    Raises QueryError.
-    """
+    """Resolve the SELECT list and QUALIFY. Raises QueryError."""
     named = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
     marking = _OverMarks(context, named)
     columns: list[tuple[str, exp.Expr]] = []
@@ -71,8 +68,7 @@ class _OverMarks:
             return placed(CallMark(number=len(self.calls) - 1), node)
         if is_aggregate(node):
             message = "an aggregate beside window functions needs its own OVER"
-            hint = "add OVER (...), or GROUP BY a window"
-            raise self.context.error("query.window-mixed", message, node, hint)
+            raise self.context.error("query.window-mixed", message, node, "add OVER (...), or GROUP BY a window")
         if isinstance(node, exp.Column):
             self.context.relation.resolve(node)
         return node

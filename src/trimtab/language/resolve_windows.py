@@ -7,26 +7,20 @@ from sqlglot import exp
 from trimtab.language.context import Context
 from trimtab.language.resolve_group import ResolvedGroup, resolve_group
 from trimtab.language.resolve_over import ResolvedOver, resolve_over
+from trimtab.language.unnest import CLAUSES
 
 _REFUSED = {
-    "order": ("ORDER BY", "rows leave in the order of time"),
-    "sort": ("SORT BY", "rows leave in the order of time"),
-    "cluster": ("CLUSTER BY", "rows leave in the order of time"),
-    "distribute": ("DISTRIBUTE BY", "rows leave in the order of time"),
-    "distinct": ("DISTINCT", "group by the columns and a window"),
-    "limit": ("LIMIT", "take what you need of the result"),
-    "offset": ("OFFSET", "take what you need of the result"),
+    **dict.fromkeys(("order", "sort", "cluster", "distribute"), "rows leave in the order of time"),
+    "distinct": "group by the columns and a window",
+    **dict.fromkeys(("limit", "offset"), "take what you need of the result"),
 }
 
 
 def resolve_windows(context: Context, select: exp.Select) -> ResolvedOver | ResolvedGroup:
-    """Check the clauses that the two kinds share, and resolve the SELECT as one of them.
-
-    Raises QueryError.
-    """
-    for clause, (word, hint) in _REFUSED.items():
+    """Check the clauses that the two kinds share, and resolve the SELECT as one of them. Raises QueryError."""
+    for clause, hint in _REFUSED.items():
         if value := select.args.get(clause):
-            message = f"{word} needs all rows at once, and a stream has no end"
+            message = f"{CLAUSES[clause]} needs all rows at once, and a stream has no end"
             raise context.error("query.window-clause", message, value, hint)
     grouped = select.args.get("group") is not None
     windows = [each for root in select.expressions for each in root.find_all(exp.Window)]

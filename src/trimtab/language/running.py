@@ -21,14 +21,12 @@ def scalar(sql: str, args: tuple[object, ...]) -> object:
         return _computed(sql, args)
 
 
-@lru_cache(maxsize=65_536)
-def _cached(sql: str, args: tuple[object, ...]) -> object:
-    return _computed(sql, args)
-
-
 def _computed(sql: str, args: tuple[object, ...]) -> object:
     from trimtab.rowwise.duck import connection
 
     # All rows are fetched, though there is one: DuckDB keeps a connection busy until a result is read to its end.
     ((value,),) = connection().execute(f"SELECT {sql}", list(args)).fetchall()
     return value
+
+
+_cached = lru_cache(maxsize=65_536)(_computed)

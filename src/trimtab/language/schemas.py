@@ -7,22 +7,14 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from trimtab.errors import InputError
+from trimtab.rowwise.types import CAST_TYPES
 
 _Type = exp.DataType.Type
-TYPES = {
-    _Type.BOOLEAN: pa.bool_(),
+TYPES = CAST_TYPES | {
     _Type.TINYINT: pa.int8(),
     _Type.SMALLINT: pa.int16(),
-    _Type.INT: pa.int32(),
-    _Type.BIGINT: pa.int64(),
-    _Type.FLOAT: pa.float32(),
-    _Type.DOUBLE: pa.float64(),
-    _Type.TEXT: pa.string(),
-    _Type.VARCHAR: pa.string(),
     _Type.CHAR: pa.string(),
     _Type.BINARY: pa.binary(),
-    _Type.DATE: pa.date32(),
-    _Type.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 _ZONED = (_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from sqlglot import exp
 
 from trimtab.language.context import Context
 from trimtab.language.mistakes import placed
-from trimtab.language.oracle import type_of
 from trimtab.language.relation import spark_text
 
 
@@ -28,12 +26,3 @@ def without_aliases(tree: exp.Expr, select: exp.Select, context: Context) -> exp
         return node if meant is None else placed(exp.Paren(this=meant.copy()), node)
 
     return tree.transform(change)
-
-
-def check_condition(context: Context, clause: str, tree: exp.Expr, base: pa.Schema) -> None:
-    """Raise if the expression over the operator's output isn't a condition."""
-    type_ = type_of(context.sql, tree, base)
-    if type_ not in (pa.bool_(), pa.null()):
-        raise context.error(
-            "query.type", f"{clause} needs a condition, this is {type_}", tree, "compare it with something"
-        )

@@ -32,6 +32,5 @@ def called_operator(sql: str, node: TableFunction) -> type[KeyedOperator]:
     if description is None:
         otherwise = "register it first, with @trimtab.operator"
         hint = did_you_mean(node.name, registered_names(), otherwise=otherwise)
-        message = f"there is no table function {node.name}"
-        raise mistake(sql, "query.table-function", message, node_start(node), hint)
+        raise mistake(sql, "query.table-function", f"there is no table function {node.name}", node_start(node), hint)
     return description

@@ -21,23 +21,16 @@ from trimtab.language.table_calls import table_argument
 
 _PLAIN = {"expressions", "from_", "where", "with_", "match", "kind", "hint"}
 _NEVER_WINDOWED = ("joins", "laterals", "sample", "pivots")
-_CLAUSES = {
-    "group": "GROUP BY",
-    "having": "HAVING",
-    "order": "ORDER BY",
-    "sort": "SORT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "distinct": "DISTINCT",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
+CLAUSES = {
+    **{key: f"{key.upper()} BY" for key in ("group", "order", "sort", "cluster", "distribute")},
+    **{key: key.upper() for key in ("having", "distinct", "limit", "offset", "qualify")},
     "joins": "a join",
     "laterals": "LATERAL VIEW",
-    "qualify": "QUALIFY",
-    "windows": "WINDOW",
     "pivots": "PIVOT",
     "sample": "TABLESAMPLE",
+    "windows": "WINDOW",
 }
+"""What the parts of sqlglot's SELECT are called in SQL."""
 _TABLE_PLAIN = {"this", "db", "catalog", "alias"}
 
 OperatorNode = MatchRecognize | TableFunction | exp.Select
@@ -138,7 +131,7 @@ class _Walk:
         for key, value in select.args.items():
             if value and key not in _PLAIN:
                 at = value[0] if isinstance(value, list) else value
-                what = _CLAUSES.get(key, key.strip("_").upper())
+                what = CLAUSES.get(key, key.strip("_").upper())
                 raise self._refused(what, at if isinstance(at, exp.Expr) else select)
 
     def _windows(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
@@ -146,7 +139,7 @@ class _Walk:
         self._check_first(chain, "a window over the output of another operator", select.expressions[0])
         for key in _NEVER_WINDOWED:
             if found := select.args.get(key):
-                raise self._refused(_CLAUSES[key], found[0] if isinstance(found, list) else found)
+                raise self._refused(CLAUSES[key], found[0] if isinstance(found, list) else found)
         filtered = chain if select.args.get("where") is None else chain.then(Layer(_where(select)))
         return replace(filtered, operator=select)
 
@@ -157,15 +150,14 @@ class _Walk:
     def _from(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
         clause = select.args.get("from_")
         if clause is None:
-            message = "the query reads no table"
-            raise mistake(self.sql, "query.table", message, select, f"add FROM {self._some_table()}")
+            raise mistake(self.sql, "query.table", "the query reads no table", select, f"add FROM {self._some_table()}")
         return self._item(clause.this, known)
 
     def _item(self, item: exp.Expr, known: dict[str, NamedQuery]) -> Chain:
         for key, value in item.args.items():
             if value and key not in _TABLE_PLAIN and not isinstance(item, TableFunction):
                 at = value[0] if isinstance(value, list) else item
-                raise self._refused(_CLAUSES.get(key, key.upper()), at)
+                raise self._refused(CLAUSES.get(key, key.upper()), at)
         alias = item.args.get("alias")
         if alias is not None and alias.args.get("columns"):
             raise self._refused("a list of column names", alias)
@@ -180,8 +172,7 @@ class _Walk:
             return chain.then(Layer(aliases=frozenset(names)))
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
             return self._table(item, known)
-        message = "a query reads a table, or a sub-select over one"
-        raise mistake(self.sql, "query.table", message, item)
+        raise mistake(self.sql, "query.table", "a query reads a table, or a sub-select over one", item)
 
     def _table(self, table: exp.Table, known: dict[str, NamedQuery]) -> Chain:
         name = ".".join(part.name for part in table.parts)

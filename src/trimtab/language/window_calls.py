@@ -17,47 +17,20 @@ from trimtab.language.context import Context
 from trimtab.language.mistakes import did_you_mean, placed
 
 _BY_NODE: dict[type[exp.Expr], str] = {
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.Count: "count",
-    exp.CountIf: "count_if",
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-    exp.Any: "bool_or",
-    exp.First: "first_value",
-    exp.FirstValue: "first_value",
-    exp.Last: "last_value",
-    exp.LastValue: "last_value",
-    exp.AnyValue: "any_value",
-    exp.ArgMin: "min_by",
-    exp.ArgMax: "max_by",
+    exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", exp.Count: "count", exp.CountIf: "count_if",
+    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp", exp.VariancePop: "var_pop",
+    exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or", exp.Any: "bool_or",
+    exp.First: "first_value", exp.FirstValue: "first_value", exp.Last: "last_value", exp.LastValue: "last_value",
+    exp.AnyValue: "any_value", exp.ArgMin: "min_by", exp.ArgMax: "max_by",
     exp.ArrayAgg: "collect_list",  # Spark's array_agg leaves nulls out, too
-    exp.ApproxDistinct: "approx_count_distinct",
-    exp.ApproxQuantile: "percentile",
-    exp.ApproxTopK: "top_k",
-    exp.Lag: "lag",
-    exp.RowNumber: "row_number",
-    exp.Rank: "rank",
-    exp.DenseRank: "dense_rank",
-}
+    exp.ApproxDistinct: "approx_count_distinct", exp.ApproxQuantile: "percentile", exp.ApproxTopK: "top_k",
+    exp.Lag: "lag", exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank",
+}  # fmt: skip
 _BY_NAME = {
-    "every": "bool_and",
-    "some": "bool_or",
-    "std": "stddev_samp",
-    "mean": "avg",
-    "top_k": "top_k",
-    "approx_top_k": "top_k",
-    "bool_and": "bool_and",
-    "bool_or": "bool_or",
-}
-_FORWARD = (exp.Lead,)
+    "every": "bool_and", "bool_and": "bool_and", "some": "bool_or", "bool_or": "bool_or",
+    "std": "stddev_samp", "mean": "avg", "top_k": "top_k", "approx_top_k": "top_k",
+}  # fmt: skip
 _UNBOUNDED = (exp.Ntile, exp.PercentRank, exp.CumeDist, exp.NthValue)
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 _DEFAULT_TOP_K = 5  # as approx_top_k in Spark
@@ -120,7 +93,7 @@ def _function(context: Context, node: exp.Expr, where: str) -> str:
             return _BY_NAME[name]
         hint = did_you_mean(name, WORDS, otherwise="see the list of aggregate functions")
         raise context.error("query.function", f"there is no aggregate function {name}", node, hint)
-    if isinstance(node, _FORWARD):
+    if isinstance(node, exp.Lead):
         message = "lead looks at rows that haven't arrived yet"
         raise context.error("query.window-frame", message, node, "turn it around: lag looks back")
     if isinstance(node, _UNBOUNDED):
@@ -167,9 +140,8 @@ def _count(context: Context, node: exp.Expr) -> Called:
     arg = node.this
     if isinstance(arg, exp.Distinct):
         if len(arg.expressions) != 1:
-            message = "count(DISTINCT ...) takes one argument"
             hint = "combine them into one text or number: struct(a, b) can't be compared yet"
-            raise context.error("query.function", message, node, hint)
+            raise context.error("query.function", "count(DISTINCT ...) takes one argument", node, hint)
         return Called("count_distinct", (arg.expressions[0],), node)
     if arg is None or isinstance(arg, exp.Star) or (isinstance(arg, exp.Literal) and not node.expressions):
         return Called("count", (), node)
@@ -219,8 +191,7 @@ def _whole(context: Context, node: exp.Expr | None, what: str, default: int, *, 
     if node is None:
         return default
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit() or int(node.name) < least:
-        message = f"{what} is a whole number from {least} on"
-        raise context.error("query.window-number", message, node, "write it out")
+        raise context.error("query.window-number", f"{what} is a whole number from {least} on", node, "write it out")
     return int(node.name)
 
 

@@ -11,11 +11,10 @@ from sqlglot import exp
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
-from trimtab.language.intervals import interval_length
+from trimtab.language.intervals import MICROSECOND, interval_length
 from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_number, is_time
 
-_MICROSECOND = datetime.timedelta(microseconds=1)
 _NO_FUTURE = "a frame can't reach past the current row: on a stream those rows haven't arrived yet"
 
 
@@ -29,10 +28,7 @@ class Over:
 
 
 def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) -> Over:
-    """Read one OVER clause; `named` are those of the WINDOW clause.
-
-    Raises QueryError.
-    """
+    """Read one OVER clause; `named` are those of the WINDOW clause. Raises QueryError."""
     node = _resolved(context, node, named)
     partition = tuple(node.args.get("partition_by") or ())
     for key in partition:
@@ -40,8 +36,7 @@ def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) 
     ordered = node.args["order"].expressions if node.args.get("order") else []
     if not ordered:
         column = context.event_time or _some_time(context)
-        message = "a window over a stream needs an order"
-        raise context.error("query.window-order", message, node, f"ORDER BY {column}")
+        raise context.error("query.window-order", "a window over a stream needs an order", node, f"ORDER BY {column}")
     for each in ordered:
         context.relation.check_names(each.this)
     check_time(context, ordered[0])
@@ -52,8 +47,7 @@ def check_key(context: Context, node: exp.Expr) -> None:
     """Raise if rows can't be grouped by an expression."""
     type_ = context.type_of(node)
     if pa.types.is_nested(type_):
-        message = f"rows can't be grouped by {type_}"
-        raise context.error("query.type", message, node, "take its parts instead")
+        raise context.error("query.type", f"rows can't be grouped by {type_}", node, "take its parts instead")
 
 
 def check_time(context: Context, ordered: exp.Expr) -> None:
@@ -104,17 +98,14 @@ def _frame(context: Context, node: exp.Window, ordered: list[exp.Expr]) -> Frame
         return Frame(Unit.RANGE, None)
     kind = str(spec.args.get("kind") or "RANGE").upper()
     if kind not in Unit.__members__ or spec.args.get("exclude"):
-        message = "a frame is in ROWS or RANGE, without EXCLUDE"
-        raise context.error("query.window-frame", message, node)
+        raise context.error("query.window-frame", "a frame is in ROWS or RANGE, without EXCLUDE", node)
     start, end = spec.args.get("start"), spec.args.get("end")
     sides = {str(spec.args.get(f"{which}_side") or "").upper() for which in ("start", "end")}
+    at = end if isinstance(end, exp.Expr) else node
     if "FOLLOWING" in sides or _word(start) == "UNBOUNDED FOLLOWING" or _word(end).startswith("UNBOUNDED"):
-        at = end if isinstance(end, exp.Expr) else node
         raise context.error("query.window-frame", _NO_FUTURE, at, "end it at CURRENT ROW")
     if end is not None and _word(end) != "CURRENT ROW":
-        message = "a frame ends at the current row"
-        at = end if isinstance(end, exp.Expr) else node
-        raise context.error("query.window-frame", message, at, "write AND CURRENT ROW")
+        raise context.error("query.window-frame", "a frame ends at the current row", at, "write AND CURRENT ROW")
     if _word(start).startswith("UNBOUNDED"):
         return Frame(Unit[kind], None)
     return Frame(Unit[kind], _preceding(context, Unit[kind], start, ordered, node))
@@ -148,14 +139,13 @@ def _range(
         message = "RANGE with a length needs a single ORDER BY column"
         raise context.error("query.window-frame", message, ordered[1], "or count ROWS")
     if key.args.get("desc"):
-        message = "RANGE with a length needs an ascending order"
-        raise context.error("query.window-frame", message, key)
+        raise context.error("query.window-frame", "RANGE with a length needs an ascending order", key)
     if is_time(type_):
         if number == 0 and length is None:
             return 0  # CURRENT ROW
         if length is None or length < datetime.timedelta():
             raise _no_interval(context, number, at)
-        return length // _MICROSECOND
+        return length // MICROSECOND
     if is_number(type_) and not pa.types.is_decimal(type_):
         if number is None:
             message = f"the order is by {type_}, so RANGE needs a number"

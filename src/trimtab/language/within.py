@@ -9,13 +9,11 @@ from sqlglot import exp
 
 from trimtab.language.context import Context
 from trimtab.language.dialect import MatchRecognize, WithinClause
-from trimtab.language.intervals import amount, interval_length
+from trimtab.language.intervals import MICROSECOND, amount, interval_length
 from trimtab.language.keys import Ordering
 from trimtab.language.mistakes import node_start
 from trimtab.language.patterns import ParsedPattern
 from trimtab.rowwise.types import is_time
-
-_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def within_us(context: Context, node: MatchRecognize, parsed: ParsedPattern, order: Sequence[Ordering]) -> int | None:
@@ -29,13 +27,12 @@ def within_us(context: Context, node: MatchRecognize, parsed: ParsedPattern, ord
         return None
     span = _span(context, length)
     if span <= datetime.timedelta():
-        message = "WITHIN needs a length of time above zero"
-        raise context.error("query.within-positive", message, length)
+        raise context.error("query.within-positive", "WITHIN needs a length of time above zero", length)
     if not order or not is_time(order[0].definition.type) or order[0].descending:
         at = order[0].written if order else length
         message = "WITHIN needs the rows in order of time"
         raise context.error("query.within-time", message, at, "ORDER BY a timestamp or date first")
-    return span // _MICROSECOND
+    return span // MICROSECOND
 
 
 def _span(context: Context, length: WithinClause) -> datetime.timedelta:
@@ -46,18 +43,14 @@ def _span(context: Context, length: WithinClause) -> datetime.timedelta:
         hint = f"write the unit, for example WITHIN {value.name} SECONDS"
         raise context.error("query.within-unit", message, value, hint)
     span = interval_length(value) if unit is None else None
-    if unit is not None and (is_number or _is_negative(value)):
-        text = f"-{value.this.name}" if isinstance(value, exp.Neg) else value.name
-        span = amount(text, unit.name)
+    if unit is not None and is_number:
+        span = amount(value.name, unit.name)
+    elif unit is not None and isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
+        span = amount(f"-{value.this.name}", unit.name)
     if span is None:
-        message = "WITHIN needs a length of time that is always the same"
         hint = "in weeks, days, hours, minutes or seconds, as in INTERVAL '1' HOUR"
-        raise context.error("query.within-unit", message, length, hint)
+        raise context.error("query.within-unit", "WITHIN needs a length of time that is always the same", length, hint)
     return span
-
-
-def _is_negative(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
 
 
 def check_event_time(context: Context, order: Sequence[Ordering], node: exp.Expr) -> None:

@@ -8,18 +8,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from trimtab.engine.match.compile.registers import Fold, Register, RowLabel, RowRef
-from trimtab.engine.match.ir.expression import (
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-    Source,
-)
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
+from trimtab.language.calls import UNIT_US
+from trimtab.language.intervals import MICROSECOND
 from trimtab.rowwise.local import bare_column
 
 # The larger, the tighter it binds.
@@ -126,13 +117,13 @@ class Wording:
             return self._sources(expr.sources)
         return Wording(self.labels, self.texts, "it").expression(expr)
 
-    def _sources(self, sources: tuple[Source, ...]) -> str:
+    def _sources(self, sources: tuple[str | Const, ...]) -> str:
         if len(sources) == 1:
             return self._source(sources[0])
         known = zip((*self.labels, "outside"), sources, strict=True)
         return "{" + ", ".join(f"{label}: {self._source(source)}" for label, source in known) + "}"
 
-    def _source(self, source: Source) -> str:
+    def _source(self, source: str | Const) -> str:
         if isinstance(source, Const):
             return _value(source.value)
         text = self.texts.get(source, source)
@@ -181,7 +172,7 @@ def _value(value: object) -> str:
         case str():
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case datetime.timedelta():
-            return f"interval {length_text(value // datetime.timedelta(microseconds=1))}"
+            return f"interval {length_text(value // MICROSECOND)}"
         case datetime.date():  # a datetime is one too
             return f"'{value}'"
         case _:
@@ -194,10 +185,7 @@ def length_text(length_us: int) -> str:
     >>> length_text(600_000_000), length_text(1_000_000), length_text(1_500_000)
     ('10 minutes', '1 second', '1500 milliseconds')
     """
-    units = (
-        *((86_400_000_000, "day"), (3_600_000_000, "hour"), (60_000_000, "minute"), (1_000_000, "second")),
-        *((1000, "millisecond"), (1, "microsecond")),
-    )
-    size, unit = next((size, unit) for size, unit in units if length_us % size == 0)
-    count = length_us // size
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    units = ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+    unit = next(each for each in units if length_us % UNIT_US[each] == 0)
+    count = length_us // UNIT_US[unit]
+    return f"{count} {unit.lower()}{'' if count == 1 else 's'}"

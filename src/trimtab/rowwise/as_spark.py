@@ -62,9 +62,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
             return changed
         case exp.Format():
             return exp.Anonymous(this="PRINTF", expressions=[node.this.copy(), *(e.copy() for e in node.expressions)])
-        case exp.AddMonths():
-            return exp.cast(node.copy(), "date")
-        case exp.Add() | exp.Sub() if _is_date(node.this, type_of) and _is_days(node.expression):
+        case exp.Add() | exp.Sub() if _is(pa.types.is_date, node.this, type_of) and _is_days(node.expression):
             # In DuckDB a date plus an interval is a timestamp, even if the interval has whole days.
             return exp.cast(exp.Paren(this=node.copy()), "date")
         case exp.Binary() if isinstance(node, _NUMERIC):
@@ -76,14 +74,12 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
         case exp.DayOfWeek():
             # Sunday is 1 in Spark and 0 in DuckDB.
             return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
-        case exp.TsOrDsAdd():
+        case exp.AddMonths() | exp.TsOrDsAdd():
             # In DuckDB a date plus an interval is a timestamp.
             return exp.cast(node.copy(), "date")
-        case exp.StrToUnix() if _is_time(node.this, type_of):
-            return exp.cast(_call("EPOCH", node.this), "bigint")
         case exp.StrToUnix():
-            return exp.cast(node.copy(), "bigint")
-        case exp.Cast() if node.to.this in _TIMES and _is_number(node.this, type_of):
+            return exp.cast(_call("EPOCH", node.this) if _is(is_time, node.this, type_of) else node.copy(), "bigint")
+        case exp.Cast() if node.to.this in _TIMES and _is(is_number, node.this, type_of):
             # Seconds since the epoch.
             micros = exp.Mul(this=_paren(node.this), expression=exp.Literal.number(1_000_000))
             return exp.TryCast(this=_call("MAKE_TIMESTAMP", exp.cast(micros, "bigint")), to=node.to.copy())
@@ -116,16 +112,13 @@ def _numeric(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
     sides = [node.this, node.expression]
     types = [infer(side, type_of) for side in sides]
     if pa.float32() in types and any(type_ is not None and pa.types.is_decimal(type_) for type_ in types):
-        changed = [
-            exp.cast(s.copy(), "double") if t == pa.float32() else s.copy() for s, t in zip(sides, types, strict=True)
-        ]
+        old, new = pa.float32(), "double"
     elif any(type_ in _NARROW for type_ in types):
-        changed = [
-            exp.cast(s.copy(), "int") if t == pa.int32() else s.copy() for s, t in zip(sides, types, strict=True)
-        ]
+        old, new = pa.int32(), "int"
     else:
         return node
-    return type(node)(this=changed[0], expression=changed[1])
+    left, right = (exp.cast(s.copy(), new) if t == old else s.copy() for s, t in zip(sides, types, strict=True))
+    return type(node)(this=left, expression=right)
 
 
 def _whole(node: exp.Cast, type_: pa.DataType | None) -> exp.Expr:
@@ -163,14 +156,9 @@ def _is_above_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and node.name.strip("0").isdigit()
 
 
-def _is_date(node: exp.Expr, type_of: TypeOf) -> bool:
+def _is(test: Callable[[pa.DataType], bool], node: exp.Expr, type_of: TypeOf) -> bool:
     type_ = infer(node, type_of)
-    return type_ is not None and bool(pa.types.is_date(type_))
-
-
-def _is_number(node: exp.Expr, type_of: TypeOf) -> bool:
-    type_ = infer(node, type_of)
-    return type_ is not None and is_number(type_)
+    return type_ is not None and bool(test(type_))
 
 
 def _is_days(node: exp.Expr) -> bool:
@@ -180,8 +168,3 @@ def _is_days(node: exp.Expr) -> bool:
 
 def _call(name: str, argument: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[argument.copy()])
-
-
-def _is_time(node: exp.Expr, type_of: TypeOf) -> bool:
-    type_ = infer(node, type_of)
-    return type_ is not None and is_time(type_)

@@ -53,6 +53,11 @@ def compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
     return run_translated(table, columns)
 
 
+def compute_tree(table: pa.Table, tree: exp.Expr) -> pa.ChunkedArray:
+    """As `compute`, of one parsed expression."""
+    return run_translated(table, [translate_tree(tree, table.schema)])[0]
+
+
 def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedArray]:
     """DuckDB expressions over the table's columns, named c0, c1 ... by position."""
     here = connection()
@@ -62,22 +67,21 @@ def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedAr
     names = [f"c{i}" for i in range(len(arrays))]
     here.register("input", pa.table(arrays, names=names))
     try:
-        select = ", ".join(f"{column} AS r{i}" for i, column in enumerate(columns))
-        relation = here.sql(f"SELECT {select} FROM input")
-        if "INTERVAL" in (kinds := [str(kind) for kind in relation.types]):
-            spans = [kind == "INTERVAL" for kind in kinds]
-            wrapped = ", ".join(
-                f"epoch_us({column}) AS r{i}" if spans[i] else f"{column} AS r{i}" for i, column in enumerate(columns)
-            )
-            relation = here.sql(f"SELECT {wrapped} FROM input")
-            found = relation.to_arrow_table().columns
-            return [
-                column.cast(DURATION) if span else tidy(column, is_zoned(table.schema))
-                for column, span in zip(found, spans, strict=True)
-            ]
-        return [tidy(column, is_zoned(table.schema)) for column in relation.to_arrow_table().columns]
+        relation = here.sql(_select(columns))
+        spans = [str(kind) == "INTERVAL" for kind in relation.types]
+        if any(spans):
+            in_us = [f"epoch_us({column})" if span else column for column, span in zip(columns, spans, strict=True)]
+            relation = here.sql(_select(in_us))
+        found, zoned = relation.to_arrow_table().columns, is_zoned(table.schema)
+        return [
+            column.cast(DURATION) if span else tidy(column, zoned) for column, span in zip(found, spans, strict=True)
+        ]
     finally:
         here.unregister("input")
+
+
+def _select(columns: Sequence[str]) -> str:
+    return f"SELECT {', '.join(f'{column} AS r{i}' for i, column in enumerate(columns))} FROM input"
 
 
 def is_zoned(schema: pa.Schema) -> bool:

@@ -7,7 +7,7 @@ and need no database; DuckDB computes the rest. On Spark the same texts run in t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -22,42 +22,45 @@ Columns = tuple[tuple[str, str], ...]
 """Pairs of an output name and the Spark SQL text that computes it."""
 
 
-@signed("intake")
 @dataclass(frozen=True, slots=True)
-class IntakeStep:
-    """What is computed for every row before the operator reads it, and which rows it reads.
+class _RowStep:
+    """Columns that are computed row by row, for the rows where `where` holds.
 
     `types` are the types that the compiled query expects, one per column; empty: any type.
     """
 
     columns: Columns
     where: str | None = None
-    types: tuple[pa.DataType, ...] = field(default=())
+    types: tuple[pa.DataType, ...] = ()
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name, _ in self.columns]
+
+    def _arrays(self, table: pa.Table, rows: pa.Array | None) -> list[pa.ChunkedArray]:
+        kept = table if rows is None else table.take(rows)
+        return _project(kept, [text for _, text in self.columns], self.types)
+
+
+@signed("intake")
+@dataclass(frozen=True, slots=True)
+class IntakeStep(_RowStep):
+    """What is computed for every row before the operator reads it, and which rows it reads."""
 
     def run(self, table: pa.Table) -> pa.Table:
         """The columns and `__arrival`, the row's number in `table`, for the rows that pass the filter."""
         rows = _filter(table, self.where)
-        kept = table if rows is None else table.take(rows)
-        arrays = _project(kept, [text for _, text in self.columns], self.types)
         arrival = pa.array(np.arange(table.num_rows, dtype=np.int64)) if rows is None else rows
-        names = [*(name for name, _ in self.columns), ARRIVAL]
-        return pa.table([*arrays, arrival], names=names)
+        return pa.table([*self._arrays(table, rows), arrival], names=[*self._names, ARRIVAL])
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(_RowStep):
     """What is computed from the operator's output: the columns of the result, under their names."""
-
-    columns: Columns
-    where: str | None = None
-    types: tuple[pa.DataType, ...] = field(default=())
 
     def run(self, table: pa.Table) -> pa.Table:
         """The final columns for the rows that pass the filter; no rows give the same schema."""
-        rows = _filter(table, self.where)
-        kept = table if rows is None else table.take(rows)
-        arrays = _project(kept, [text for _, text in self.columns], self.types)
-        return pa.table(arrays, names=[name for name, _ in self.columns])
+        return pa.table(self._arrays(table, _filter(table, self.where)), names=self._names)
 
 
 @lru_cache(maxsize=4096)
@@ -87,9 +90,8 @@ def _passed_on(table: pa.Table, text: str) -> pa.ChunkedArray | None:
         return None
     at = table.schema.get_field_index(name)
     if at < 0:
-        raise InputError(
-            "input.column", f"the table has no column {name}", f"its columns are {', '.join(table.column_names)}"
-        )
+        hint = f"its columns are {', '.join(table.column_names)}"
+        raise InputError("input.column", f"the table has no column {name}", hint)
     return table.column(at)
 
 

@@ -19,7 +19,7 @@ DURATION = pa.duration("us")
 _INTEGERS = (pa.int32(), pa.int64())
 _STRING_FUNCTIONS = (exp.Lower, exp.Upper, exp.Trim, exp.DPipe, exp.Concat)
 _FLOAT_FUNCTIONS = (exp.Sqrt, exp.Exp, exp.Ln, exp.Pow)
-_CAST_TYPES = {
+CAST_TYPES = {
     exp.DataType.Type.BOOLEAN: pa.bool_(),
     exp.DataType.Type.INT: pa.int32(),
     exp.DataType.Type.BIGINT: pa.int64(),
@@ -54,10 +54,8 @@ def is_time(type_: pa.DataType) -> bool:
 
 def is_scalar(type_: pa.DataType) -> bool:
     """Whether the engine can compare and compute with the type."""
-    plain_type = plain(type_)
-    return bool(
-        is_number(plain_type) or is_time(plain_type) or plain_type in (pa.bool_(), pa.string(), DURATION, pa.null())
-    )
+    kind = plain(type_)
+    return bool(is_number(kind) or is_time(kind) or kind in (pa.bool_(), pa.string(), DURATION, pa.null()))
 
 
 def literal_type(literal: exp.Literal) -> pa.DataType | None:
@@ -78,12 +76,10 @@ def literal_type(literal: exp.Literal) -> pa.DataType | None:
 
 def literal_value(literal: exp.Literal) -> object:
     """The Python value that goes with `literal_type`."""
-    if literal.is_string:
-        return literal.name
     text = literal.name
-    if text.isdigit():
-        return int(text)
-    return float(text) if "e" in text.lower() else Decimal(text)
+    if literal.is_string:
+        return text
+    return int(text) if text.isdigit() else float(text) if "e" in text.lower() else Decimal(text)
 
 
 def infer(node: exp.Expr, column: TypeOf) -> pa.DataType | None:
@@ -108,7 +104,7 @@ def infer(node: exp.Expr, column: TypeOf) -> pa.DataType | None:
             return DURATION
         case exp.Cast():
             inner = infer(node.this, column)
-            return None if inner is None else _CAST_TYPES.get(node.to.this)
+            return None if inner is None else CAST_TYPES.get(node.to.this)
     parts = [infer(part, column) for part in _operands(node)]
     if None in parts or not parts:
         return None
@@ -122,15 +118,16 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _branches(node: exp.Case) -> list[exp.Expr]:
-    branches = [branch.args["true"] for branch in node.args["ifs"]]
-    return branches + [part for part in (node.args.get("default"), node.this) if part is not None]
+    """What a CASE may give."""
+    default = node.args.get("default")
+    return [*(branch.args["true"] for branch in node.args["ifs"]), *([] if default is None else [default])]
 
 
 def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  # noqa: C901
     match node:
-        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
+        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.NullSafeEQ() | exp.NullSafeNEQ():
             return pa.bool_() if comparable(parts) else None
-        case exp.NullSafeEQ() | exp.NullSafeNEQ() | exp.In() | exp.Between():
+        case exp.In() | exp.Between():
             return pa.bool_() if comparable(parts) else None
         case exp.And() | exp.Or() | exp.Not():
             return pa.bool_() if all(_is(part, pa.bool_()) for part in parts) else None
@@ -144,12 +141,9 @@ def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  #
             return pa.float64() if all(map(is_number, parts)) else None
         case exp.Neg() | exp.Abs():
             return parts[0] if parts[0] in (*_INTEGERS, pa.float64()) else None
-        case exp.Case():
-            values = len(_branches(node)) - (node.this is not None)
-            conditions = parts[values + (node.this is not None) :]
-            if node.this is None and not all(_is(part, pa.bool_()) for part in conditions):
-                return None
-            return same(parts[:values]) if node.this is None else None
+        case exp.Case() if node.this is None:
+            values = len(_branches(node))
+            return same(parts[:values]) if all(_is(part, pa.bool_()) for part in parts[values:]) else None
         case exp.If():
             return same(parts[1:]) if _is(parts[0], pa.bool_()) else None
         case exp.Coalesce() | exp.Nullif():

@@ -23,8 +23,8 @@ def add_up(values: list[float], before: ExactSums | None = None) -> ExactSums:
 @settings(deadline=None)  # the first example compiles
 @given(st.lists(tame, max_size=40))
 def test_a_sum_is_rounded_once(values: list[float]) -> None:
-    high, low = add_up(values).read_twice()
-    assert high[0] == math.fsum(values) == add_up(values).read()[0]
+    high, low = add_up(values).read(twice=True)
+    assert high[0] == math.fsum(values) == add_up(values).read()[0][0]
     assert low[0] == float(sum(map(Fraction, values)) - Fraction(high[0]))
 
 
@@ -40,12 +40,12 @@ def test_order_and_cuts_do_not_change_the_sum(values: list[float], random: objec
 
 def test_values_that_are_not_finite_sum_up_as_doubles_do() -> None:
     inf, nan = math.inf, math.nan
-    assert add_up([inf, 1.0]).read()[0] == inf
-    assert add_up([-inf, 1.0]).read()[0] == -inf
-    assert math.isnan(add_up([inf, -inf]).read()[0])
-    assert math.isnan(add_up([nan, inf]).read()[0])
+    assert add_up([inf, 1.0]).read()[0][0] == inf
+    assert add_up([-inf, 1.0]).read()[0][0] == -inf
+    assert math.isnan(add_up([inf, -inf]).read()[0][0])
+    assert math.isnan(add_up([nan, inf]).read()[0][0])
 
 
 def test_a_sum_may_leave_the_range_of_doubles_and_come_back() -> None:
-    assert add_up([1.7e308, 1.7e308, -1.7e308]).read()[0] == 1.7e308
-    assert add_up([1.7e308, 1.7e308]).read()[0] == math.inf
+    assert add_up([1.7e308, 1.7e308, -1.7e308]).read()[0][0] == 1.7e308
+    assert add_up([1.7e308, 1.7e308]).read()[0][0] == math.inf

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import Int64Array, canonical, plain, single
+from trimtab.engine.columns.arrays import Int64Array, canonical, int64s, plain, single
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.groups import LARGE, compiled_first_rows, counting_order, first_rows
 from trimtab.engine.columns.order import is_counted_time, order_codes, unfit
@@ -81,7 +81,7 @@ def value_codes(array: pa.Array) -> Numbered:
         encoded = canonical(array).dictionary_encode(null_encoding="encode")
     except pa.ArrowNotImplementedError as error:
         raise unfit("PARTITION BY", kind) from error
-    return _indices(encoded), len(encoded.dictionary)
+    return _numbered(encoded)
 
 
 def distinct_numbers(values: Int64Array) -> Numbered:
@@ -99,12 +99,11 @@ def distinct_numbers(values: Int64Array) -> Numbered:
 
 
 def _hashed(values: Int64Array) -> Numbered:
-    encoded = pa.array(values).dictionary_encode()
-    return _indices(encoded), len(encoded.dictionary)
+    return _numbered(pa.array(values).dictionary_encode())
 
 
-def _indices(encoded: pa.DictionaryArray) -> Int64Array:
-    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+def _numbered(encoded: pa.DictionaryArray) -> Numbered:
+    return int64s(encoded.indices), len(encoded.dictionary)
 
 
 @frozen_arguments

@@ -13,16 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import (
-    FloatArray,
-    Int64Array,
-    canonical_floats,
-    float64s,
-    int64s,
-    plain,
-    single,
-    valid_mask,
-)
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, canonical_floats, float64s, int64s, single, valid_mask
 from trimtab.engine.signature import signed
 from trimtab.errors import InputError
 
@@ -115,7 +106,7 @@ def key_levels(column: pa.Array | pa.ChunkedArray, key: OrderKey) -> list[Int64A
     if pa.types.is_dictionary(array.type) and (
         array.dictionary.null_count or pa.types.is_floating(array.type.value_type)
     ):
-        array = plain(array)
+        array = array.dictionary_decode()
     codes = order_codes(array)
     if key.descending:
         codes = ~codes  # not the negative: the smallest integer has no negative

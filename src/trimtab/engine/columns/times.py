@@ -30,8 +30,7 @@ def ticks_per_us(kind: pa.DataType) -> int:
 def ticks(array: pa.Array, name: str) -> Int64Array:
     """The ticks of an event-time column.
 
-    Raises:
-        InputError: `input.null-time` if a row has no time, and `input.type` if the column isn't a time.
+    Raises InputError `input.null-time` if a row has no time, and `input.type` if the column isn't a time.
     """
     if not is_time(array.type):
         raise InputError("input.type", f"{name} is {array.type}, and a window needs a timestamp")
@@ -43,11 +42,8 @@ def refuse_nulls(array: pa.Array, name: str) -> None:
     """Raise InputError `input.null-time` if a row has no time: it would have no place in the order."""
     if array.null_count:
         row = pc.index(array.is_null(), pa.scalar(True)).as_py()
-        raise InputError(
-            "input.null-time",
-            f"{array.null_count} row(s) have no {name}, the first is row {row} of its batch",
-            f"leave them out: WHERE {name} IS NOT NULL",
-        )
+        message = f"{array.null_count} row(s) have no {name}, the first is row {row} of its batch"
+        raise InputError("input.null-time", message, f"leave them out: WHERE {name} IS NOT NULL")
 
 
 def floor_us(values: Int64Array, kind: pa.DataType) -> Int64Array:

@@ -30,11 +30,9 @@ class Logic(Protocol):
 
         How many come at once must not matter: the same rows in two calls have to give the same output as in one.
         """
-        ...
 
     def snapshot(self) -> Snapshot | None:
         """All that the key needs to go on; None: nothing, so that the key can be forgotten."""
-        ...
 
 
 @runtime_checkable
@@ -43,7 +41,6 @@ class Timed(Protocol):
 
     def wake_us(self) -> int | None:
         """The next time to call `on_time` at, in microseconds since the epoch; None: never."""
-        ...
 
     def on_time(self, wake_us: int) -> pa.Table | None:
         """The time that `wake_us` returned has come: no older rows will come any more.
@@ -51,7 +48,6 @@ class Timed(Protocol):
         Many rows are handed over at once, so `on_rows` may get rows of that time or later before this call: it has to
         treat such a row as the sign that the time has come.
         """
-        ...
 
 
 @runtime_checkable
@@ -60,7 +56,6 @@ class Closing(Protocol):
 
     def on_close(self) -> pa.Table | None:
         """The input has ended; return the last output rows."""
-        ...
 
 
 class KeyedOperator(ABC):

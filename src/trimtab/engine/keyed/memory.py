@@ -37,10 +37,7 @@ class Memory:
 
     @classmethod
     def of_state(cls, description: KeyedOperator, name: str, columns: Sequence[str], state: State) -> Memory:
-        """Read a state that isn't empty.
-
-        Raises OperatorError `operator.state` if it was written with other types.
-        """
+        """Read a state that isn't empty. Raises OperatorError `operator.state` if it was written with other types."""
         table, kind = state[SNAPSHOTS], state_type(description)
         snapshots = plain(table[SNAPSHOT])
         if snapshots.type != kind:
@@ -73,16 +70,11 @@ class Memory:
         columns = dict(keys.take(np.flatnonzero(used)).columns)
         columns[DEADLINE] = _times(deadlines[used])
         names = [KEY, *(f"{ROW}{name}" for name in self.waiting.column_names)]
+        owners, waiting_owners = (pa.array(numbers[own], pa.int64()) for own in (self.snapshot_keys, self.waiting_keys))
         return {
             KEYS: pa.table(columns),
-            SNAPSHOTS: pa.table(
-                {
-                    KEY: pa.array(numbers[self.snapshot_keys], pa.int64()),
-                    WAKE: _times(self.wakes_us),
-                    SNAPSHOT: self.snapshots,
-                }
-            ),
-            WAITING: pa.table([pa.array(numbers[self.waiting_keys], pa.int64()), *self.waiting.columns], names=names),
+            SNAPSHOTS: pa.table({KEY: owners, WAKE: _times(self.wakes_us), SNAPSHOT: self.snapshots}),
+            WAITING: pa.table([waiting_owners, *self.waiting.columns], names=names),
         }
 
 

@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type, valid_mask
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain, plain_type, valid_mask
 from trimtab.engine.columns.groups import counting_order
 from trimtab.engine.columns.keys import Keys, encode_keys
 from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
@@ -22,18 +22,7 @@ from trimtab.engine.columns.times import is_time, known_times_us
 from trimtab.engine.keyed.description import KeyedOperator, Snapshot
 from trimtab.engine.keyed.memory import NEVER, SNAPSHOT, SNAPSHOTS, WAITING, WAKE, Memory, state_type
 from trimtab.engine.keyed.visit import Visit, snapshots_as_arrow
-from trimtab.engine.operator import (
-    ARRIVAL,
-    DEFAULTS,
-    TIME_US,
-    Description,
-    Moment,
-    Obstacle,
-    Operator,
-    Settings,
-    State,
-    StateTable,
-)
+from trimtab.engine.operator import ARRIVAL, TIME_US, Description, Moment, Obstacle, Operator, State, StateTable
 from trimtab.engine.signature import signed
 from trimtab.errors import OperatorError
 from trimtab.keyed_state import DEADLINE, KEY, KEYS
@@ -71,9 +60,7 @@ class KeyedQuery(Description):
         hint = "add merge(left, right) to its description, or leave out split"
         return Obstacle(f"operator {self.name} doesn't say how two states of a key become one", hint)
 
-    def open(self, settings: Settings = DEFAULTS) -> Visitor:
-        """It needs no settings."""
-        del settings
+    def _operator(self) -> Operator:
         return Visitor(self)
 
 
@@ -238,10 +225,7 @@ class Visitor(Operator):
         return visits, self._remember(memory, ~called[memory.snapshot_keys], kept)
 
     def _remember(
-        self,
-        memory: Memory,
-        untouched: np.ndarray[tuple[int], np.dtype[np.bool_]],
-        kept: Sequence[tuple[Visit, Snapshot, int | None]],
+        self, memory: Memory, untouched: BoolArray, kept: Sequence[tuple[Visit, Snapshot, int | None]]
     ) -> Memory:
         """The memory with the snapshots of keys that were not called, and the new ones of those that were."""
         new = snapshots_as_arrow([v for v, _, _ in kept], [s for _, s, _ in kept], state_type(self.query.description))

@@ -45,7 +45,7 @@ class Visit:
 
     def wake(self, logic: Logic, watermark_us: int) -> None:
         """Call `on_time` for every time up to the watermark that the logic asks for."""
-        if not _is_timed(type(logic)):
+        if not _has_methods_of(Timed, type(logic)):
             return
         assert isinstance(logic, Timed)
         last: int | None = None
@@ -58,7 +58,7 @@ class Visit:
 
     def wake_us(self, logic: Logic) -> int | None:
         """When the logic asks to be woken."""
-        if not _is_timed(type(logic)):
+        if not _has_methods_of(Timed, type(logic)):
             return None
         assert isinstance(logic, Timed)
         wake = self.call("wake_us", logic.wake_us)
@@ -66,7 +66,7 @@ class Visit:
 
     def close(self, logic: Logic, watermark_us: int | None) -> None:
         """Call `on_close`, if the key still has a snapshot."""
-        if _is_closing(type(logic)) and self.snapshot(logic) is not None:
+        if _has_methods_of(Closing, type(logic)) and self.snapshot(logic) is not None:
             assert isinstance(logic, Closing)
             date_us = watermark_us if self.date_us is None else self.date_us
             self._gather("on_close", self.call("on_close", logic.on_close), date_us)
@@ -87,16 +87,14 @@ class Visit:
         try:
             return function(*args)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            raise self._error("operator.failed", method, message) from error
+            raise self._error("operator.failed", method, f"{type(error).__name__}: {error}") from error
 
     def checked(self, method: str, snapshot: Snapshot | None) -> Snapshot | None:
         """The snapshot, if it has the declared names."""
         if snapshot is None:
             return None
         if not isinstance(snapshot, dict):
-            message = f"it gave {_article(snapshot)}, and a state is a dict"
-            raise self._error("operator.state", method, message)
+            raise self._error("operator.state", method, f"it gave {_article(snapshot)}, and a state is a dict")
         names = self.description.state.names
         if snapshot.keys() != set(names):
             given = ", ".join(map(str, snapshot)) or "nothing"
@@ -119,15 +117,11 @@ class Visit:
         if table is None:
             return
         schema = self.description.output
-        hint = "build it with pa.table(..., schema=...) of `output`"
         if not isinstance(table, pa.Table):
-            message = f"it gave {_article(table)}, and not a pyarrow table or None"
-            raise self._error("operator.output", method, message, hint)
+            raise self._wrong_output(method, f"it gave {_article(table)}, and not a pyarrow table or None")
         if sorted(table.column_names) != sorted(schema.names):
-            message = (
-                f"it gave {', '.join(table.column_names) or 'nothing'}, and the output is {', '.join(schema.names)}"
-            )
-            raise self._error("operator.output", method, message, hint)
+            given = ", ".join(table.column_names) or "nothing"
+            raise self._wrong_output(method, f"it gave {given}, and the output is {', '.join(schema.names)}")
         columns = [self._column(method, each, table.column(each.name)) for each in schema]
         if table.num_rows:
             self.outputs.append((pa.table(columns, schema=schema), date_us))
@@ -137,8 +131,10 @@ class Visit:
             return column
         if pa.types.is_null(column.type):  # Arrow's type for a list without values
             return pa.chunked_array([pa.nulls(len(column), declared.type)])
-        message = f"{declared.name} is {column.type}, and declared as {declared.type}"
-        raise self._error("operator.output", method, message, "build it with pa.table(..., schema=...) of `output`")
+        raise self._wrong_output(method, f"{declared.name} is {column.type}, and declared as {declared.type}")
+
+    def _wrong_output(self, method: str, message: str) -> OperatorError:
+        return self._error("operator.output", method, message, "build it with pa.table(..., schema=...) of `output`")
 
     def _error(self, code: str, method: str, message: str, hint: str = "") -> OperatorError:
         return OperatorError(code, self.name, message, hint, method, key_text(self.keys, self.number))
@@ -161,13 +157,8 @@ def key_text(keys: Keys, number: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def _is_timed(logic: type) -> bool:
-    return issubclass(logic, Timed)
-
-
-@lru_cache(maxsize=256)
-def _is_closing(logic: type) -> bool:
-    return issubclass(logic, Closing)
+def _has_methods_of(protocol: type, logic: type) -> bool:
+    return issubclass(logic, protocol)  # slow for a protocol, so answers are kept
 
 
 def _article(value: object) -> str:

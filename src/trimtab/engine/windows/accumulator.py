@@ -48,25 +48,20 @@ class Accumulator(Protocol):
     @property
     def types(self) -> tuple[pa.DataType, ...]:
         """The types of its arguments."""
-        ...
 
     @property
     def result(self) -> pa.DataType:
         """The type of the final value."""
-        ...
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
         """The columns of a partial result."""
-        ...
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """The partial result of every slot, from the given partial results and rows."""
-        ...
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The final value of every partial result."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

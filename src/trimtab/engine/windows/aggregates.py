@@ -63,14 +63,9 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 
 def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequence[float] = ()) -> Accumulator:
-    """The accumulator of a function for its argument types.
-
-    Raises:
-        InputError: `input.type`, if the function doesn't work for them.
-    """
+    """The accumulator of a function; raises InputError `input.type` for types that it doesn't take."""
     types = tuple(types)
-    wrong = fault(function, types)
-    if wrong:
+    if wrong := fault(function, types):
         raise InputError("input.type", wrong)
     if function == "count":
         return Count(types)
@@ -84,11 +79,6 @@ def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequenc
         return Choice(CHOICES[function], types)
     if function in COLLECTIONS:
         return Collection(kind, nulls=function == "array_agg")
-    return _sketch(function, kind, parameters)
-
-
-def _sketch(function: str, kind: pa.DataType, parameters: Sequence[float]) -> Accumulator:
-    """The accumulators with parameters."""
     if function == "approx_count_distinct":
         return Cardinality(kind, int(parameters[0]) if parameters else DEFAULT_P)
     if function in ("percentile", "percentiles"):

@@ -21,12 +21,13 @@ from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.order import order_codes
 from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
-from trimtab.engine.windows.lists import items_of, lists_by_slot
+from trimtab.engine.windows.lists import items_of, lists_by_slot, taken_apart
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 
 DEFAULT_P = 12
 RUN = 6  # bits for the length of a run; the rest of an item is the register
+_BYTES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -53,8 +54,7 @@ class Cardinality(OfOneColumn):
         coupons = np.concatenate([items.to_numpy(zero_copy_only=False), fresh])
         owners = owners.then(known)
         # Sorted by slot, register and run: the last of each register is the longest.
-        both = owners.ids << (self.p + RUN) | coupons
-        both = np.unique(both)
+        both = np.unique(owners.ids << (self.p + RUN) | coupons)
         last = np.append(both[1:] >> RUN != both[:-1] >> RUN, True)[: len(both)]
         both = both[last]
         ids, coupons = both >> (self.p + RUN), both & ((1 << (self.p + RUN)) - 1)
@@ -62,22 +62,18 @@ class Cardinality(OfOneColumn):
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The estimates, to the nearest whole number."""
-        items, starts = parts[0].values.to_numpy(), parts[0].offsets.to_numpy().astype(np.int64)
-        estimates = _estimate(items, starts, self.p)
-        return pa.array(np.rint(estimates).astype(np.int64))
+        return pa.array(np.rint(_estimate(*taken_apart(parts[0]), self.p)).astype(np.int64))
 
 
 def hashes(array: pa.Array) -> UInt64Array:
     """A 64-bit hash of every value; the array has no nulls. Values that are equal in SQL have the same."""
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if any(test(kind) for test in _BYTES):
         array = array.cast(pa.large_binary())
         _, offsets, data = array.buffers()
         content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
         return np.asarray(_hash_bytes(content, ends))
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return hashes(array.cast(pa.binary()))
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if numeric or pa.types.is_temporal(kind):
         return np.asarray(_mix(order_codes(array).view(np.uint64)))

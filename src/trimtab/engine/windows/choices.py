@@ -68,7 +68,8 @@ class Choice:
         if self.rule not in BY_VALUE:
             fresh += [pa.array(rows.times), pa.array(rows.arrivals)]
         columns = [pa.concat_arrays([old, new]) for old, new in zip(parts, fresh, strict=True)]
-        best = best_by_slot(slots.then(row_slots), self._eligible(columns), self._criteria(columns))
+        every = slots.then(row_slots)
+        best = _best(every.ids, every.count, self._eligible(columns), self._criteria(columns))
         places = pa.array(best, mask=best < 0)
         chosen = [column.take(places) for column in columns]
         return [canonical_nans(column) for column in chosen] if self.rule in BY_VALUE else chosen
@@ -98,16 +99,10 @@ class Choice:
         return np.stack(criteria)
 
 
-def best_by_slot(slots: Slots, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
-    """The eligible item with the smallest criteria in each slot, or -1."""
-    best: Int64Array = _best(slots.ids, slots.count, eligible, criteria)
-    return best
-
-
 @frozen_arguments
 @kernel
 def _best(ids: Int64Array, count: int, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
-    """See `best_by_slot`; criteria is (k, n)."""
+    """The eligible item with the smallest criteria in each slot, or -1; criteria is (k, n)."""
     best = np.full(count, -1, np.int64)
     for i in range(ids.size):
         if not eligible[i]:

@@ -65,9 +65,8 @@ class Tally(OfOneColumn):
         order = sorted_within(owners, [-int64s(counts), order_codes(items)])
         order = order[rank_in_slot(owners.ids[order]) < self.top]
         places = pa.array(order)
-        pairs = pa.StructArray.from_arrays(
-            [items.take(places), counts.take(places)], fields=list(self.result.value_type)
-        )
+        taken = [items.take(places), counts.take(places)]
+        pairs = pa.StructArray.from_arrays(taken, fields=list(self.result.value_type))
         return lists_by_slot([pairs], Slots(owners.ids[order], owners.count))[0]
 
 

@@ -8,22 +8,22 @@ flag, because no finite number changes their sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import FloatArray, Int64Array
+from trimtab.engine.columns.arrays import FloatArray, Int64Array, int64s
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
+from trimtab.engine.windows.lists import put_together, taken_apart, with_room
 from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 
 NO_BITS = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class ExactSums:
+class ExactSums(NamedTuple):
     """Many exact sums: sum i is `lists[offsets[i]:offsets[i + 1]]` and `flags[i]`."""
 
     lists: Int64Array
@@ -38,33 +38,22 @@ class ExactSums:
     @classmethod
     def of_arrow(cls, lists: pa.Array, flags: pa.Array) -> ExactSums:
         """Read them from their two columns."""
-        offsets = lists.offsets.to_numpy().astype(np.int64)
-        return cls(lists.values.to_numpy(), offsets, flags.to_numpy(zero_copy_only=False).astype(np.int64))
+        return cls(*taken_apart(lists), int64s(flags))
 
     def to_arrow(self) -> tuple[pa.Array, pa.Array]:
         """Their two columns: list<int64> and int8."""
-        lists = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.lists))
-        return lists, pa.array(self.flags, pa.int8())
+        return put_together(self.lists, self.offsets), pa.array(self.flags, pa.int8())
 
     def gather(self, slots: Slots, bits: Int64Array, extra: Int64Array, rows: Slots) -> ExactSums:
         """Add up these sums, and rows given as the bits of doubles, by slot.
 
         `extra` is a second double per row, or empty.
         """
-        order, starts = slots.ordered
-        row_order, row_starts = rows.ordered
-        return ExactSums(
-            *_gather(self.lists, self.offsets, self.flags, order, starts, bits, extra, row_order, row_starts)
-        )
+        return ExactSums(*_gather(*self, *slots.ordered, bits, extra, *rows.ordered))
 
-    def read(self) -> FloatArray:
-        """Every sum, rounded to a double."""
-        values: FloatArray = _read(self.lists, self.offsets, self.flags)
-        return values
-
-    def read_twice(self) -> tuple[FloatArray, FloatArray]:
-        """Every sum rounded to a double, and the rest of it, rounded again."""
-        high, low = _read_twice(self.lists, self.offsets, self.flags)
+    def read(self, *, twice: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Every sum rounded to a double; with `twice`, also the rest of it, rounded again (otherwise zero)."""
+        high, low = _read(*self, twice)
         return high, low
 
 
@@ -115,17 +104,6 @@ def store(digits: Int64Array, low: int, high: int, out: Int64Array, at: int, siz
     return at + 2 + top - low
 
 
-@kernel
-def grown(out: Int64Array, used: int) -> Int64Array:
-    """`out`, or a larger copy of it with room for one more list."""
-    if used + DIGITS + 2 <= out.size:
-        return out
-    larger = np.empty(2 * out.size + DIGITS + 2, np.int64)
-    for i in range(used):  # a slice assigned to a slice takes 2 s to compile
-        larger[i] = out[i]
-    return larger
-
-
 @frozen_arguments
 @kernel
 def _gather(
@@ -168,7 +146,7 @@ def _gather(
             if adds >= 1 << 28:  # long before a digit can overflow
                 carry(digits, low, high)
                 high, adds = high + 1, 0
-        out = grown(out, used)
+        out = with_room(out, used, DIGITS + 2)
         used = store(digits, low, high, out, used, size)
         out_offsets[slot + 1] = used
         out_flags[slot] = flag
@@ -201,34 +179,21 @@ def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare:
 
 @frozen_arguments
 @kernel
-def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> FloatArray:
-    """Round every sum to a double."""
-    out = np.zeros(flags.size)
+def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array, twice: bool) -> tuple[FloatArray, FloatArray]:
+    """Round every sum to a double, or to two."""
+    high, low = np.zeros(flags.size), np.zeros(flags.size)
+    digits, size = np.zeros(DIGITS + 4, np.int64), np.zeros(DIGITS + 4, np.int64)
+    spare = np.zeros(DIGITS + 4, np.int64)
     for i in range(flags.size):
         start, stop = offsets[i], offsets[i + 1]
         if flags[i]:
-            out[i] = special(flags[i] & NAN, flags[i] & PLUS, flags[i] & MINUS)
-        elif stop > start:
-            value = nearest(lists[start + 1 : stop], 0, stop - start - 2, abs(lists[start]) - 1)
-            out[i] = value if lists[start] > 0 else -value
-    return out
-
-
-@frozen_arguments
-@kernel
-def _read_twice(lists: Int64Array, offsets: Int64Array, flags: Int64Array) -> tuple[FloatArray, FloatArray]:
-    """Round every sum to two doubles."""
-    count = flags.size
-    high, low = np.zeros(count), np.zeros(count)
-    digits, size = np.zeros(DIGITS + 4, np.int64), np.zeros(DIGITS + 4, np.int64)
-    spare = np.zeros(DIGITS + 4, np.int64)
-    for i in range(count):
-        if flags[i]:
             high[i] = special(flags[i] & NAN, flags[i] & PLUS, flags[i] & MINUS)
-            continue
-        first, last = load(lists, offsets[i], offsets[i + 1], digits)
-        if last >= first:
+        elif stop > start and twice:
+            first, last = load(lists, start, stop, digits)
             carry(digits, first, last)
             high[i], low[i] = round_twice(digits, first, last + 1, size, spare)
             digits[first : last + 2] = 0
+        elif stop > start:
+            value = nearest(lists[start + 1 : stop], 0, stop - start - 2, abs(lists[start]) - 1)
+            high[i] = value if lists[start] > 0 else -value
     return high, low

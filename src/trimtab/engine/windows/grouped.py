@@ -18,18 +18,7 @@ from trimtab.engine.columns.keys import Keys, distinct_numbers, encode_keys, joi
 from trimtab.engine.columns.order import stable_order
 from trimtab.engine.columns.times import floor_us, tick_type, ticks, ticks_per_us
 from trimtab.engine.made_up import made_up
-from trimtab.engine.operator import (
-    ARRIVAL,
-    DEFAULTS,
-    TIME_US,
-    Description,
-    Moment,
-    Obstacle,
-    Operator,
-    Settings,
-    State,
-    StateTable,
-)
+from trimtab.engine.operator import ARRIVAL, TIME_US, Description, Moment, Obstacle, Operator, State, StateTable
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
 from trimtab.engine.windows.aggregates import APPROXIMATE_ORDER, accumulator
@@ -90,18 +79,13 @@ class GroupQuery(Description):
         hint = "leave out split, or move it to a query of its own that isn't split"
         return Obstacle("percentile_approx of parts, merged, may be another value than that of the whole", hint)
 
-    def open(self, settings: Settings = DEFAULTS) -> Grouper:
-        """It needs nothing else."""
-        del settings
+    def _operator(self) -> Operator:
         return Grouper(self)
 
     def accumulators(self, schema: pa.Schema) -> list[tuple[GroupCall, Accumulator]]:
         """How each call is computed, given the schema of the rows."""
-
-        def kinds(call: GroupCall) -> list[pa.DataType]:
-            return [plain_type(schema.field(arg).type) for arg in call.args]
-
-        return [(call, accumulator(call.function, kinds(call), call.parameters)) for call in self.calls]
+        types = {field.name: plain_type(field.type) for field in schema}
+        return [(c, accumulator(c.function, [types[arg] for arg in c.args], c.parameters)) for c in self.calls]
 
 
 @dataclass(frozen=True)

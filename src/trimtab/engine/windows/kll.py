@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.windows.lists import with_room
 from trimtab.machine_code.kernel import kernel
 
 LEAST = 8  # the smallest room a level has (the library's M)
@@ -29,14 +28,12 @@ def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least:
     `items` are those of level 0, then level 1 ...; `levels` is how many each level has.
     """
     ends = np.cumsum(levels)
-    sorted_items = np.concatenate(
-        [np.sort(part) for part in np.split(items, ends[:-1])]
-    )  # levels above the lowest are sorted in the library's form
+    # Levels above the lowest are sorted in the library's form.
+    sorted_items = np.concatenate([np.sort(part) for part in np.split(items, ends[:-1])])
     room = capacity(k, len(levels))
     starts = (room - ends[-1] + ends - levels).astype("<u4")
     head = struct.pack("<BBBBHBBQHBB", 5, 1, 15, 2, k, LEAST, 0, count, k, len(levels), 0)
-    ends_bytes = struct.pack("<dd", least, most)
-    return b"".join([head, starts.tobytes(), ends_bytes, sorted_items.tobytes()])
+    return b"".join([head, starts.tobytes(), struct.pack("<dd", least, most), sorted_items.tobytes()])
 
 
 @frozen_arguments
@@ -118,17 +115,6 @@ def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Ar
             at += 1
 
 
-@kernel
-def _roomy(out: npt.NDArray[Any], used: int, more: int) -> npt.NDArray[Any]:
-    """`out`, or a larger copy of it with room for some more."""
-    if used + more <= out.size:
-        return out
-    larger = np.empty(2 * (used + more), out.dtype)
-    for i in range(used):  # a slice assigned to a slice takes 2 s to compile
-        larger[i] = out[i]
-    return larger
-
-
 @frozen_arguments
 @kernel
 def gather_sketches(
@@ -181,8 +167,8 @@ def gather_sketches(
             if held >= room:
                 height = _compress(box, sizes, height, count, k)
                 held, room = sizes[:height].sum(), capacity(k, height)
-        out = _roomy(out, used, held)
-        out_levels = _roomy(out_levels, level_used, height)
+        out = with_room(out, used, held)
+        out_levels = with_room(out_levels, level_used, height)
         for level in range(height):
             for i in range(sizes[level]):
                 out[used + i] = box[level, i]
@@ -193,12 +179,5 @@ def gather_sketches(
         out_counts[slot] = count
         if count:
             out_least[slot], out_most[slot] = low, high
-    return (
-        out[:used].copy(),
-        out_offsets,
-        out_levels[:level_used].copy(),
-        out_level_offsets,
-        out_counts,
-        out_least,
-        out_most,
-    )
+    out, out_levels = out[:used].copy(), out_levels[:level_used].copy()
+    return out, out_offsets, out_levels, out_level_offsets, out_counts, out_least, out_most

@@ -36,10 +36,7 @@ class Layout:
 
 
 def lay_out(kept: Int64Array, new: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int) -> Layout:
-    """Lay rows out.
-
-    `kept` and `new` are key numbers, `by_time` sorts the new rows, `ranks` are their order columns.
-    """
+    """Lay rows out; `kept` and `new` are key numbers, `by_time` sorts the new rows, `ranks` are their order columns."""
     rows = np.concatenate([np.arange(len(kept)), by_time + len(kept)])
     keys = np.concatenate([kept, new[by_time]])
     order, starts = counting_order(keys, count)

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import FloatArray, Int64Array, plain
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, plain
 from trimtab.engine.columns.keys import encode_keys
 from trimtab.engine.columns.order import OrderKey
-from trimtab.engine.operator import DEFAULTS, Description, Moment, Obstacle, Operator, Settings, State, StateTable
+from trimtab.engine.operator import Description, Moment, Obstacle, Operator, State, StateTable
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.layout import Frame, Layout, bounds, lay_out
 from trimtab.engine.windows.over_batch import Batch, refuse_disorder, sort_batch
@@ -56,9 +56,7 @@ class OverQuery(Description):
         hint = "leave out split, or aggregate by GROUP BY with window(...)"
         return Obstacle("with OVER the result of a row needs the rows before it in one place", hint)
 
-    def open(self, settings: Settings = DEFAULTS) -> Slider:
-        """It needs nothing else."""
-        del settings
+    def _operator(self) -> Operator:
         return Slider(self)
 
 
@@ -78,13 +76,10 @@ class Slider(Operator):
         if moment.watermark_us is None:
             refuse_disorder(plan, batch, memory, keys)
         layout = lay_out(memory.frame_keys, batch.keys, batch.by_time, batch.ranks, keys.count)
-        position = _by_place(plan, batch, memory, layout)
         source = {name: pa.concat_arrays([plain(memory.frame[name]), batch.rows[name]]) for name in plan.retained}
-        out, parts = _compute(plan, batch, memory, layout, position, source)
-        if moment.closing:
-            return out, {}
-        memory = _remember(plan, batch, memory, layout, position, source, parts, moment)
-        return out, memory.to_state(plan, keys, moment)
+        laid_out = _LaidOut(plan, batch, memory, layout, _by_place(plan, batch, memory, layout), source)
+        out, parts = laid_out.compute()
+        return out, {} if moment.closing else laid_out.remember(parts, moment).to_state(plan, keys, moment)
 
 
 def _by_place(plan: Plan, batch: Batch, memory: Memory, layout: Layout) -> Int64Array | FloatArray:
@@ -96,70 +91,59 @@ def _by_place(plan: Plan, batch: Batch, memory: Memory, layout: Layout) -> Int64
     return together
 
 
-def _compute(
-    plan: Plan,
-    batch: Batch,
-    memory: Memory,
-    layout: Layout,
-    position: Int64Array | FloatArray,
-    source: dict[str, pa.Array],
-) -> tuple[pa.Table, list[list[pa.Array]]]:
-    """The output, and the partial results to keep; `source` has columns of kept and new rows."""
-    padding = len(memory.frame_keys)
-    leaving, here = pa.array(batch.by_time), np.arange(len(layout.order))
-    columns = [batch.rows[name].take(leaving) for name in plan.keep]
-    parts: list[list[pa.Array]] = []
-    spans: dict[Frame, tuple[Int64Array, Int64Array]] = {}
-    for call, running, old in zip(plan.calls, plan.running, memory.parts, strict=True):
-        if call.frame not in spans:
-            spans[call.frame] = bounds(call.frame, layout, position, plan.scale)
-        first, ends = spans[call.frame]
-        if not call.bounded:  # the rows kept for other calls are in the partial results already
-            first = np.minimum(np.maximum(first, layout.fresh[layout.keys]), here)
-        for arg in call.args:
-            if arg not in source:  # this call reads only new rows, so the kept ones may be blank
-                blank = pa.nulls(padding, batch.rows[arg].type)
-                source[arg] = pa.concat_arrays([blank, batch.rows[arg]])
-        args = tuple(source[arg] for arg in call.args)
-        frames = Frames(layout, first, ends, memory.rows_before, args, call.bounded)
-        column, new = running.run(frames, old)
-        columns.append(column)
-        parts.append(new)
-    columns.append(plan.dates(batch.positions[batch.by_time]))
-    return pa.table(columns, schema=plan.output), parts
+@dataclass(frozen=True, slots=True)
+class _LaidOut:
+    """A batch laid out: `position` as in `_by_place`, and `source` has columns of kept and new rows."""
 
+    plan: Plan
+    batch: Batch
+    memory: Memory
+    layout: Layout
+    position: Int64Array | FloatArray
+    source: dict[str, pa.Array]
 
-def _remember(
-    plan: Plan,
-    batch: Batch,
-    memory: Memory,
-    layout: Layout,
-    position: Int64Array | FloatArray,
-    source: dict[str, pa.Array],
-    parts: list[list[pa.Array]],
-    moment: Moment,
-) -> Memory:
-    """What the next batch needs: the rows still in reach, the counts and the last order."""
-    stops = layout.starts[1:]
-    places = _in_reach(plan, layout, position, moment)
-    rows = pa.array(layout.order[places])
-    frame = pa.table([source[n].take(rows) for n in plan.retained], names=list(plan.retained))
-    fresh = stops > layout.fresh
-    final = np.append(layout.order, 0)[stops - 1] - len(memory.frame_keys)
-    final_rows, changed = pa.array(final, mask=~fresh), pa.array(fresh)
-    last = [
-        pc.if_else(changed, batch.rows[key.column].take(final_rows), old)
-        for key, old in zip(plan.order, memory.last, strict=True)
-    ]
-    return Memory(
-        rows_before=memory.rows_before + stops - layout.fresh,
-        last=last,
-        parts=parts,
-        frame=frame,
-        frame_keys=layout.keys[places],
-        waiting=batch.waiting,
-        waiting_keys=batch.waiting_keys,
-    )
+    def compute(self) -> tuple[pa.Table, list[list[pa.Array]]]:
+        """The output, and the partial results to keep."""
+        plan, batch, memory, layout, source = self.plan, self.batch, self.memory, self.layout, self.source
+        padding = len(memory.frame_keys)
+        leaving, here = pa.array(batch.by_time), np.arange(len(layout.order))
+        columns = [batch.rows[name].take(leaving) for name in plan.keep]
+        parts: list[list[pa.Array]] = []
+        spans: dict[Frame, tuple[Int64Array, Int64Array]] = {}
+        for call, running, old in zip(plan.calls, plan.running, memory.parts, strict=True):
+            if call.frame not in spans:
+                spans[call.frame] = bounds(call.frame, layout, self.position, plan.scale)
+            first, ends = spans[call.frame]
+            if not call.bounded:  # the rows kept for other calls are in the partial results already
+                first = np.minimum(np.maximum(first, layout.fresh[layout.keys]), here)
+            for arg in call.args:
+                if arg not in source:  # this call reads only new rows, so the kept ones may be blank
+                    blank = pa.nulls(padding, batch.rows[arg].type)
+                    source[arg] = pa.concat_arrays([blank, batch.rows[arg]])
+            args = tuple(source[arg] for arg in call.args)
+            frames = Frames(layout, first, ends, memory.rows_before, args, call.bounded)
+            column, new = running.run(frames, old)
+            columns.append(column)
+            parts.append(new)
+        columns.append(plan.dates(batch.positions[batch.by_time]))
+        return pa.table(columns, schema=plan.output), parts
+
+    def remember(self, parts: list[list[pa.Array]], moment: Moment) -> Memory:
+        """What the next batch needs: the rows still in reach, the counts and the last order."""
+        plan, batch, memory, layout = self.plan, self.batch, self.memory, self.layout
+        stops = layout.starts[1:]
+        places = _in_reach(plan, layout, self.position, moment)
+        rows = pa.array(layout.order[places])
+        frame = pa.table([self.source[n].take(rows) for n in plan.retained], names=list(plan.retained))
+        fresh = stops > layout.fresh
+        final = np.append(layout.order, 0)[stops - 1] - len(memory.frame_keys)
+        final_rows, changed = pa.array(final, mask=~fresh), pa.array(fresh)
+        last = [
+            pc.if_else(changed, batch.rows[key.column].take(final_rows), old)
+            for key, old in zip(plan.order, memory.last, strict=True)
+        ]
+        rows_before = memory.rows_before + stops - layout.fresh
+        return Memory(rows_before, last, parts, frame, layout.keys[places], batch.waiting, batch.waiting_keys)
 
 
 def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, moment: Moment) -> Int64Array:
@@ -181,9 +165,7 @@ def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, mom
     return places[places >= first[layout.keys]]
 
 
-def _near(
-    position: Int64Array | FloatArray, end: Int64Array | FloatArray, reach: int | float
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _near(position: Int64Array | FloatArray, end: Int64Array | FloatArray, reach: int | float) -> BoolArray:
     """Whether a position is at most `reach` before the end."""
     if position.dtype == np.int64:
         # Unsigned, because the distance of two int64 may not fit into one.

@@ -99,9 +99,7 @@ def refuse_disorder(plan: Plan, batch: Batch, memory: Memory, keys: Keys) -> Non
         key = int(touched[np.flatnonzero(before)[0]])
         late = batch.rows[plan.time][int(first[key])].as_py()
         whose = "".join(f", for {n} = {c[key].as_py()}" for n, c in keys.columns.items() if not is_internal(n))
-        raise InputError(
-            "input.out-of-order",
-            f"a row with {plan.time} = {late} comes in a later batch than one with "
-            f"{memory.last[0][key].as_py()}{whose}",
-            f"sort the input by {plan.time}, or declare it as the event time with a delay",
-        )
+        left = memory.last[0][key].as_py()
+        message = f"a row with {plan.time} = {late} comes in a later batch than one with {left}{whose}"
+        hint = f"sort the input by {plan.time}, or declare it as the event time with a delay"
+        raise InputError("input.out-of-order", message, hint)

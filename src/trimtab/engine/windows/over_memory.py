@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, int64s, plain
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain
 from trimtab.engine.columns.keys import Keys
 from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.operator import Moment, State
@@ -76,9 +76,7 @@ class Memory:
             WAITING: _with_key(self.waiting, numbers[self.waiting_keys]),
         }
 
-    def _lifetimes(
-        self, plan: Plan, count: int, moment: Moment
-    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Int64Array]:
+    def _lifetimes(self, plan: Plan, count: int, moment: Moment) -> tuple[BoolArray, Int64Array]:
         """Which keys stay, and the watermark at which each must be visited."""
         used, deadlines = np.ones(count, np.bool_), np.full(count, NEVER)
         if moment.watermark_us is None:
@@ -90,15 +88,10 @@ class Memory:
                 # The last row in reach decides when a key can be forgotten.
                 latest = np.full(count, -NEVER)
                 reach = int(plan.range_back) + 1
-                np.maximum.at(latest, self.frame_keys, self._times(plan, self.frame) + reach)
+                np.maximum.at(latest, self.frame_keys, known_times_us(self.frame[plan.time], plan.time) + reach)
                 deadlines = np.where(latest > -NEVER, latest, deadlines)
-        np.minimum.at(deadlines, self.waiting_keys, self._times(plan, self.waiting) + 1)
+        np.minimum.at(deadlines, self.waiting_keys, known_times_us(self.waiting[plan.time], plan.time) + 1)
         return used, deadlines
-
-    @staticmethod
-    def _times(plan: Plan, rows: pa.Table) -> Int64Array:
-        """The event times of rows in microseconds."""
-        return known_times_us(rows[plan.time], plan.time)
 
 
 def last_column(place: int) -> str:

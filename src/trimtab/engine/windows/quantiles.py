@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, float64s, int64s, valid_mask
 from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
 from trimtab.engine.windows.kll import LEAST, exact_quantiles, gather_sketches, serialised
+from trimtab.engine.windows.lists import put_together, taken_apart
 from trimtab.engine.windows.slots import Slots
 
 DEFAULT_K = 200
@@ -58,60 +61,30 @@ class Quantiles(OfOneColumn):
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Merge the sketches and add the rows, in their order."""
-        values = self._doubles(rows.args[0])
-        valid = valid_mask(rows.args[0]) & ~np.isnan(values)
+        (arg,) = rows.args
+        values = int64s(arg).astype(np.float64) if pa.types.is_temporal(arg.type) else float64s(arg)
+        valid = valid_mask(arg) & ~np.isnan(values)
         row_slots = row_slots.where(valid)
-        items, item_offsets, levels, level_offsets, counts, least, most = gather_sketches(
-            parts[0].values.to_numpy(),
-            parts[0].offsets.to_numpy().astype(np.int64),
-            parts[1].values.to_numpy(),
-            parts[1].offsets.to_numpy().astype(np.int64),
-            int64s(parts[2]),
-            float64s(parts[3]),
-            float64s(parts[4]),
-            *slots.ordered,
-            values[valid],
-            *row_slots.ordered,
-            self.k,
+        items, offsets, levels, level_offsets, *others = gather_sketches(
+            *_as_numpy(parts), *slots.ordered, values[valid], *row_slots.ordered, self.k
         )
-        return [
-            pa.ListArray.from_arrays(pa.array(item_offsets, pa.int32()), pa.array(items)),
-            pa.ListArray.from_arrays(pa.array(level_offsets, pa.int32()), pa.array(levels)),
-            pa.array(counts),
-            pa.array(least),
-            pa.array(most),
-        ]
+        return [put_together(items, offsets), put_together(levels, level_offsets), *map(pa.array, others)]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """Ask the library, sketch by sketch; null without values."""
         import datasketches  # loaded only if a query needs quantiles
 
-        items, starts = parts[0].values.to_numpy(), parts[0].offsets.to_numpy()
-        levels, level_starts = parts[1].values.to_numpy(), parts[1].offsets.to_numpy()
-        counts, least, most = int64s(parts[2]), float64s(parts[3]), float64s(parts[4])
+        items, starts, levels, level_starts, counts, least, most = _as_numpy(parts)
         # A sketch that was never full is a plain list of values, which needs no library.
-        answers = exact_quantiles(items, starts.astype(np.int64), counts, np.array(self.ranks))
+        answers = exact_quantiles(items, starts, counts, np.array(self.ranks))
         for i in np.flatnonzero(counts > np.diff(starts)):
-            sketch = datasketches.kll_doubles_sketch.deserialize(
-                serialised(
-                    self.k,
-                    int(counts[i]),
-                    levels[level_starts[i] : level_starts[i + 1]],
-                    items[starts[i] : starts[i + 1]],
-                    least[i],
-                    most[i],
-                )
-            )
-            answers[i] = sketch.get_quantiles(list(self.ranks), True)
+            own, of_levels = items[starts[i] : starts[i + 1]], levels[level_starts[i] : level_starts[i + 1]]
+            data = serialised(self.k, int(counts[i]), of_levels, own, least[i], most[i])
+            answers[i] = datasketches.kll_doubles_sketch.deserialize(data).get_quantiles(list(self.ranks), True)
             # The smallest and the largest may have been dropped from the levels, but are kept apart.
             answers[i, np.array(self.ranks) <= 0] = least[i]
             answers[i, np.array(self.ranks) >= 1] = most[i]
         return self._typed(answers, counts == 0)
-
-    def _doubles(self, array: pa.Array) -> FloatArray:
-        if pa.types.is_temporal(array.type):
-            return int64s(array).astype(np.float64)
-        return float64s(array)
 
     def _typed(self, answers: FloatArray, empty: BoolArray) -> pa.Array:
         width = len(self.ranks)
@@ -127,3 +100,9 @@ class Quantiles(OfOneColumn):
             return flat
         ends = np.arange(len(answers) + 1) * width
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, mask=pa.array(empty))
+
+
+def _as_numpy(parts: Sequence[pa.Array]) -> tuple[npt.NDArray[Any], ...]:
+    """The columns of `Quantiles.fields`, each list taken apart into its values and offsets."""
+    items, levels, counts, least, most = parts
+    return (*taken_apart(items), *taken_apart(levels), int64s(counts), float64s(least), float64s(most))

@@ -46,16 +46,13 @@ class Running(Protocol):
     @property
     def result(self) -> pa.DataType:
         """The type of its values."""
-        ...
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
         """The columns of what it keeps per key, over all rows so far."""
-        ...
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """A value per new row, in the order in which they leave, and what to keep."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

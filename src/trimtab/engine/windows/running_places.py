@@ -60,8 +60,7 @@ class RunningChoice(OfAccumulator[Choice]):
             codes = (choice_codes if rule in BY_VALUE else order_codes)(by)[rows]
             if rule in (Rule.LARGEST, Rule.LARGEST_BY):
                 codes = ~codes
-            spans = (frames.first, frames.ends, layout.starts, layout.fresh)
-            best, last = slide_best(codes, eligible, *spans, held)
+            best, last = slide_best(codes, eligible, frames.first, frames.ends, layout.starts, layout.fresh, held)
             return best, last
         inside = eligible[: len(layout.order)]
         before = held[layout.keys]
@@ -92,14 +91,9 @@ def _previous_place(eligible: BoolArray) -> Int64Array:
 class Lag:
     """`lag(x, offset, default)`: the value `offset` rows before; the frame doesn't matter."""
 
-    kind: pa.DataType
+    result: pa.DataType
     offset: int
     fields: tuple[pa.Field, ...] = ()
-
-    @property
-    def result(self) -> pa.DataType:
-        """The type of the value."""
-        return self.kind
 
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Look back; if there is no such row, the current row's default, or null."""
@@ -111,7 +105,7 @@ class Lag:
         values = frames.args[0].take(rows)
         if len(frames.args) > 1:
             here = frames.args[1].take(pa.array(layout.order[layout.places]))
-            values = pc.if_else(pa.array(missing), here.cast(self.kind), values)
+            values = pc.if_else(pa.array(missing), here.cast(self.result), values)
         return values, []
 
 

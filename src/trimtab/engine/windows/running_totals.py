@@ -16,13 +16,13 @@ from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
 from trimtab.engine.windows.wide_sum import WIDTH, WideSums, digits_of, small_values, split_whole
 
 
-def _counts(frames: Frames, valid: BoolArray, before: pa.Array | None) -> tuple[Int64Array, Int64Array]:
+def _counts(frames: Frames, valid: BoolArray, parts: Parts) -> tuple[Int64Array, Int64Array]:
     """How many valid rows a frame has, by place, and how many each key has had."""
     total = prefix_sums(valid.astype(np.int64))
     counts = total[frames.ends] - total[frames.first]
     if frames.bounded:
         return counts, np.empty(0, np.int64)
-    known, layout = int64s(before), frames.layout
+    known, layout = int64s(parts[0]), frames.layout
     return counts + known[layout.keys], known + total[layout.starts[1:]] - total[layout.fresh]
 
 
@@ -35,7 +35,7 @@ class RunningCount(OfAccumulator[Count]):
         valid = np.ones(len(frames.layout.order), np.bool_)
         for arg in frames.args:
             valid &= valid_mask(arg)[frames.layout.order]
-        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
+        counts, kept = _counts(frames, valid, parts)
         return pa.array(counts[frames.layout.places]), [] if frames.bounded else [pa.array(kept)]
 
 
@@ -48,7 +48,7 @@ class RunningWideSum(OfAccumulator[WideSum]):
         layout, places = frames.layout, frames.layout.places
         (arg,) = frames.args
         valid = valid_mask(arg)[layout.order]
-        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
+        counts, kept = _counts(frames, valid, parts)
         small = small_values(arg)
         total = prefix_sums((digits_of(arg) if small is None else small)[layout.order])
         sums = total[frames.ends[places]] - total[frames.first[places]]
@@ -70,9 +70,7 @@ class RunningFloatSum(OfAccumulator[FloatSum]):
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Slide over the rows."""
         places = frames.layout.places
-        valid = valid_mask(frames.args[0])[frames.layout.order]
-        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
-        values = float64s(frames.args[0])[frames.layout.order]
+        values, valid, counts, kept = _doubles(frames, parts)
         (sums, _), state = _slide(frames, values, None, valid, parts[1:], twice=False)
         result = self.inner.value(counts[places], sums[places])
         return result, [] if frames.bounded else [pa.array(kept), *state]
@@ -85,9 +83,7 @@ class RunningVariance(OfAccumulator[Variance]):
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Slide over the rows, twice."""
         places = frames.layout.places
-        valid = valid_mask(frames.args[0])[frames.layout.order]
-        counts, kept = _counts(frames, valid, None if frames.bounded else parts[0])
-        values = float64s(frames.args[0])[frames.layout.order]
+        values, valid, counts, kept = _doubles(frames, parts)
         square, error = exact_product(values, values)
         sums, state = _slide(frames, values, None, valid, parts[1:3], twice=True)
         squares, more = _slide(frames, square, error, valid, parts[3:], twice=True)
@@ -97,24 +93,19 @@ class RunningVariance(OfAccumulator[Variance]):
         return result, [] if frames.bounded else [pa.array(kept), *state, *more]
 
 
+def _doubles(frames: Frames, parts: Parts) -> tuple[FloatArray, BoolArray, Int64Array, Int64Array]:
+    """The doubles by place, which of them are valid, and `_counts` of those."""
+    (arg,) = frames.args
+    valid = valid_mask(arg)[frames.layout.order]
+    return float64s(arg)[frames.layout.order], valid, *_counts(frames, valid, parts)
+
+
 def _slide(
     frames: Frames, values: FloatArray, extra: FloatArray | None, valid: BoolArray, parts: Parts, *, twice: bool
 ) -> tuple[tuple[FloatArray, FloatArray], list[pa.Array]]:
     """Exact sums by place, and the sums to keep."""
-    layout = frames.layout
-    count = len(layout.fresh)
-    before = ExactSums.zeros(count) if frames.bounded else ExactSums.of_arrow(*parts)
-    high, low, *after = slide_sums(
-        values.view(np.int64),
-        NO_BITS if extra is None else extra.view(np.int64),
-        valid,
-        frames.first,
-        frames.ends,
-        layout.starts,
-        layout.fresh,
-        before.lists,
-        before.offsets,
-        before.flags,
-        twice,
-    )
+    starts, fresh = frames.layout.starts, frames.layout.fresh
+    before = ExactSums.zeros(len(fresh)) if frames.bounded else ExactSums.of_arrow(*parts)
+    bits, more = values.view(np.int64), NO_BITS if extra is None else extra.view(np.int64)
+    high, low, *after = slide_sums(bits, more, valid, frames.first, frames.ends, starts, fresh, *before, twice)
     return (high, low), [] if frames.bounded else list(ExactSums(*after).to_arrow())

@@ -6,8 +6,9 @@ import numpy as np
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
 from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.engine.windows.exact_columns import flag_of, grown, load, round_twice, store
+from trimtab.engine.windows.exact_columns import flag_of, load, round_twice, store
 from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
+from trimtab.engine.windows.lists import with_room
 from trimtab.machine_code.kernel import kernel
 
 
@@ -86,12 +87,11 @@ def slide_sums(
             elif high >= low:
                 carry(digits, low, high)
                 if twice:
-                    value, rest = round_twice(digits, low, high + 1, size, spare)
-                    high_out[i], low_out[i] = value, rest
+                    high_out[i], low_out[i] = round_twice(digits, low, high + 1, size, spare)
                 else:
                     sign = magnitude(digits, low, high + 1, size)
                     high_out[i] = sign * nearest(size, low, high + 1, 0)
-        out = grown(out, used)
+        out = with_room(out, used, DIGITS + 2)
         used = store(digits, low, high, out, used, size)
         out_offsets[key + 1] = used
         out_flags[key] = NAN * (odd[NAN] > 0) | PLUS * (odd[PLUS] > 0) | MINUS * (odd[MINUS] > 0)

@@ -107,7 +107,7 @@ class FloatSum(OfOneColumn):
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The sum or average; null without values."""
-        return self.value(int64s(parts[0]), ExactSums.of_arrow(*parts[1:]).read())
+        return self.value(int64s(parts[0]), ExactSums.of_arrow(*parts[1:]).read()[0])
 
     def value(self, counts: Int64Array, sums: FloatArray) -> pa.Array:
         """The final values of counts and rounded sums."""
@@ -143,7 +143,7 @@ class Variance(OfOneColumn):
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The variance or its root; null if there are too few values."""
         sums, squares = ExactSums.of_arrow(*parts[1:3]), ExactSums.of_arrow(*parts[3:])
-        return self.value(int64s(parts[0]), sums.read_twice(), squares.read_twice())
+        return self.value(int64s(parts[0]), sums.read(twice=True), squares.read(twice=True))
 
     def value(
         self, counts: Int64Array, sums: tuple[FloatArray, FloatArray], squares: tuple[FloatArray, FloatArray]

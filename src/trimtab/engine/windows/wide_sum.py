@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import FloatArray, Int64Array, int64s
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.windows.slots import Slots
 from trimtab.errors import MatchError
@@ -38,7 +37,7 @@ def digits_of(array: pa.Array) -> Int64Array:
         words = _words(array)
         low, high = words[:, 0], words[:, 1]
         if array.null_count:
-            known = array.is_valid().to_numpy(zero_copy_only=False)
+            known = valid_mask(array)
             low, high = np.where(known, low, 0), np.where(known, high, 0)
         return _split(low, high)
     return split_whole(int64s(array))
@@ -99,12 +98,8 @@ class WideSums:
             return WideSums.carried(before + _add(digits_of(values), rows.ids, slots.count))
         return WideSums.carried(before + split_whole(_add_small(small, rows.ids, slots.count)))
 
-    def as_type(self, kind: pa.DataType, filled: npt.NDArray[np.bool_]) -> pa.Array:
-        """The sums as `kind`, null where not `filled`.
-
-        Raises:
-            MatchError: `window.overflow`, if one does not fit.
-        """
+    def as_type(self, kind: pa.DataType, filled: BoolArray) -> pa.Array:
+        """The sums as `kind`, null where not `filled`; raises MatchError `window.overflow` if one does not fit."""
         low = self.digits[:, 0] | (self.digits[:, 1] << 32)
         high = self.digits[:, 2] | (self.digits[:, 3] << 32)
         small = high == low >> 63
@@ -145,9 +140,7 @@ def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     return total
 
 
-def _decimals(
-    low: Int64Array, high: Int64Array, top: Int64Array, kind: pa.DataType, filled: npt.NDArray[np.bool_]
-) -> pa.Array:
+def _decimals(low: Int64Array, high: Int64Array, top: Int64Array, kind: pa.DataType, filled: BoolArray) -> pa.Array:
     """Decimals from their words."""
     words = np.ascontiguousarray(np.stack([low, high], axis=1))
     words[~filled] = 0
