@@ -1,4 +1,4 @@
-"""The aggregates as folds in row order."""
+"""The aggregates as folds in row order, over all rows and over each prefix."""
 
 from __future__ import annotations
 
@@ -8,13 +8,35 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support import plain_aggregates
 from trimtab.engine.match import scalars
-from trimtab.engine.match.aggregates import aggregate
+from trimtab.engine.match.aggregates import aggregate, prefixes
 from trimtab.engine.match.ir.expression import AGGREGATES
 
 INT, FLOAT, STRING, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 NAN = math.nan
+VALUES = st.none() | st.integers(-3, 3) | st.sampled_from([0.5, -1.5, NAN])
+ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)
+BOOLS = st.lists(st.tuples(st.none() | st.booleans(), st.none()), max_size=8)
+
+
+@given(st.sampled_from(sorted(AGGREGATES)), ROWS, BOOLS, st.integers(0, 12))
+def test_aggregates_over_all_rows_and_over_each_prefix_agree_with_the_plain_twin(
+    function: str, rows: list[tuple[object, object]], bools: list[tuple[object, object]], cut: int
+) -> None:
+    wide = function in ("max_by", "min_by")
+    table = bools if function.startswith("bool") else rows
+    given_rows = [row if wide else row[:1] for row in table]
+    owners = [0] * min(cut, len(table)) + [1] * max(0, len(table) - cut)
+    found = prefixes(function, given_rows, owners, FLOAT)
+    for i in range(len(given_rows)):
+        prefix = given_rows[owners.index(owners[i]) : i + 1]
+        expected = repr(plain_aggregates.aggregate(function, prefix, FLOAT))
+        assert repr(found[i]) == expected
+        assert repr(aggregate(function, prefix, FLOAT)) == expected
 
 
 @pytest.mark.parametrize("function", sorted(AGGREGATES))

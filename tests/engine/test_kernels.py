@@ -12,8 +12,9 @@ import trimtab
 from trimtab.engine.match.compile.program import compile_pattern
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.kernels import interface, interpreted, thread_kernel
-from trimtab.engine.match.kernels.codegen import KernelPlan, generate
+from trimtab.engine.match.kernels.codegen import generate
 from trimtab.engine.match.kernels.interface import RESULTS, Column, Inputs, Outputs, parameters
+from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.kernels.template import fill
 from trimtab.engine.operator import Moment
 from trimtab.language.compile import compile_query
@@ -32,7 +33,7 @@ def compiled(clauses: str) -> Query:
     return compile_query(f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY i {clauses})", {"t": SCHEMA})
 
 
-def plan_of(clauses: str) -> KernelPlan:
+def generated(clauses: str) -> Generated:
     query = compiled(clauses).operator
     assert isinstance(query, MatchQuery)
     return generate(query, compile_pattern(query.pattern, query.labels), frozenset(), False)
@@ -46,10 +47,10 @@ def kernel_of(source: str) -> ast.FunctionDef:
 
 @pytest.mark.parametrize("clauses", QUERIES.values(), ids=QUERIES.keys())
 def test_every_kernel_takes_the_same_inputs_and_gives_the_same_outputs(clauses: str) -> None:
-    plan = plan_of(clauses)
-    kernel = kernel_of(plan.generated.source)
+    made = generated(clauses)
+    kernel = kernel_of(made.source)
     taken = [argument.arg for argument in kernel.args.args]
-    assert ", ".join(taken) == parameters(len(plan.generated.columns), tables=bool(plan.tables))
+    assert ", ".join(taken) == parameters(len(made.columns), tables=bool(made.tables))
     returned = kernel.body[-1]
     assert isinstance(returned, ast.Return)
     assert returned.value is not None
@@ -58,7 +59,7 @@ def test_every_kernel_takes_the_same_inputs_and_gives_the_same_outputs(clauses: 
 
 @pytest.mark.parametrize("clauses", QUERIES.values(), ids=QUERIES.keys())
 def test_a_kernel_writes_to_none_of_its_inputs(clauses: str) -> None:
-    kernel = kernel_of(plan_of(clauses).generated.source)
+    kernel = kernel_of(generated(clauses).source)
     taken = {argument.arg for argument in kernel.args.args}
     stored = [node for node in ast.walk(kernel) if isinstance(getattr(node, "ctx", None), ast.Store)]
     places = [node.value if isinstance(node, ast.Subscript) else node for node in stored]

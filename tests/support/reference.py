@@ -13,8 +13,9 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from tests.support import plain_aggregates
 from tests.support.reference_rows import Partition, partitions
-from trimtab.engine.match import aggregates, scalars
+from trimtab.engine.match import scalars
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
 from trimtab.engine.match.ir.pattern import Alternate, Anchor, At, Concat, Exclude, Label, Pattern, Permute, Quantify
 from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
@@ -253,10 +254,10 @@ class _Matcher:
                     for i in range(count)
                     if expr.labels is None or match.labels[i] in expr.labels
                 ]
-                return aggregates.aggregate(expr.function, rows, expr.type)
+                return plain_aggregates.aggregate(expr.function, rows, expr.type)
             case Call():
                 args = tuple(self.value(arg, match, now) for arg in expr.args)
-                return scalars.call(expr.function, args)
+                return scalars.SCALARS[expr.function](*args)
             case Opaque():
                 assert self.scalar is not None, "a query with Opaque expressions needs `scalar`"
                 args = tuple(self.value(arg, match, now) for arg in expr.args)

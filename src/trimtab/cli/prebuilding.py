@@ -100,7 +100,7 @@ def patterns() -> None:
 
     load_machine_code()
     for values in (np.zeros(4, np.int64), np.zeros(4, np.float64)):
-        scan(0, values, np.ones(4, np.bool_), np.zeros(4, np.int64))
+        scan(0, values, np.ones(4, np.bool_), np.zeros(4, np.int64), np.zeros_like(values))
     evaluate(_PATTERN, {"t": made_up_rows()}, event_time="ts", cuts=[7, 15])
 
 

@@ -61,7 +61,7 @@ def kernel_of(operator: Description) -> Generated | None:
 
 
 def _pattern_kernel(match: MatchQuery) -> Generated:
-    return generate(match, _program(match), frozenset(), False).generated
+    return generate(match, _program(match), frozenset(), False)
 
 
 def _operator_parts(operator: Description, intake: IntakeStep) -> list[str]:

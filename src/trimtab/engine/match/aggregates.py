@@ -1,16 +1,17 @@
-"""The aggregates of `expression.AGGREGATES`: plain folds over the rows of a match, in their order.
+"""The aggregates of `expression.AGGREGATES` over Python values: folds over the rows of a match, in their order.
 
-The order matters: floating sums run left to right and variances use Welford's update, because the
-columnar engine keeps exactly these as registers, and both must give the same bits.
+The order matters: floating sums run left to right and variances use Welford's update, because compiled kernels keep
+exactly these as registers, and both must give the same bits.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,107 +31,156 @@ def aggregate(function: str, rows: Sequence[Row], type_: pa.DataType) -> object:
     >>> aggregate("max_by", [("a", 1), ("b", 2), ("c", 2)], pa.string())
     'b'
     """
-    return _FOLDS[function](rows, type_)
+    fold = _fold(function, type_)
+    return fold.result(functools.reduce(fold.add, rows, fold.start()), type_)
 
 
-def _known(rows: Sequence[Row]) -> list[Any]:
-    """The first argument where it is not null."""
-    return [row[0] for row in rows if row[0] is not None]
+def prefixes(function: str, rows: Sequence[Row], owners: Sequence[int], type_: pa.DataType) -> list[object]:
+    """For every row, the aggregate over its owner's rows up to it; an owner's rows are adjacent.
+
+    >>> prefixes("stddev_pop", [(1,), (3,), (5,)], [0, 0, 1], pa.float64())
+    [0.0, 1.0, 0.0]
+    """
+    fold, found = _fold(function, type_), []
+    state, owner = None, None
+    for row, own in zip(rows, owners, strict=True):
+        if own != owner:
+            state, owner = fold.start(), own
+        state = fold.add(state, row)
+        found.append(fold.result(state, type_))
+    return found
 
 
-def _complete(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if all(value is not None for value in row)]
+class _Fold(NamedTuple):
+    """An aggregate row by row: the state before the first row, the state after one more, and the aggregate by then."""
+
+    start: Callable[[], Any]
+    add: Callable[[Any, Row], Any]
+    result: Callable[[Any, pa.DataType], object] = lambda state, _: state
 
 
-def _count(rows: Sequence[Row], _: pa.DataType) -> int:
-    return len(_complete(rows))
+def _fold(function: str, type_: pa.DataType) -> _Fold:
+    is_float_sum = function == "sum" and pa.types.is_floating(type_)
+    return _FLOAT_SUM if is_float_sum else _FOLDS[function]
 
 
-def _count_distinct(rows: Sequence[Row], _: pa.DataType) -> int:
-    return len({scalars.identity(row) for row in _complete(rows)})
+def _nothing() -> None:
+    return None
 
 
-def _sum(rows: Sequence[Row], type_: pa.DataType) -> object:
-    values = _known(rows)
-    if pa.types.is_floating(type_):
-        values = [float(value) for value in values]
-    if not values:
-        return None
-    # Not the built-in sum: since Python 3.12 that one compensates for rounding.
-    total = values[0]
-    for value in values[1:]:
-        total = scalars.call("+", (total, value))
-    return total
+def _pairwise(combine: Callable[[Any, Any], object]) -> _Fold:
+    """Combine the first argument, where it is not null, with the result so far."""
+
+    def add(found: object, row: Row) -> object:
+        value = row[0]
+        if value is None:
+            return found
+        return value if found is None else combine(found, value)
+
+    return _Fold(_nothing, add)
 
 
-def _avg(rows: Sequence[Row], type_: pa.DataType) -> object:
-    values = _known(rows)
-    if not values:
-        return None
-    return mean(_sum(rows, pa.null()), len(values), type_)
+def _add_float(total: float | None, row: Row) -> float | None:
+    value: Any = row[0]
+    if value is None:
+        return total
+    return float(value) if total is None else total + float(value)
+
+
+# Neither uses the built-in sum: since Python 3.12 that one compensates for rounding.
+_SUM = _pairwise(scalars.SCALARS["+"])
+_FLOAT_SUM = _Fold(_nothing, _add_float)
+
+
+def _add_to_mean(state: tuple[Any, int], row: Row) -> tuple[Any, int]:
+    total, count = state
+    return _SUM.add(total, row), count + (row[0] is not None)
 
 
 def mean(total: Any, count: int, type_: pa.DataType) -> object:
     """A sum over a count: decimals rounded half up to the type's scale, intervals as intervals, all else a float."""
+    if not count:
+        return None
     if pa.types.is_decimal(type_):
         step = Decimal(1).scaleb(-type_.scale)
         return scalars.EXACT.divide(Decimal(total), count).quantize(step, context=scalars.EXACT)
     return total / count if pa.types.is_duration(type_) else float(total) / count
 
 
-def _variance(rows: Sequence[Row], fewer: int) -> float | None:
+def _variance(fewer: int, finish: Callable[[float], float]) -> _Fold:
     """The variance over the number of values less `fewer`; null where that is not positive."""
-    count, mean, squares = 0, 0.0, 0.0
-    for value in _known(rows):
-        count += 1
-        delta = float(value) - mean
-        mean += delta / count
-        squares += delta * (float(value) - mean)
-    return squares / (count - fewer) if count > fewer else None
+
+    def add(state: tuple[int, float, float], row: Row) -> tuple[int, float, float]:
+        value: Any = row[0]
+        if value is None:
+            return state
+        count, middle, squares = state
+        delta = float(value) - middle
+        middle += delta / (count + 1)
+        return count + 1, middle, squares + delta * (float(value) - middle)
+
+    def result(state: tuple[int, float, float], _: pa.DataType) -> float | None:
+        count, _, squares = state
+        return finish(squares / (count - fewer)) if count > fewer else None
+
+    return _Fold(lambda: (0, 0.0, 0.0), add, result)
 
 
-def _stddev(rows: Sequence[Row], fewer: int) -> float | None:
-    variance = _variance(rows, fewer)
-    return None if variance is None else math.sqrt(variance)
+def _first_argument(row: Row, _: pa.DataType) -> object:
+    return row[0] if row else None
 
 
-def _bool_and(rows: Sequence[Row], _: pa.DataType) -> object:
-    values = _known(rows)
-    return all(values) if values else None
+def _best_by(sign: int) -> _Fold:
+    """The first argument at the first row where the second is best."""
+
+    def add(best: Row, row: Row) -> Row:
+        better = row[1] is not None and (not best or scalars.compare(row[1], best[1]) * sign > 0)
+        return row if better else best
+
+    return _Fold(tuple, add, _first_argument)
 
 
-def _bool_or(rows: Sequence[Row], _: pa.DataType) -> object:
-    values = _known(rows)
-    return any(values) if values else None
+def _add_distinct(seen: set[Hashable], row: Row) -> set[Hashable]:
+    if None not in row:
+        seen.add(scalars.identity(row))
+    return seen
 
 
-def _by(rows: Sequence[Row], best: Callable[..., object]) -> object:
-    """The first argument at the first row where the second is `best`."""
-    goal = best(*(by for _, by in rows))
-    return next((value for value, by in rows if by is not None and scalars.compare(by, goal) == 0), None)
+def _append(values: list[object], row: Row) -> list[object]:
+    values.append(row[0])
+    return values
 
 
-_FOLDS: Mapping[str, Callable[[Sequence[Row], pa.DataType], object]] = MappingProxyType(
+def _append_known(values: list[object], row: Row) -> list[object]:
+    return values if row[0] is None else _append(values, row)
+
+
+def _listed(values: list[object], _: pa.DataType) -> list[object] | None:
+    return list(values) or None
+
+
+_COUNT_DISTINCT = _Fold(set, _add_distinct, lambda seen, _: len(seen))
+_FOLDS: Mapping[str, _Fold] = MappingProxyType(
     {
-        "count": _count,
-        "sum": _sum,
-        "avg": _avg,
-        "min": lambda rows, _: scalars.smallest(*_known(rows)),
-        "max": lambda rows, _: scalars.largest(*_known(rows)),
-        "stddev_samp": lambda rows, _: _stddev(rows, 1),
-        "stddev_pop": lambda rows, _: _stddev(rows, 0),
-        "var_samp": lambda rows, _: _variance(rows, 1),
-        "var_pop": lambda rows, _: _variance(rows, 0),
-        "bool_and": _bool_and,
-        "bool_or": _bool_or,
-        "any_value": lambda rows, _: next(iter(_known(rows)), None),
-        "first_value": lambda rows, _: rows[0][0] if rows else None,
-        "last_value": lambda rows, _: rows[-1][0] if rows else None,
-        "max_by": lambda rows, _: _by(rows, scalars.largest),
-        "min_by": lambda rows, _: _by(rows, scalars.smallest),
-        "array_agg": lambda rows, _: [row[0] for row in rows] or None,
-        "collect_list": lambda rows, _: _known(rows) or None,
-        "count_distinct": _count_distinct,
-        "approx_count_distinct": _count_distinct,
+        "count": _Fold(int, lambda count, row: count + (None not in row)),
+        "sum": _SUM,
+        "avg": _Fold(lambda: (None, 0), _add_to_mean, lambda state, type_: mean(state[0], state[1], type_)),
+        "min": _pairwise(lambda a, b: b if scalars.compare(b, a) < 0 else a),
+        "max": _pairwise(lambda a, b: b if scalars.compare(b, a) > 0 else a),
+        "stddev_samp": _variance(1, math.sqrt),
+        "stddev_pop": _variance(0, math.sqrt),
+        "var_samp": _variance(1, float),
+        "var_pop": _variance(0, float),
+        "bool_and": _pairwise(lambda a, b: a and b),
+        "bool_or": _pairwise(lambda a, b: a or b),
+        "any_value": _pairwise(lambda a, _: a),
+        "first_value": _Fold(tuple, lambda first, row: first or row, _first_argument),
+        "last_value": _Fold(tuple, lambda _, row: row, _first_argument),
+        "max_by": _best_by(1),
+        "min_by": _best_by(-1),
+        "array_agg": _Fold(list, _append, _listed),
+        "collect_list": _Fold(list, _append_known, _listed),
+        "count_distinct": _COUNT_DISTINCT,
+        "approx_count_distinct": _COUNT_DISTINCT,
     }
 )

@@ -1,8 +1,10 @@
 """The scalar functions of `expression.FUNCTIONS` on plain Python values, in three-valued logic.
 
-None is null. Every function is total: where mathematics or a type has no answer, the answer is
-null or NaN, never an exception, so nobody can see the order in which expressions are evaluated.
-Types are checked by `language`, not here.
+None is null. Every function is total: where mathematics or a type has no answer, the answer is null or NaN, never an
+exception, so the order in which expressions are evaluated doesn't matter. `language` checks the types, not this file.
+
+>>> SCALARS["+"](1, 2), SCALARS["<"](1, None), SCALARS["and"](None, False), SCALARS["/"](1, 0)
+(3, None, False, None)
 """
 
 from __future__ import annotations
@@ -22,15 +24,6 @@ _INT = range(-(2**31), 2**31)
 _NAN = ("NaN",)
 
 
-def call(function: str, args: tuple[object, ...]) -> object:
-    """The value of a function from `expression.FUNCTIONS`.
-
-    >>> call("+", (1, 2)), call("<", (1, None)), call("and", (None, False)), call("/", (1, 0))
-    (3, None, False, None)
-    """
-    return SCALARS[function](*args)
-
-
 def compare(a: object, b: object) -> int:
     """-1, 0 or 1, by Spark's order: NaN equals NaN and is larger than everything else.
 
@@ -45,7 +38,7 @@ def compare(a: object, b: object) -> int:
 
 
 def identity(value: object) -> Hashable:
-    """Something that is equal for values that SQL groups together: NaN with NaN, null with null.
+    """A key that is equal for values that SQL groups together: NaN with NaN, null with null.
 
     >>> identity(float("nan")) == identity(float("nan")), identity([1, None]) == identity([1, None])
     (True, True)
@@ -82,7 +75,7 @@ def _is_day(value: object) -> bool:
 
 
 def _strict(function: Callable[..., object]) -> Callable[..., object]:
-    """The function, null as soon as one argument is."""
+    """The function, null if one of its arguments is null."""
     return lambda *args: None if any(arg is None for arg in args) else function(*args)
 
 
@@ -186,12 +179,9 @@ def _power(a: Any, b: Any) -> float:
         return math.copysign(math.inf, base) if exponent % 2 == 1 else math.inf
 
 
-def _floor(a: Any) -> int | None:
-    return None if isinstance(a, float) and not math.isfinite(a) else _whole_part(math.floor(a))
-
-
-def _ceil(a: Any) -> int | None:
-    return None if isinstance(a, float) and not math.isfinite(a) else _whole_part(math.ceil(a))
+def _rounded(function: Callable[[Any], int]) -> Callable[..., object]:
+    """The function of a finite number; null for others, and where a bigint can't hold the result."""
+    return _strict(lambda a: None if isinstance(a, float) and not math.isfinite(a) else _whole_part(function(a)))
 
 
 def _and(*args: object) -> object:
@@ -235,22 +225,17 @@ def _in(value: object, *others: object) -> object:
     return None if any(other is None for other in others) else False
 
 
-def largest(*args: object) -> object:
-    """The largest that is not null, the first of equals; null if there is none."""
-    best: object = None
-    for arg in args:
-        if arg is not None and (best is None or compare(arg, best) > 0):
-            best = arg
-    return best
+def _extreme(sign: int) -> Callable[..., object]:
+    """The largest (1) or smallest (-1) argument that is not null, the first of equals; null if there is none."""
 
+    def extreme(*args: object) -> object:
+        best: object = None
+        for arg in args:
+            if arg is not None and (best is None or compare(arg, best) == sign):
+                best = arg
+        return best
 
-def smallest(*args: object) -> object:
-    """The smallest that is not null, the first of equals; null if there is none."""
-    best: object = None
-    for arg in args:
-        if arg is not None and (best is None or compare(arg, best) < 0):
-            best = arg
-    return best
+    return extreme
 
 
 SCALARS: Mapping[str, Callable[..., object]] = MappingProxyType(
@@ -278,14 +263,14 @@ SCALARS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "nullif": _nullif,
         "case": _case,
         "in": _in,
-        "greatest": largest,
-        "least": smallest,
+        "greatest": _extreme(1),
+        "least": _extreme(-1),
         "sqrt": _strict(_sqrt),
         "exp": _strict(_exp),
         "ln": _strict(_ln),
         "power": _strict(_power),
-        "floor": _strict(_floor),
-        "ceil": _strict(_ceil),
+        "floor": _rounded(math.floor),
+        "ceil": _rounded(math.ceil),
         "to_float": _strict(float),
         "to_int": _strict(_whole_part),
         "to_int32": _strict(lambda a: _whole_part(a, _INT)),

@@ -1,7 +1,7 @@
 """What is known of registers before the program runs: at each position, which of them can't differ between threads.
 
 A register is *known* at a position if its value follows from the position and the row alone: nothing yet, the row
-just consumed, a row so many rows back, or a fixed label. Two threads at the same position agree on known registers,
+just consumed, the row n rows back, or a fixed label. Two threads at the same position agree on known registers,
 so only the others have to be compared to see that threads have the same future.
 """
 
@@ -46,14 +46,14 @@ MAX_AGE = 16
 
 
 def analyse(program: Program, layout: Layout) -> list[Facts]:
-    """For each position, what is known right behind its row."""
+    """For each position, what is known right after its row."""
     start: Facts = {r: Nothing() for r in layout.registers}
     found: list[Facts | None] = [None] * len(program.positions)
     work = [(start, step.target) for step in program.start if step.target != DONE]
     while work:
         before, target = work.pop()
         label = program.positions[target].label
-        after = {r: _behind(r, label, before) for r in layout.registers}
+        after = {r: _after(r, label, before) for r in layout.registers}
         known = found[target]
         joined = after if known is None else {r: after[r] if after[r] == known[r] else Anything() for r in after}
         if joined != known:
@@ -62,13 +62,12 @@ def analyse(program: Program, layout: Layout) -> list[Facts]:
     return [facts if facts is not None else start for facts in found]
 
 
-def _behind(register: Register, label: int, before: Facts) -> Known:
-    """What is known of a register behind a row mapped to the label."""
+def _after(register: Register, label: int, before: Facts) -> Known:
+    """What is known of a register after a row mapped to the label."""
     if isinstance(register, RowLabel) and register.shift > 0:
         return Anything()  # it changes when the row ahead comes, whatever that is mapped to
-    counts = register.labels is None or label in register.labels
     own = _aged(before[register])
-    if not counts:
+    if register.labels is not None and label not in register.labels:
         return own
     match register:
         case RowRef(labels, Side.LAST, index, shift):
@@ -114,10 +113,10 @@ def _aged(known: Known) -> Known:
 def live_registers(
     program: Program, reads: Callable[[int, int], tuple[set[Register], Callable[[Register], set[Register]]]]
 ) -> list[set[Register]]:
-    """For each position, the registers whose values behind its row conditions still to come may depend on.
+    """For each position, the registers whose values after its row conditions of later rows may depend on.
 
-    `reads(position, target)` gives what the condition of the step reads, and what each register's new value is made
-    of.
+    `reads(position, target)` gives the registers that the condition of the step reads, and a function from a register
+    to those that its new value is made of.
     """
     steps = [
         [(s.target, *reads(i, s.target)) for s in p.steps if s.target != DONE] for i, p in enumerate(program.positions)

@@ -9,7 +9,7 @@ position and its registers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,7 +25,7 @@ MAX_STEPS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A way on: to a position, or to `DONE`, where the anchors in `when` hold between the two rows."""
+    """What may follow: a position, or `DONE`, if the anchors in `when` hold between the two rows."""
 
     target: int
     when: frozenset[Anchor] = frozenset()
@@ -35,7 +35,7 @@ class Step:
 class Position:
     """One occurrence of a label in the pattern, with the steps that follow it, best first.
 
-    Only the first unconditional step to `DONE` is kept and it is the last one: nothing behind it can be preferred.
+    The first unconditional step to `DONE` is the last step: later ones could never be preferred to it.
     """
 
     label: int
@@ -44,12 +44,12 @@ class Position:
 
     @property
     def may_end(self) -> bool:
-        """Whether a match may end right behind this row, whatever comes next."""
+        """Whether a match may end right after this row, whatever comes next."""
         return bool(self.steps) and self.steps[-1] == Step(DONE)
 
     @property
     def waits(self) -> bool:
-        """Whether something may still follow."""
+        """Whether another row may follow."""
         return len(self.steps) > self.may_end
 
 
@@ -64,7 +64,8 @@ class Program:
     @cached_property
     def uses(self) -> frozenset[Anchor]:
         """The anchors that occur."""
-        return frozenset(a for steps in self._all_steps() for step in steps for a in step.when)
+        every = (self.start, *(position.steps for position in self.positions))
+        return frozenset(anchor for steps in every for step in steps for anchor in step.when)
 
     @cached_property
     def shortest(self) -> int:
@@ -75,11 +76,6 @@ class Program:
             places = {s.target for p in places for s in self.positions[p].steps}
             rows += 1
         return rows
-
-    def _all_steps(self) -> Iterator[tuple[Step, ...]]:
-        yield self.start
-        for position in self.positions:
-            yield position.steps
 
     def dump(self) -> str:
         """The program as text, a line per position.
@@ -104,16 +100,15 @@ class Program:
         texts = []
         for step in steps:
             when = " ".join(sorted(a.value for a in step.when))
-            target = (
-                "done" if step.target == DONE else f"{step.target}:{self.labels[self.positions[step.target].label]}"
-            )
+            name = "done" if step.target == DONE else self.labels[self.positions[step.target].label]
+            target = name if step.target == DONE else f"{step.target}:{name}"
             texts.append(f"{when} {target}" if when else target)
         return ", ".join(texts)
 
 
 @dataclass(eq=False)
 class _Node:
-    """A node of the graph that consumes no row, except `match` ones. `kind` says how `next` is read."""
+    """A node of the graph. Only `match` nodes consume a row; `kind` says what `next` means."""
 
     kind: str  # match | split | anchor | enter | leave | done
     next: list[_Node] = field(default_factory=list)
@@ -136,11 +131,7 @@ class _Builder:
             case Label(index):
                 self.matches += 1
                 if self.matches > MAX_POSITIONS:
-                    raise QueryError(
-                        "query.too-large",
-                        f"the pattern expands to more than {MAX_POSITIONS} label occurrences",
-                        hint="use smaller counts in {n,m}",
-                    )
+                    raise _too_large(f"the pattern expands to more than {MAX_POSITIONS} label occurrences")
                 return _Node("match", [then], label=index, excluded=excluded)
             case At(anchor):
                 return _Node("anchor", [then], anchor=anchor)
@@ -156,11 +147,17 @@ class _Builder:
                 return self._permute(items, frozenset(range(len(items))), then, excluded, {})
             case Quantify(item, low, high, greedy):
                 if high is None:
-                    # The last iteration that must be there is the loop's own body: `A+` has one position, not two.
-                    loop = self._loop(item, greedy, then, excluded)
-                    tail, low = (loop.next[0 if greedy else 1], low - 1) if low else (loop, 0)
+                    # The last required iteration is the loop's own body: `A+` has one position, not two.
+                    tail = _Node("split")
+                    self._iteration(tail, item, greedy, tail, then, excluded)
+                    if low:
+                        tail, low = tail.next[0 if greedy else 1], low - 1
                 else:
-                    tail = self._optional(item, high - low, greedy, then, excluded)
+                    tail = then
+                    for _ in range(high - low):
+                        split = _Node("split")
+                        self._iteration(split, item, greedy, tail, then, excluded)
+                        tail = split
                 for _ in range(low):
                     tail = self.build(item, tail, excluded)
                 return tail
@@ -176,7 +173,7 @@ class _Builder:
         # What follows depends on the set of items used and not on their order, so orders share their ends: a
         # PERMUTE of n labels has n * 2^(n-1) positions instead of n * n!. Lexicographic preference is kept because
         # the split at each prefix tries the items as written. An item that matches in several ways is different: all
-        # its ways with one order behind it come before any with the next order, so there each order is a branch.
+        # its ways with one order after it come before any with the next order, so there each order is a branch.
         if not left:
             return then
         if left not in made:
@@ -200,23 +197,11 @@ class _Builder:
             tails[order] = self.build(items[order[0]], rest, excluded)
         return tails[order]
 
-    def _loop(self, item: Pattern, greedy: bool, then: _Node, excluded: bool) -> _Node:
-        """Any number of iterations; one that consumes no row is the last."""
-        again = _Node("split")
-        self._iteration(again, item, greedy, again, then, excluded)
-        return again
-
-    def _optional(self, item: Pattern, more: int, greedy: bool, then: _Node, excluded: bool) -> _Node:
-        """Up to `more` further iterations; one that consumes no row is the last."""
-        onward = then
-        for _ in range(more):
-            split = _Node("split")
-            self._iteration(split, item, greedy, onward, then, excluded)
-            onward = split
-        return onward
-
     def _iteration(self, split: _Node, item: Pattern, greedy: bool, onward: _Node, then: _Node, excluded: bool) -> None:
-        """Make `split` the choice between an iteration, behind which `onward` comes, and leaving to `then`."""
+        """Make `split` the choice between an iteration, followed by `onward`, and leaving to `then`.
+
+        An iteration that consumes no row is the last: it is followed by `then`.
+        """
         loop, self.loops = self.loops, self.loops + 1
         leave = _Node("leave", [onward, then], loop=loop)
         enter = _Node("enter", [self.build(item, leave, excluded)], loop=loop)
@@ -224,7 +209,7 @@ class _Builder:
 
 
 def has_one_way(pattern: Pattern) -> bool:
-    """Whether a pattern matches in at most one way, wherever it starts: there is nothing to prefer in it."""
+    """Whether a pattern matches in at most one way, wherever it starts."""
     match pattern:
         case Label() | At():
             return True
@@ -257,11 +242,13 @@ def compile_pattern(pattern: Pattern, labels: tuple[str, ...]) -> Program:
         steps = _closure(node.next[0], number, before_first_row=False)
         total += len(steps)
         if total > MAX_STEPS:
-            raise QueryError(
-                "query.too-large", f"the pattern needs more than {MAX_STEPS} steps", hint="use smaller counts in {n,m}"
-            )
+            raise _too_large(f"the pattern needs more than {MAX_STEPS} steps")
         compiled.append(Position(node.label, node.excluded, steps))
     return _without_dead_ends(Program(labels, start, tuple(compiled)))
+
+
+def _too_large(text: str) -> QueryError:
+    return QueryError("query.too-large", text, hint="use smaller counts in {n,m}")
 
 
 def _without_dead_ends(program: Program) -> Program:
@@ -293,7 +280,7 @@ def _closure(  # noqa: C901 - one case per kind of node
     """All steps from a place between two rows, best first.
 
     Walks depth first in order of preference. `fresh` holds the loops whose current iteration has consumed no row
-    yet: behind an empty iteration a loop is left. A node seen before in the same circumstances leads only to
+    yet: after an empty iteration a loop is left. A node that was visited with the same loops and anchors leads only to
     steps that are already listed with better preference.
     """
     steps: list[Step] = []
@@ -301,14 +288,14 @@ def _closure(  # noqa: C901 - one case per kind of node
     stack: list[tuple[_Node, frozenset[int], frozenset[Anchor]]] = [(entry, frozenset(), frozenset())]
     while stack:
         node, fresh, when = stack.pop()
-        circumstances = (id(node), fresh, when)
-        if circumstances in seen:
+        visit = (id(node), fresh, when)
+        if visit in seen:
             continue
-        seen.add(circumstances)
+        seen.add(visit)
         match node.kind:
             case "done" | "match":
                 target = DONE if node.kind == "done" else number(node)
-                # No row follows the end or a time-out, so a label behind those can't match.
+                # No row follows the end or a time-out, so no label can match after those.
                 if target != DONE and when & {Anchor.END, Anchor.TIMEOUT}:
                     continue
                 if any(s.target == target and s.when <= when for s in steps):
@@ -318,7 +305,7 @@ def _closure(  # noqa: C901 - one case per kind of node
                     break
             case "anchor":
                 assert node.anchor is not None
-                # Behind a row nothing is the start; before the first row there is no end and no time-out.
+                # After a row nothing is the start; before the first row there is no end and no time-out.
                 impossible = {Anchor.END, Anchor.TIMEOUT} if before_first_row else {Anchor.START}
                 if node.anchor not in impossible:
                     stack.append((node.next[0], fresh, when | {node.anchor}))
@@ -326,10 +313,7 @@ def _closure(  # noqa: C901 - one case per kind of node
                 stack.append((node.next[0], fresh | {node.loop}, when))
             case "leave":
                 onward, then = node.next
-                if node.loop in fresh:
-                    stack.append((then, fresh - {node.loop}, when))
-                else:
-                    stack.append((onward, fresh, when))
+                stack.append((then, fresh - {node.loop}, when) if node.loop in fresh else (onward, fresh, when))
             case _:
                 stack.extend((n, fresh, when) for n in reversed(node.next))
     return tuple(steps)

@@ -8,19 +8,27 @@ values, strings too, are read from the columns there, so nothing is copied into 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import pyarrow as pa
 
 from trimtab.engine.match.ir.expression import Aggregate, Expr, Place, Side
+
+POSITION, START, END, NODE = 0, 1, 2, 3
+"""The fixed fields of a thread, before its integer registers. END is the last row it consumed, -1 for an empty match;
+NODE is the last node of its path, -1 if it has none."""
+FIXED = 4
+"""The number of fixed fields."""
 
 NO_ROW = -1
 """There is no such row (yet)."""
 OUTSIDE = -2
-"""There is such a place, but its shift leaves the partition; read like `NO_ROW`, but it is taken."""
+"""The place is taken, but its shift leaves the partition: there is no row to read."""
 
 
 class Bank(enum.Enum):
-    """Where a register lives: integers, floats, or Python objects (interpreted programs only); named as in kernels."""
+    """The array that holds a register, by its name in kernels; only interpreted kernels have Python objects."""
 
     INT = "int"
     FLOAT = "float"
@@ -28,23 +36,28 @@ class Bank(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RowRef:
-    """The row at a place, `index` from one side, shifted."""
+class _OfPlace:
+    """A register for the row at a place: the `index`-th from one side, shifted."""
 
     labels: frozenset[int] | None
     side: Side
     index: int
     shift: int
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """The register of that place."""
+        return cls(place.labels, place.side, place.offset, place.shift)
 
 
 @dataclass(frozen=True, slots=True)
-class RowLabel:
-    """The label of the row that the same `RowRef` names; `len(labels)` if that row is outside the match."""
+class RowRef(_OfPlace):
+    """The row's number."""
 
-    labels: frozenset[int] | None
-    side: Side
-    index: int
-    shift: int
+
+@dataclass(frozen=True, slots=True)
+class RowLabel(_OfPlace):
+    """The row's label; -1 if the row is outside the match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +72,13 @@ class Fold:
 Register = RowRef | RowLabel | Fold
 
 INITIAL: dict[str, int | float | tuple[()]] = {
-    "rows": 0,  # how many rows
-    "count": 0,  # how many of them are not null
+    "rows": 0,  # the number of rows
+    "count": 0,  # the number of rows without nulls
     "sum": 0,
     "fsum": 0.0,
     "mean": 0.0,  # Welford's
     "m2": 0.0,
-    "min": NO_ROW,  # the row of the smallest, and so on
+    "min": NO_ROW,  # the row with the smallest value, and so on
     "max": NO_ROW,
     "any": NO_ROW,
     "first": NO_ROW,
@@ -74,21 +87,36 @@ INITIAL: dict[str, int | float | tuple[()]] = {
     "min_by": NO_ROW,
     "and": -1,  # -1 nothing yet, 0 false, 1 true
     "or": -1,
-    "values": (),  # all of them, in order; Python objects
+    "values": (),  # all values, in order; Python objects
 }
 ROW_PARTS = frozenset({"min", "max", "any", "first", "last", "max_by", "min_by"})
 """Parts that hold a row number."""
 
+_MOMENTS = ("count", "mean", "m2")
+ACCUMULATORS: dict[str, tuple[str, ...]] = {
+    "count": ("count",),
+    "sum": ("count", "sum"),
+    "avg": ("count", "sum"),
+    "stddev_samp": _MOMENTS,
+    "stddev_pop": _MOMENTS,
+    "var_samp": _MOMENTS,
+    "var_pop": _MOMENTS,
+    "bool_and": ("and",),
+    "bool_or": ("or",),
+    "any_value": ("any",),
+    "first_value": ("first",),
+    "last_value": ("last",),
+    "min": ("min",),
+    "max": ("max",),
+    "max_by": ("max_by",),
+    "min_by": ("min_by",),
+}
+"""The parts of the aggregates that need only a fixed number of them."""
+
 
 def initial(register: Register) -> int | float | tuple[()]:
     """The value before the first row."""
-    match register:
-        case Fold(part):
-            return INITIAL[part]
-        case RowRef():
-            return NO_ROW
-        case RowLabel():
-            return NO_ROW
+    return INITIAL[register.part] if isinstance(register, Fold) else NO_ROW
 
 
 def bank(register: Register) -> Bank:
@@ -102,53 +130,45 @@ def bank(register: Register) -> Bank:
 
 
 def holds_row(register: Register) -> bool:
-    """Whether the register's value is a row number, which moves when rows are renumbered."""
+    """Whether the register's value is a row number, which changes when rows are renumbered."""
     return isinstance(register, RowRef) or (isinstance(register, Fold) and register.part in ROW_PARTS)
 
 
 @dataclass
 class Layout:
-    """Which register sits where. Slot numbers of the int bank start behind the fixed fields of a thread."""
+    """The index of each register in its bank. Integer registers follow the fixed fields of a thread."""
 
-    fixed: int
     ints: list[Register] = field(default_factory=list)
     floats: list[Register] = field(default_factory=list)
     objects: list[Register] = field(default_factory=list)
     at: dict[Register, int] = field(default_factory=dict)
 
     def need(self, register: Register) -> int:
-        """The slot of a register, given one if it has none yet, with the registers it is made from."""
+        """The index of a register. A new one is added, after the registers that its value is made from."""
         if register in self.at:
             return self.at[register]
-        match register:
-            case RowRef(labels, side, index, shift):
-                self._need_before([RowRef(labels, side, each, shift) for each in range(index)])
-            case RowLabel(labels, side, index, shift):
-                self._need_before([RowLabel(labels, side, each, shift) for each in range(index)])
-                # Whether a place is taken, and which row is ahead of it, shows in the row number.
-                if side is Side.FIRST or shift > 0:
-                    self.need(RowRef(labels, side, index, shift))
-                if shift < 0:
-                    self.need(RowLabel(None, Side.LAST, -shift - 1, 0))
-            case _:
-                pass
-        match bank(register):
-            case Bank.INT:
-                self.at[register] = self.fixed + len(self.ints)
-                self.ints.append(register)
-            case Bank.FLOAT:
-                self.at[register] = len(self.floats)
-                self.floats.append(register)
-            case Bank.OBJECT:
-                self.at[register] = len(self.objects)
-                self.objects.append(register)
+        if not isinstance(register, Fold):
+            # In ascending order, so that each one finds its neighbour: a long chain must not be a deep recursion.
+            earlier = [replace(register, index=each) for each in range(register.index)]
+            known = next((each for each in reversed(range(len(earlier))) if earlier[each] in self.at), -1)
+            for other in earlier[known + 1 :]:
+                self.need(other)
+        if isinstance(register, RowLabel):
+            labels, side, index, shift = register.labels, register.side, register.index, register.shift
+            # The row number shows whether a place is taken, and which row is ahead of it.
+            if side is Side.FIRST or shift > 0:
+                self.need(RowRef(labels, side, index, shift))
+            if shift < 0:
+                self.need(RowLabel(None, Side.LAST, -shift - 1, 0))
+        held = {Bank.INT: self.ints, Bank.FLOAT: self.floats, Bank.OBJECT: self.objects}[bank(register)]
+        self.at[register] = len(held) + (FIXED if held is self.ints else 0)
+        held.append(register)
         return self.at[register]
 
-    def _need_before(self, earlier: Sequence[Register]) -> None:
-        """Slots for the registers before one, the first of them first: none has to ask for more than its neighbour."""
-        known = next((place for place in reversed(range(len(earlier))) if earlier[place] in self.at), -1)
-        for register in earlier[known + 1 :]:
-            self.need(register)
+    @property
+    def int_width(self) -> int:
+        """The number of integers of a thread, with the fixed fields."""
+        return FIXED + len(self.ints)
 
     @property
     def registers(self) -> tuple[Register, ...]:
@@ -157,44 +177,21 @@ class Layout:
 
 
 def label_place(place: Place) -> Place | None:
-    """The place whose label `place` asks for, without a shift where that can be had; None: always outside.
+    """The place whose label `place` asks for, without a shift if possible; None: it is always outside the match.
 
     A shifted row of the match has the label of another place of the match, as far as that is known by now.
     """
-    if place.shift == 0:
+    if place.shift == 0 or place.labels is not None:
         return place
-    if place.labels is None:
-        ahead = place.shift if place.side is Side.FIRST else -place.shift
-        offset = place.offset + ahead
-        return Place(None, place.side, offset, 0, place.final) if offset >= 0 else None
-    return place
+    offset = place.offset + (place.shift if place.side is Side.FIRST else -place.shift)
+    return Place(None, place.side, offset, 0, place.final) if offset >= 0 else None
 
 
-def folds(aggregate: Aggregate, kind: str) -> tuple[Fold, ...]:  # noqa: C901 - one case per function
-    """The accumulators that an aggregate needs; `kind` is that of its (first) argument, `i` or `f`."""
-    labels, args = aggregate.labels, aggregate.args
-
-    def make(*parts: str) -> tuple[Fold, ...]:
-        return tuple(Fold(part, labels, args) for part in parts)
-
-    match aggregate.function:
-        case "count":
-            return make("count") if args else make("rows")
-        case "sum" | "avg":
-            return make("count", "sum" if kind == "i" else "fsum")
-        case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
-            return make("count", "mean", "m2")
-        case "bool_and":
-            return make("and")
-        case "bool_or":
-            return make("or")
-        case "any_value":
-            return make("any")
-        case "first_value":
-            return make("first")
-        case "last_value":
-            return make("last")
-        case "min" | "max" | "max_by" | "min_by" as part:
-            return make(part)
-        case other:
-            raise AssertionError(f"{other} has no accumulators")
+def folds(aggregate: Aggregate) -> tuple[Fold, ...]:
+    """The accumulators of an aggregate that `ACCUMULATORS` has."""
+    args, parts = aggregate.args, ACCUMULATORS[aggregate.function]
+    if not args:
+        parts = ("rows",)
+    elif "sum" in parts and pa.types.is_floating(args[0].type):
+        parts = ("count", "fsum")
+    return tuple(Fold(part, aggregate.labels, args) for part in parts)

@@ -66,7 +66,7 @@ class RowValue:
 
     `sources` has one entry, or, where the value depends on the label that the row is mapped to (CLASSIFIER), one per
     label and a last one for a row that is outside the match: in a condition the match so far, in a measure the whole
-    one, so NEXT(CLASSIFIER()) tells the next row's label. `default` is the value where there is no row.
+    one, so there NEXT(CLASSIFIER()) is the next row's label. `default` is the value where there is no row.
     """
 
     place: Place
@@ -112,7 +112,7 @@ class Call:
 @signed("sql")
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Any other scalar function: SQL with `$1`, `$2` ... for the args, answered by an evaluator given at run time.
+    """Any other scalar function: SQL with `$1`, `$2` ... for the args, computed by an evaluator given at run time.
 
     A program with one of these in a condition can't be compiled to machine code and runs interpreted.
     """
@@ -123,6 +123,13 @@ class Opaque:
 
 
 Expr = Const | RowValue | MatchNumber | Aggregate | Call | Opaque
+
+
+def walk(expr: Expr) -> list[Expr]:
+    """The expression and everything inside it."""
+    args = expr.args if isinstance(expr, Call | Opaque | Aggregate) else ()
+    return [expr, *(inner for arg in args for inner in walk(arg))]
+
 
 AGGREGATES = frozenset(
     {

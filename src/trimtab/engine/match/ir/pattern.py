@@ -1,4 +1,4 @@
-"""A row pattern as a tree, the way it was written: what `program.py` compiles, and the plain twin in the tests walks.
+"""A row pattern as a tree, as it was written: `program.py` compiles it, and the plain twin in the tests walks it.
 
 Labels are numbers into `Program.labels`; nothing here knows of SQL.
 """

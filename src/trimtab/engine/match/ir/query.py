@@ -1,6 +1,6 @@
-"""What the engine is asked to do: one MATCH_RECOGNIZE, checked, with names resolved to numbers.
+"""What the engine has to do: one MATCH_RECOGNIZE, checked, with names resolved to numbers.
 
-`language` builds it, `run` runs it, and its plain twin in the tests does, too. It is plain data and pickles.
+`language` builds it; `run` and its plain twin in the tests run it. It is plain data and pickles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from trimtab.engine.columns.order import OrderKey
-from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, Side
+from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, Side, walk
 from trimtab.engine.match.ir.pattern import Pattern
 from trimtab.engine.match.ir.state_schema import KEY_COLUMNS, NODE_COLUMNS, NODES, PENDING, ROWS, THREADS
 from trimtab.engine.operator import DEFAULTS, Description, Obstacle, Operator, Settings, StateTable
@@ -29,7 +29,7 @@ class Rows(enum.Enum):
 @signed("skip-past-last")
 @dataclass(frozen=True, slots=True)
 class SkipPastLast:
-    """AFTER MATCH SKIP PAST LAST ROW: the next match starts behind this one."""
+    """AFTER MATCH SKIP PAST LAST ROW: the next match starts after this one."""
 
 
 @signed("skip-to-next")
@@ -52,7 +52,7 @@ Skip = SkipPastLast | SkipToNext | SkipTo
 
 
 Slot = RowValue | Aggregate | MatchNumber
-"""A value per output row that the engine computes; measures are scalar expressions over slots, finished outside."""
+"""A value that the engine computes for each output row; measures are expressions over slots, computed afterwards."""
 
 
 @signed("match/1")
@@ -80,13 +80,23 @@ class MatchQuery(Description):
 
     @property
     def state_tables(self) -> tuple[StateTable, ...]:
-        """What is known of a key, the rows that it still needs, its partial matches and their paths."""
+        """For each key what is known of it, the rows that it still needs, its partial matches and their paths."""
         return (
             StateTable(KEYS, KEY_COLUMNS),
             StateTable(ROWS, (KEY, PENDING)),
             StateTable(THREADS, (KEY,)),
             StateTable(NODES, (KEY, *NODE_COLUMNS)),
         )
+
+    def expressions(self) -> list[Expr]:
+        """The conditions and slots, and every expression inside them."""
+        outer = (*self.conditions, *self.slots)
+        return [inner for expr in outer if expr is not None for inner in walk(expr)]
+
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that conditions and slots read."""
+        sources = (source for expr in self.expressions() if isinstance(expr, RowValue) for source in expr.sources)
+        return tuple(dict.fromkeys(source for source in sources if isinstance(source, str)))
 
     def split_obstacle(self) -> Obstacle:
         """The order of a key's rows is what a pattern is about."""

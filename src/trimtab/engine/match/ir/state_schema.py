@@ -1,13 +1,13 @@
 """The state of a pattern between two batches: its tables and their columns, by name. See `operator.State`.
 
 keys     the partition columns, then
-  number   how many matches there were
+  number   the number of matches so far
   begun    1 if rows were processed already, else 0
-  tail     how many rows before the next one to process may be looked back at
-  front    how many rows before it are undecided: a match may still have them
+  tail     how many rows before the next one to process PREV may read
+  front    how many rows before it are undecided: they may still become part of a match
 rows     the rows of each key that are still needed, with all their columns, then
-  pending  whether the row is still to be processed; rows that aren't come first
-threads  the partial matches, best first: `thread_int`, `thread_float` and `thread_object` are its registers
+  pending  whether the row is still to be processed; processed rows come first
+threads  the partial matches, best first; `thread_int`, `thread_float` and `thread_object` name the register columns
 nodes    the paths of partial matches, where a query needs every row of a match: a row, the position in the pattern
          that it was matched at, and the node before it. Rows and nodes count from their key's first
 """
@@ -24,11 +24,11 @@ PENDING = "pending"
 NODE_COLUMNS = ("row", "position", "parent")
 
 RESERVED = frozenset({KEY, PENDING, *KEY_COLUMNS})
-"""Names that columns of a pattern's input can't have: they stand beside them in `keys` and `rows`."""
+"""Names that columns of a pattern's input can't have: `keys` and `rows` have columns of these names."""
 
 
 def thread_int(place: int) -> str:
-    """The column of an integer register; the first ones are those of `plan.FIXED`."""
+    """The column of an integer register; the first ones are the fixed fields of a thread."""
     return f"i{place}"
 
 
@@ -38,10 +38,10 @@ def thread_float(place: int) -> str:
 
 
 def thread_object(place: int) -> str:
-    """The column of a register that is a list of rows of values."""
+    """The column of an object register: a list with a struct of values for each row."""
     return f"o{place}"
 
 
 def object_field(place: int) -> str:
-    """A value in such a row."""
+    """The field of a value in that struct."""
     return f"a{place}"

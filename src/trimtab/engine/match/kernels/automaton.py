@@ -1,19 +1,19 @@
-"""Kernels without thread lists: where the threads of a key can only form a few arrangements, each has its own code.
+"""Kernels without thread lists: where only a few lists of threads are possible, each has its own code.
 
-Under SKIP PAST LAST ROW, where no two threads at a position can differ in anything that conditions still to come look
-at, the list of live threads is determined by its positions. Each such list (a *configuration*) becomes a branch of
-the kernel with its registers in local names, and each row is one walk down a tree of conditions, as in a loop that
-somebody wrote by hand for this pattern. This is what makes plain patterns fast; `thread_kernel.py` has all others.
+Under SKIP PAST LAST ROW, if no two threads at a position can differ in anything that later conditions read, the list of
+live threads is determined by its positions. Each such list (a *configuration*) becomes a branch of the kernel with its
+registers in local names, and each row is one walk down a tree of conditions, as in a loop written by hand for this
+pattern. This makes plain patterns fast; `thread_kernel.py` has all others.
 
-Configurations are found by following every outcome of every condition from the empty one. A pattern that has too many
-raises `TooLarge` and is left to the general kernel. What the kernel does before and after a key's rows is in
+Configurations are found by following every outcome of every condition from the empty one. If there are too many,
+`TooLarge` is raised, and the query gets the general kernel. What the kernel does before and after a key's rows is in
 `automaton_batch.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from trimtab.engine.match.compile.program import DONE, Step
 from trimtab.engine.match.compile.registers import initial
@@ -33,127 +33,110 @@ from trimtab.engine.match.kernels.interface import RESULTS, parameters
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 
 MAX_LEAVES = 160
-"""How many outcomes a row may have in all configurations together: as `MAX_CONFIGURATIONS`, a bound on the code."""
+"""The most outcomes of a row in all configurations together: like `MAX_CONFIGURATIONS`, a limit to the code's size."""
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A place in the tree of a configuration: the step that is tried next, and what led to it."""
+
+    configuration: Configuration
+    thread: int = 0  # the thread whose steps are tried; after the last one, the attempt that starts on this row
+    step: int = 0
+    kept: tuple[NextThread, ...] = ()  # by the steps that were taken
+    outcomes: Mapping[str, bool] = field(default_factory=dict)  # of conditions that are known here
+
+    def next_thread(self, *kept: NextThread) -> _Branch:
+        """All steps of the thread were tried."""
+        return replace(self, thread=self.thread + 1, step=0, kept=(*self.kept, *kept))
 
 
 @dataclass
 class _RowTrees:
-    """For each configuration the tree of conditions that a row meets."""
+    """Writes for each configuration the tree of conditions of one row."""
 
     found: Configurations
     leaves: int = 0
 
-    def row(self, configuration: Configuration) -> None:
-        """The tree of conditions for a row that meets this configuration."""
-        self._grow(configuration, 0, 0, [], {})
-
-    def _grow(
-        self, configuration: Configuration, at: int, step: int, nexts: list[NextThread], outcomes: dict[str, bool]
-    ) -> None:
-        kernel = self.found.kernel
-        while at < len(configuration):
-            position = configuration[at]
+    def grow(self, branch: _Branch) -> None:
+        """Write the tree from a branch on."""
+        program = self.found.kernel.program
+        while branch.thread < len(branch.configuration):
+            position = branch.configuration[branch.thread]
             if position == DONE:
-                nexts = [*nexts, self.found.ended(at)]
-                at, step = at + 1, 0
+                branch = branch.next_thread(self.found.ended(branch.thread))
                 continue
-            steps = [s for s in kernel.program.positions[position].steps if s.target != DONE]
-            if step == len(steps):
-                at, step = at + 1, 0
-                continue
-            if self._try(configuration, at, step, steps[step], self.found.thread(at, position), nexts, outcomes):
+            steps = [step for step in program.positions[position].steps if step.target != DONE]
+            if branch.step == len(steps):
+                branch = branch.next_thread()
+            elif self._try(branch, steps[branch.step], self.found.thread(branch.thread, position)):
                 return
-            step += 1
-        start = kernel.program.start
-        while step < len(start):
-            if self._try(configuration, at, step, start[step], Thread(fresh=True, start=THIS_ROW), nexts, outcomes):
-                return
-            step += 1
-        self._leaf(nexts)
-
-    def _try(
-        self,
-        configuration: Configuration,
-        at: int,
-        step: int,
-        onward: Step,
-        thread: Thread,
-        nexts: list[NextThread],
-        outcomes: dict[str, bool],
-    ) -> bool:
-        """Write what follows from a step if its condition decides anything; False: the step can't be taken."""
-        kernel = self.found.kernel
-        first_row = "row == origin" if Anchor.START in onward.when else "True"
-        if onward.target == DONE:
-            if not thread.fresh:
-                return False
-            empty = NextThread(DONE, THIS_ROW, "-1", {r: repr(initial(r)) for r in self.found.kept(DONE)})
-            taken = self._branch(first_row, outcomes)
-            return self._both(taken, first_row, configuration, at, step, nexts, outcomes, lambda: [empty], ends=True)
-        target = kernel.program.positions[onward.target]
-        if target.waits and any(n.position == onward.target for n in nexts):
-            return False
-        emitter = kernel.emitter(target.label, thread)
-        condition = kernel.query.conditions[target.label]
-        code = emitter.condition(condition) if condition is not None else "True"
-        if first_row != "True":
-            code = first_row if code == "True" else f"{first_row} and {code}"
-        taken = self._branch(code, outcomes)
-        if taken is False:
-            return False
-        threads: list[NextThread] = []
-
-        def pushed() -> list[NextThread]:
-            # Written inside the branch that is taken: new values cost nothing elsewhere.
-            values = {r: emitter.updated(r) for r in kernel.layout.registers}
-            if target.waits:
-                threads.append(NextThread(onward.target, thread.start, THIS_ROW, values))
-            if target.may_end:
-                threads.append(NextThread(DONE, thread.start, THIS_ROW, values))
-            return threads
-
-        return self._both(taken, code, configuration, at, step, nexts, outcomes, pushed, ends=target.may_end)
-
-    @staticmethod
-    def _branch(code: str, outcomes: dict[str, bool]) -> bool | None:
-        if code in ("True", "False"):
-            return code == "True"
-        return outcomes.get(code)
-
-    def _both(
-        self, taken: bool | None, code: str, configuration: Configuration, at: int, step: int,
-        nexts: list[NextThread], outcomes: dict[str, bool], pushed: Callable[[], list[NextThread]], *, ends: bool,
-    ) -> bool:  # fmt: skip
-        """Write the branch where the step is taken and the one where it isn't, each with all that follows."""
-        if taken is False:
-            return False
-
-        def on_taken(known: dict[str, bool]) -> None:
-            more = pushed()
-            if ends:
-                self._leaf([*nexts, *more])
             else:
-                self._grow(configuration, at, step + 1, [*nexts, *more], known)
+                branch = replace(branch, step=branch.step + 1)
+        while branch.step < len(program.start):
+            if self._try(branch, program.start[branch.step], Thread(fresh=True, start=THIS_ROW)):
+                return
+            branch = replace(branch, step=branch.step + 1)
+        self._leaf(branch.kept)
 
-        if taken is True:
-            on_taken(outcomes)
+    def _try(self, branch: _Branch, step: Step, thread: Thread) -> bool:
+        """Write the outcomes of a step, each with all that follows; False: the step can't be taken."""
+        kernel = self.found.kernel
+        code = "row == origin" if Anchor.START in step.when else "True"
+        if step.target == DONE:
+            ends = True
+            empty = NextThread(DONE, THIS_ROW, "-1", {r: repr(initial(r)) for r in self.found.kept(DONE)})
+
+            def taken() -> list[NextThread]:
+                return [empty]
+        else:
+            target = kernel.program.positions[step.target]
+            ends = target.may_end
+            if target.waits and any(each.position == step.target for each in branch.kept):
+                return False
+            emitter = kernel.emitter(target.label, thread)
+            condition = kernel.query.conditions[target.label]
+            if condition is not None:
+                tested = emitter.condition(condition)
+                code = tested if code == "True" else code if tested == "True" else f"{code} and {tested}"
+
+            def taken() -> list[NextThread]:
+                # Called inside the branch that is taken: new values cost nothing elsewhere.
+                values = {r: emitter.updated(r) for r in kernel.layout.registers}
+                positions = [step.target] * target.waits + [DONE] * target.may_end
+                return [NextThread(position, thread.start, THIS_ROW, values) for position in positions]
+
+        known = code == "True" if code in ("True", "False") else branch.outcomes.get(code)
+        if known is False:
+            return False
+
+        def follow(outcomes: Mapping[str, bool]) -> None:
+            kept = (*branch.kept, *taken())
+            if ends:
+                self._leaf(kept)
+            else:
+                self.grow(replace(branch, step=branch.step + 1, kept=kept, outcomes=outcomes))
+
+        if known:
+            follow(branch.outcomes)
             return True
         with self.found.write.block(f"if {code}:"):
-            on_taken(outcomes | implied(code, True))
+            follow({**branch.outcomes, **implied(code, True)})
         with self.found.write.block("else:"):
-            self._grow(configuration, at, step + 1, nexts, outcomes | implied(code, False))
+            otherwise = {**branch.outcomes, **implied(code, False)}
+            self.grow(replace(branch, step=branch.step + 1, outcomes=otherwise))
         return True
 
-    def _leaf(self, nexts: list[NextThread]) -> None:
-        """All threads have met the row: report what is decided, and go to the configuration that is left."""
+    def _leaf(self, kept: tuple[NextThread, ...]) -> None:
+        """All threads were tried on the row: report matches that are decided, and go to the next configuration."""
         self.leaves += 1
         if self.leaves > MAX_LEAVES:
             raise TooLarge
-        while nexts and nexts[0].position == DONE:
-            self.found.report(nexts[0])
-            nexts = nexts[1:]
-        names, values = ["configuration"], [str(self.found.number(tuple(n.position for n in nexts)))]
-        for at, each in enumerate(nexts):
+        while kept and kept[0].position == DONE:
+            self.found.report(kept[0])
+            kept = kept[1:]
+        names, values = ["configuration"], [str(self.found.number(tuple(each.position for each in kept)))]
+        for at, each in enumerate(kept):
             pairs = [(start_name(at), each.start)]
             if each.position == DONE:
                 pairs.append((end_name(at), each.end))
@@ -172,20 +155,20 @@ def write_automaton(kernel: KernelWriter) -> tuple[str, int]:
     trees, rows = _RowTrees(found), list[Writer]()
     while len(rows) < len(found.order):
         kernel.write = Writer(names=sum(w.names for w in rows))
-        trees.row(found.order[len(rows)])
+        trees.grow(_Branch(found.order[len(rows)]))
         rows.append(kernel.write)
     body = kernel.write = Writer(depth=1)
-    batch.make_room(found)
+    batch.allocate(found)
     with body.block("for key in range(key_count):"):
         body("tail = tails[key]; end = ends[key]; stop = stops[key]; number = numbers[key]")
         body("origin = firsts[key] if begun[key] == 0 else -1")
-        batch.threads_come_in(found)
+        batch.load_threads(found)
         # A `for`, so that the compiler knows that row numbers are not negative.
         with body.block("for row in range(firsts[key], stop):"):
             _dispatch(body, rows)
         body("row = max(firsts[key], stop)")
-        batch.input_ends(found)
-        batch.threads_are_left(found)
+        batch.end_input(found)
+        batch.save_threads(found)
     body("saved_offsets[key_count] = saved_count")
     body(f"return ({RESULTS})")
     head = f"def kernel({parameters(len(kernel.columns.names), tables=False)}):"

@@ -1,12 +1,13 @@
-"""How large the integers of a kernel can get: machine code wraps around where plain Python does not.
+"""How large the integers of a kernel can get: machine code overflows where plain Python does not.
 
-Before a batch runs as machine code, the largest number that its conditions and sums could meet is worked out from the
-columns at hand. If that needs more than 64 bits, the same kernel runs as plain Python instead, which is exact.
+Before a batch runs as machine code, an upper bound of all numbers in its conditions and sums is computed from the
+columns at hand. If it needs more than 64 bits, the same kernel runs as plain Python instead, which is exact.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -31,8 +32,8 @@ class Size:
 class Bounds:
     """Sizes of expressions.
 
-    `column` gives a column's largest magnitude, `rows` the most rows that a key has at hand, `carried` the largest sum
-    that a partial match brings along.
+    `column` gives a column's largest magnitude, `rows` is the most rows that a key has at hand, `carried` the largest
+    sum in the state of a partial match.
     """
 
     def __init__(self, column: Callable[[str], int], rows: int, carried: int = 0) -> None:
@@ -40,14 +41,14 @@ class Bounds:
         self.largest = 0
 
     def fit(self, exprs: Iterable[Expr]) -> bool:
-        """Whether all that the expressions compute on the way fits 64 bits."""
+        """Whether the expressions, and everything inside them, fit 64 bits."""
         for expr in exprs:
             with contextlib.suppress(NotCompilable):  # then it isn't part of the kernel
                 self.size(expr)
         return self.largest <= LIMIT
 
     def size(self, expr: Expr) -> Size:
-        """The size of an expression's value; the largest seen on the way is kept."""
+        """The size of an expression's value; `largest` takes in the sizes of everything inside it."""
         match expr:
             case Const():
                 return self._seen(_constant(expr))
@@ -90,10 +91,7 @@ class Bounds:
         if function == "case":
             sizes = [*sizes[1::2], sizes[-1]]
         if function == "*" and form != "f":
-            product = 1
-            for size in sizes:
-                product *= size.most
-            return self._seen(Size(product, form, scale))
+            return self._seen(Size(math.prod(size.most for size in sizes), form, scale))
         alike = self._alike(sizes)
         if form in ("f", "b", "s"):
             return Size(0, form)
@@ -129,7 +127,7 @@ def _constant(const: Const) -> Size:
 
 
 def computes(expr: Expr) -> bool:
-    """Whether anything in it could grow: arithmetic, sums, or numbers of different scales side by side."""
+    """Whether anything in it could grow: arithmetic, sums, or numbers of different scales beside each other."""
     match expr:
         case Aggregate(function, _, args):
             return function in _SUMS or any(computes(arg) for arg in args)

@@ -1,4 +1,4 @@
-"""The configurations of an automaton: which threads each has, and what they are called in its code."""
+"""The configurations of an automaton: the threads of each, and their names in its code."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 
 MAX_CONFIGURATIONS = 24
 MAX_THREADS = 8
-"""Compiling takes time with the square of the code; a list of this length is still quicker as names than as rows."""
+"""The time to compile grows with the square of the code; up to these limits names are faster than a list of threads."""
 
 
 class TooLarge(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
-    """There are too many configurations to be worth a branch each."""
+    """There are too many configurations for a branch each."""
 
 
 Configuration = tuple[int, ...]
@@ -26,7 +26,7 @@ Configuration = tuple[int, ...]
 
 @dataclass(frozen=True)
 class NextThread:
-    """A thread of the configuration to come: where it is, and code for its values."""
+    """A thread of the next configuration: its position, and code for its values."""
 
     position: int
     start: str
@@ -48,7 +48,7 @@ class Configurations:
         return self.kernel.write
 
     def number(self, configuration: Configuration) -> int:
-        """The number of a configuration, given one if it is new. Raises `TooLarge`."""
+        """The number of a configuration, which is added if it is new. Raises `TooLarge`."""
         if configuration not in self.numbers:
             if len(self.order) == MAX_CONFIGURATIONS or len(configuration) > MAX_THREADS:
                 raise TooLarge
@@ -69,16 +69,16 @@ class Configurations:
         ]
 
     def name(self, at: int, register: Register) -> str:
-        """The local name for a register of the thread at this place of the configuration."""
+        """The local name for a register of a configuration's thread number `at`."""
         return f"thread{at}_{bank(register).value}{self.kernel.layout.at[register]}"
 
     def thread(self, at: int, position: int) -> Thread:
-        """How conditions see the thread at this place of the configuration."""
+        """How code gets at a configuration's thread number `at`."""
         names = {r: self.name(at, r) for r in self.kept(position)}
         return Thread(facts=self.kernel.facts[position], start=start_name(at), variables=names)
 
     def ended(self, at: int) -> NextThread:
-        """The thread at this place, which has ended, as it stays."""
+        """A configuration's thread number `at`, which has ended, unchanged."""
         return NextThread(DONE, start_name(at), end_name(at), {r: self.name(at, r) for r in self.kept(DONE)})
 
     def report(self, match: NextThread) -> None:
@@ -96,7 +96,7 @@ class Configurations:
 
 
 def start_name(at: int) -> str:
-    """The local name for the first row of the thread at this place of a configuration."""
+    """The local name for the first row of a configuration's thread number `at`."""
     return f"thread{at}_start"
 
 

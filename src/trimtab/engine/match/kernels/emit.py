@@ -9,8 +9,9 @@ begins at `int_at`, `float_at` and `object_at`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from trimtab.engine.match.compile.analysis import Anything, Facts, FixedLabel, Nothing, RowsBack
 from trimtab.engine.match.compile.registers import (
@@ -25,11 +26,11 @@ from trimtab.engine.match.compile.registers import (
     initial,
     label_place,
 )
-from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
+from trimtab.engine.match.ir.expression import Place, Side
 
 
 class NotCompilable(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
-    """An expression has no machine form; the program is interpreted instead."""
+    """An expression can't be computed with machine numbers; the kernel is interpreted instead."""
 
 
 @dataclass
@@ -45,36 +46,27 @@ class Writer:
         self.lines.append("    " * self.depth + text)
 
     def name(self) -> str:
-        """A name that was not used yet."""
+        """A new name."""
         self.names += 1
         return f"value{self.names}"
 
-    def block(self, head: str) -> _Block:
-        """Write a head such as `if x:` and indent what follows in the `with`."""
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Write a head such as `if x:` and indent what is written in the `with`."""
         self(head)
-        return _Block(self)
+        self.depth += 1
+        yield
+        self.depth -= 1
 
 
 @dataclass
-class _Block:
-    writer: Writer
-
-    def __enter__(self) -> None:
-        self.writer.depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.depth -= 1
-
-
-@dataclass
-class Columns:
-    """The columns that a kernel reads, in the order of its parameters."""
+class Numbered:
+    """Columns or strings that a kernel reads, numbered in the order of their first use."""
 
     names: list[str] = field(default_factory=list)
-    ranked: list[str] = field(default_factory=list)  # strings that are compared through ranks
 
     def index(self, name: str) -> int:
-        """The number of a column, added if it is new."""
+        """The number of a name, which is added if it is new."""
         if name not in self.names:
             self.names.append(name)
         return self.names.index(name)
@@ -91,7 +83,7 @@ class Thread:
     """How code gets at the thread that tries a row.
 
     `fresh`: it starts on this row. `facts`: what is known of its registers. `start`: the name of its first row.
-    `variables`: registers that are local names instead of slots of the banks.
+    `variables`: the registers that are local names instead of elements of the banks.
     """
 
     fresh: bool = False
@@ -103,12 +95,9 @@ class Thread:
 class Emitter:
     """Code for one row tried for one label by one thread."""
 
-    def __init__(self, writer: Writer, layout: Layout, columns: Columns, label: int, thread: Thread) -> None:
-        self.write = writer
-        self.layout = layout
-        self.columns = columns
-        self.label = label
-        self.thread = thread
+    def __init__(self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread) -> None:
+        self.write, self.layout, self.columns = writer, layout, columns
+        self.label, self.thread = label, thread
         self.reads: set[Register] = set()
         self._temps: dict[object, str] = {}
 
@@ -116,7 +105,7 @@ class Emitter:
 
     def read(self, register: Register) -> str:
         """The register's value before this row."""
-        slot = self.layout.need(register)
+        index = self.layout.need(register)
         if self.thread.fresh:
             return repr(initial(register))
         match self.thread.facts.get(register, Anything()):
@@ -131,7 +120,11 @@ class Emitter:
         if self.thread.variables is not None:
             return self.thread.variables[register]
         name = bank(register).value
-        return f"current_{name}s[{name}_at + {slot}]"
+        return f"current_{name}s[{name}_at + {index}]"
+
+    def read_once(self, register: Register) -> str:
+        """A local name for the register's value before this row."""
+        return self.temp(("read", register), self.read(register))
 
     def temp(self, key: object, code: str) -> str:
         """A local name for a piece of code, the same for the same key."""
@@ -145,17 +138,17 @@ class Emitter:
         return self._temps[key]
 
     def mark(self) -> tuple[int, frozenset[Register], dict[object, str]]:
-        """Where the code stands, for `forget`."""
+        """How much was written and read so far, for `forget`."""
         return len(self.write.lines), frozenset(self.reads), dict(self._temps)
 
     def forget(self, mark: tuple[int, frozenset[Register], dict[object, str]]) -> None:
-        """Take back what was written since the mark."""
+        """Undo what was written and read since the mark."""
         lines, reads, self._temps = mark
         del self.write.lines[lines:]
         self.reads = set(reads)
 
     def updated(self, register: Register) -> str:
-        """The register's value once this row is mapped to the label."""
+        """The register's value after this row is mapped to the label."""
         labels = register.labels
         ahead = isinstance(register, RowLabel) and register.shift > 0
         if labels is not None and self.label not in labels and not ahead:
@@ -165,7 +158,7 @@ class Emitter:
             return self._temps[key]
         match register:
             case RowRef(_, Side.LAST, index, shift):
-                code = self.here(shift) if index == 0 else self.read(RowRef(labels, Side.LAST, index - 1, shift))
+                code = self.here(shift) if index == 0 else self.read(replace(register, index=index - 1))
             case RowRef(_, Side.FIRST, index, shift):
                 code = self._first(register, self.here(shift), index)
             case RowLabel(_, _, _, shift) if shift > 0:
@@ -173,7 +166,7 @@ class Emitter:
             case RowLabel(_, side, index, shift):
                 now = str(self.label) if shift == 0 else self.read(RowLabel(None, Side.LAST, -shift - 1, 0))
                 if side is Side.LAST:
-                    code = now if index == 0 else self.read(RowLabel(labels, side, index - 1, shift))
+                    code = now if index == 0 else self.read(replace(register, index=index - 1))
                 else:
                     code = self._first(RowRef(labels, side, index, shift), now, index, register)
             case Fold():
@@ -181,7 +174,7 @@ class Emitter:
         return self.temp(key, code)
 
     def _label_ahead(self, register: RowLabel) -> str:
-        """The label of a row behind a variable's row: known once that row has come, which may be now."""
+        """The label of a row after a variable's row: known once that row has come, which may be now."""
         labels, side, index, shift = register.labels, register.side, register.index, register.shift
 
         def so_far(at: int) -> str:
@@ -197,7 +190,7 @@ class Emitter:
         return self._first(RowRef(labels, side, index, shift), "-1", index, register, so_far(index))
 
     def _first(self, ref: RowRef, now: str, index: int, value: Register | None = None, kept: str | None = None) -> str:
-        """Take `now` if this is the row that the place waits for, else keep what is there."""
+        """The value `now` if this row takes the place, else the value so far."""
         before, own = kept or self.read(value or ref), self.read(ref)
         if own == PREVIOUS_ROW:
             return before
@@ -232,39 +225,20 @@ class Emitter:
         counts = place.labels is None or self.label in place.labels
         if place.side is Side.LAST and counts and place.offset == 0:
             return self.here(place.shift)
-        ref = RowRef(place.labels, place.side, place.offset, place.shift)
+        ref = RowRef.at(place)
         if place.side is Side.LAST and counts:
-            ref = RowRef(place.labels, place.side, place.offset - 1, place.shift)
-            return self.temp(("read", ref), self.read(ref))
-        return self.updated(ref) if counts else self.temp(("read", ref), self.read(ref))
+            return self.read_once(replace(ref, index=place.offset - 1))
+        return self.updated(ref) if counts else self.read_once(ref)
 
     def row_label(self, place: Place) -> str:
         """The label of the row at a place as a number, -1 if it is outside the match so far."""
         found = label_place(place)
         if found is None:
             return "-1"
-        if found.shift > 0:
-            return self.updated(RowLabel(found.labels, found.side, found.offset, found.shift))
+        register = RowLabel.at(found)
         counts = found.labels is None or self.label in found.labels
-        if found.side is Side.LAST and counts:
-            if found.offset == 0 and found.shift == 0:
-                return str(self.label)
+        if found.shift <= 0 and found.side is Side.LAST and counts:
             if found.offset == 0:
-                return self.updated(RowLabel(found.labels, found.side, 0, found.shift))
-            return self.temp(
-                ("label", found), self.read(RowLabel(found.labels, found.side, found.offset - 1, found.shift))
-            )
-        register = RowLabel(found.labels, found.side, found.offset, found.shift)
-        return self.updated(register) if counts else self.temp(("label", found), self.read(register))
-
-
-def walk(expr: Expr) -> list[Expr]:
-    """The expression and everything inside it."""
-    found: list[Expr] = [expr]
-    match expr:
-        case Call(_, args) | Opaque(_, args) | Aggregate(_, _, args):
-            for arg in args:
-                found.extend(walk(arg))
-        case Const() | RowValue() | MatchNumber():
-            pass
-    return found
+                return str(self.label) if found.shift == 0 else self.updated(register)
+            return self.read_once(replace(register, index=found.offset - 1))
+        return self.updated(register) if counts or found.shift > 0 else self.read_once(register)

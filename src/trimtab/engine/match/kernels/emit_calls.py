@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from trimtab.engine.match.kernels.emit import NotCompilable
-from trimtab.engine.match.kernels.lowered import Value, all_of, any_of, form_of, negated
+from trimtab.engine.match.kernels.lowered import Value, all_of, any_of, choice, form_of, negated
 
 if TYPE_CHECKING:
     from trimtab.engine.match.kernels.emit_numeric import NumericEmitter
 
 Arguments = tuple[Value, ...]
+Emit = Callable[["NumericEmitter", Arguments, pa.DataType], Value]
+"""Code for a call, from code for its arguments; the type is that of the call."""
 
 
-def _arithmetic(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _arithmetic(sign: str) -> Emit:
     def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
         null = any_of(*(a.null for a in args))
         form, scale = form_of(type_)
@@ -48,20 +51,19 @@ def _divide(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Val
     return Value(f"(0.0 if {zero} else {a.code} / {b.code})", any_of(a.null, b.null, zero), "f")
 
 
-def _whole(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _whole(name: str) -> Emit:
     def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
         a, b = (emitter.named(v) for v in emitter.alike(args))
         if a.form not in ("i", "f") or (a.form == "f" and name == "div"):
             raise NotCompilable(f"{name} of {a.form}")
-        zero = f"{b.code} == 0"
-        helper = f"{name}_{a.form}"
-        fallback = "0.0" if a.form == "f" else "0"
-        return Value(f"({fallback} if {zero} else {helper}({a.code}, {b.code}))", any_of(a.null, b.null, zero), a.form)
+        zero, answer = f"{b.code} == 0", "0.0" if a.form == "f" else "0"
+        code = f"({answer} if {zero} else {name}_{a.form}({a.code}, {b.code}))"
+        return Value(code, any_of(a.null, b.null, zero), a.form)
 
     return emit
 
 
-def _unary(code: str, forms: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _unary(code: str, forms: str) -> Emit:
     def emit(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
         (a,) = args
         if a.form not in forms:
@@ -71,17 +73,18 @@ def _unary(code: str, forms: str) -> Callable[[NumericEmitter, Arguments, pa.Dat
     return emit
 
 
-def _float_function(name: str, null: str = "") -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _float_function(name: str, null: str = "False") -> Emit:
     def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
         values = [emitter.named(emitter.as_float(a)) for a in args]
-        missing = any_of(*(v.null for v in values), *([null.format(values[0].code)] if null else []))
-        guard = f"0.0 if {null.format(values[0].code)} else " if null else ""
-        return Value(f"({guard}{name}({', '.join(v.code for v in values)}))", missing, "f")
+        undefined = null.format(values[0].code)
+        guard = f"0.0 if {undefined} else " if undefined != "False" else ""
+        code = f"({guard}{name}({', '.join(v.code for v in values)}))"
+        return Value(code, any_of(*(v.null for v in values), undefined), "f")
 
     return emit
 
 
-def _rounding(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _rounding(name: str) -> Emit:
     def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
         (a,) = args
         if a.form == "i":
@@ -96,7 +99,7 @@ def _rounding(name: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], V
     return emit
 
 
-def _compare(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _compare(sign: str) -> Emit:
     def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
         a, b = args
         null = any_of(a.null, b.null)
@@ -129,21 +132,14 @@ def _any(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value
     return Value(code, all_of(unknown, negated(code)), "b")
 
 
-def _negation(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+def _not(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
     (a,) = args
     return Value(all_of(negated(a.code), negated(a.null)), a.null, "b")
 
 
-def _is_null(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-    return Value(args[0].null, "False", "b")
-
-
 def _choose(values: Arguments, conditions: list[str]) -> Value:
     """The first value whose condition holds; the last value needs none."""
-    code, null = values[-1].code, values[-1].null
-    for value, condition in reversed(list(zip(values[:-1], conditions, strict=True))):
-        code = f"({value.code} if {condition} else {code})"
-        null = null if null == value.null else f"({value.null} if {condition} else {null})"
+    code, null = choice(values, conditions)
     first = values[0]
     if first.form == "b" and null != "False":
         code = all_of(code, negated(null))  # a boolean's code must be false where it is null
@@ -175,24 +171,17 @@ def _in(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
     return Value(found, all_of(unknown, negated(found)), "b")
 
 
-def _extreme(sign: str) -> Callable[[NumericEmitter, Arguments, pa.DataType], Value]:
+def _extreme(sign: str) -> Emit:
     def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
         values = [emitter.named(v) for v in emitter.alike(args)]
         best = values[0]
         for value in values[1:]:
             better = all_of(negated(value.null), any_of(best.null, emitter.compare(sign, value, best)))
-            best = emitter.named(
-                Value(
-                    f"({value.code} if {better} else {best.code})", all_of(best.null, value.null), best.form, best.scale
-                )
-            )
+            code = f"({value.code} if {better} else {best.code})"
+            best = emitter.named(replace(best, code=code, null=all_of(best.null, value.null)))
         return best
 
     return emit
-
-
-def _to_float(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-    return emitter.as_float(args[0])
 
 
 def _to_int32(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
@@ -200,7 +189,7 @@ def _to_int32(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> V
     return Value(whole.code, any_of(whole.null, f"(not (-2147483648 <= {whole.code} <= 2147483647))"), "i")
 
 
-CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
+CALLS: dict[str, Emit] = {
     "+": _arithmetic("+"),
     "-": _arithmetic("-"),
     "*": _arithmetic("*"),
@@ -218,8 +207,8 @@ CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
     "<=>": _same,
     "and": _all,
     "or": _any,
-    "not": _negation,
-    "is_null": _is_null,
+    "not": _not,
+    "is_null": lambda _emitter, args, _type: Value(args[0].null, "False", "b"),
     "coalesce": _coalesce,
     "nullif": _nullif,
     "case": _case,
@@ -232,7 +221,7 @@ CALLS: dict[str, Callable[[NumericEmitter, Arguments, pa.DataType], Value]] = {
     "power": _float_function("power_f"),
     "floor": _rounding("floor_i"),
     "ceil": _rounding("ceil_i"),
-    "to_float": _to_float,
+    "to_float": lambda emitter, args, _type: emitter.as_float(args[0]),
     "to_int": _rounding("trunc_i"),
     "to_int32": _to_int32,
 }

@@ -1,66 +1,49 @@
-"""Conditions as machine arithmetic: every value an integer or a float, with a separate truth for null.
+"""Conditions as machine arithmetic: every value is an integer or a float, with separate code for whether it is null.
 
-Booleans are 0 and 1, strings are their ranks among all strings at hand, dates are days, timestamps and intervals are
-microseconds, decimals of up to 18 digits are scaled integers. What can't be said so raises `NotCompilable`.
-
-For booleans the code is "is true": false where the value is null, so a condition needs no null test of its own.
+`lowered.py` says how each type becomes a number; what can't be computed with numbers raises `NotCompilable`. The code
+of a boolean is false where it is null, so a condition needs no null test of its own.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 
-from trimtab.engine.match.compile.registers import ROW_PARTS, Fold, Layout, folds
+from trimtab.engine.match.compile.registers import ACCUMULATORS, ROW_PARTS, Fold, Layout, folds
 from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Source
-from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, THIS_ROW, Columns, Emitter, NotCompilable, Thread, Writer
+from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, THIS_ROW, Emitter, NotCompilable, Numbered, Thread, Writer
 from trimtab.engine.match.kernels.emit_calls import CALLS
 from trimtab.engine.match.kernels.interface import column_name, nulls_name
-from trimtab.engine.match.kernels.lowered import DAY_US, Value, any_of, form_of, if_known, int_of
-
-
-def fold_kind(aggregate: Aggregate) -> str:
-    """Whether an aggregate's accumulators are integers (`i`) or floats (`f`)."""
-    if not aggregate.args:
-        return "i"
-    return "f" if form_of(aggregate.args[0].type)[0] == "f" else "i"
-
-
-ROW_FUNCTIONS = frozenset({"min", "max", "any_value", "first_value", "last_value", "max_by", "min_by"})
-"""Aggregates that remember a row, so their arguments must be plain columns."""
-
-FOLDED = ROW_FUNCTIONS | {
-    "count", "sum", "avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop", "bool_and", "bool_or"
-}  # fmt: skip
-"""Aggregates with accumulators of fixed size."""
+from trimtab.engine.match.kernels.lowered import DAY_US, Value, any_of, choice, form_of, if_known, int_of
 
 
 def check_foldable(aggregate: Aggregate) -> None:
     """Raise `NotCompilable` unless the aggregate has accumulators of machine numbers."""
-    if aggregate.function not in FOLDED:
+    if aggregate.function not in ACCUMULATORS:
         raise NotCompilable(aggregate.function)
+    remembers_row = not ROW_PARTS.isdisjoint(ACCUMULATORS[aggregate.function])
     for arg in aggregate.args:
         form, _ = form_of(arg.type)
-        if aggregate.function in ROW_FUNCTIONS and not _is_plain(arg):
+        if remembers_row and not _is_plain(arg):
             raise NotCompilable("an aggregate over something else than a column")
         if aggregate.function in ("sum", "avg") and form not in ("i", "f", "d"):
             raise NotCompilable("a sum of something else than numbers")
 
 
 def _is_plain(expr: Expr) -> bool:
-    return (
-        isinstance(expr, RowValue)
-        and expr.place == HERE
-        and len(expr.sources) == 1
-        and isinstance(expr.sources[0], str)
-    )
+    """Whether an expression is a column at the row itself."""
+    if not isinstance(expr, RowValue) or expr.place != HERE:
+        return False
+    return len(expr.sources) == 1 and isinstance(expr.sources[0], str)
 
 
 MANY_WORDS = 14
-"""Code of fewer names and numbers is short."""
+"""Code with fewer names and numbers is short."""
 _WORDS = re.compile(r"[\w.]+")
 
 
@@ -73,35 +56,18 @@ def _is_long(code: str) -> bool:
     return len(code) >= 2 * MANY_WORDS and len(_WORDS.findall(code)) >= MANY_WORDS
 
 
-@dataclass
-class Constants:
-    """String constants, whose ranks are only known when the strings at hand are."""
-
-    strings: list[str]
-
-    def code(self, text: str) -> str:
-        """Code for the constant's rank."""
-        if text not in self.strings:
-            self.strings.append(text)
-        return f"constant_ranks[{self.strings.index(text)}]"
-
-
 class NumericEmitter(Emitter):
-    """Writes conditions and accumulators as arithmetic. `nullable` are the columns that hold nulls."""
+    """Writes conditions and accumulators as arithmetic.
+
+    `strings` are the constants whose ranks the kernel gets, `nullable` the columns with nulls.
+    """
 
     def __init__(
-        self,
-        writer: Writer,
-        layout: Layout,
-        columns: Columns,
-        label: int,
-        thread: Thread,
-        constants: Constants,
-        nullable: frozenset[str],
-        nan: bool,
-    ) -> None:
+        self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread, strings: Numbered,
+        nullable: frozenset[str], nan: bool,
+    ) -> None:  # fmt: skip
         super().__init__(writer, layout, columns, label, thread)
-        self.constants, self.nullable, self.nan = constants, nullable, nan
+        self.strings, self.nullable, self.nan = strings, nullable, nan
 
     def condition(self, expr: Expr) -> str:
         """Code that is true where the condition is."""
@@ -129,15 +95,15 @@ class NumericEmitter(Emitter):
                 raise NotCompilable(expr.sql)
 
     def named(self, value: Value) -> Value:
-        """The same value with long code behind a local name, so that code does not grow by repetition."""
+        """The same value with local names for long code, so that code does not grow by repetition."""
         code = self.temp(("value", value.code), value.code) if _is_long(value.code) else value.code
         null = self.temp(("null", value.null), value.null) if _is_long(value.null) else value.null
-        return Value(code, null, value.form, value.scale)
+        return replace(value, code=code, null=null)
 
     def connective(self, function: str, args: tuple[Expr, ...]) -> Value:
-        """AND and OR without what doesn't matter: a test known to be so or not at this position leaves no code.
+        """AND and OR: a test whose outcome is known at this position leaves no code.
 
-        Nor does it leave reads: a register that only such a test looks at need not tell threads apart.
+        Nor does it leave reads: threads need not be told apart by a register that only such a test reads.
         """
         decisive = Value("False" if function == "and" else "True", "False", "b")
         neutral = Value("True" if function == "and" else "False", "False", "b")
@@ -158,79 +124,62 @@ class NumericEmitter(Emitter):
 
     def const(self, const: Const) -> Value:
         """A literal as a machine number."""
-        value = const.value
-        if value is None:
-            return Value("0", "True", form_of(const.type)[0], form_of(const.type)[1])
+        value: Any = const.value
         form, scale = form_of(const.type)
-        if form == "b":
-            return Value(repr(bool(value)), "False", "b")
-        if form == "s":
-            return Value(self.constants.code(str(value)), "False", "s")
-        if form == "f":
-            number = float(value)  # type: ignore[arg-type]
-            code = repr(number) if number - number == 0 else f"float('{number}')"
-            if number - number != 0:
-                raise NotCompilable("a constant that is not finite")
-            return Value(code, "False", "f")
-        if form == "d":
-            return Value(str(int(Decimal(str(value)).scaleb(scale))), "False", "d", scale)
-        return Value(str(int_of(value)), "False", form)
+        if value is None:
+            return Value("0", "True", form, scale)
+        match form:
+            case "b":
+                code = repr(bool(value))
+            case "s":
+                code = f"constant_ranks[{self.strings.index(str(value))}]"
+            case "f":
+                if not math.isfinite(value):
+                    raise NotCompilable("a constant that is not finite")
+                code = repr(float(value))
+            case "d":
+                code = str(int(Decimal(str(value)).scaleb(scale)))
+            case _:
+                code = str(int_of(value))
+        return Value(code, "False", form, scale)
 
     def row_value(self, expr: RowValue) -> Value:
         """The value of one row, or its default where there is no such row."""
         row = self.row(expr.place)
-        form, scale = form_of(expr.type)
-        certain = row in CERTAIN_ROWS
         if row == "-1":
             return self.const(expr.default)
-        if len(expr.sources) == 1:
-            found = self.source(expr.sources[0], row, form, scale, expr.type)
+        label = "0" if len(expr.sources) == 1 else self.row_label(expr.place)
+        if label.lstrip("-").isdigit():
+            found = self.source(expr.sources[int(label)], row, expr.type)
         else:
-            label = self.row_label(expr.place)
-            if label.lstrip("-").isdigit():
-                found = self.source(expr.sources[int(label)], row, form, scale, expr.type)
-            else:
-                found = self.by_label(expr, label, row, form, scale)
-        if certain:
+            values = [self.source(source, row, expr.type) for source in expr.sources]
+            code, null = choice(values, [f"{label} == {number}" for number in range(len(values) - 1)])
+            found = replace(values[-1], code=code, null=null)
+        if row in CERTAIN_ROWS:
             return self.named(found)
         default = self.const(expr.default)
         if default.null == "True":
-            code = f"({row} >= 0 and {found.code})" if found.form == "b" else found.code
-            return self.named(Value(code, any_of(f"{row} < 0", found.null), form, scale))
+            return self.named(_null_without(row, found))
         code = f"({found.code} if {row} >= 0 else {default.code})"
         null = "False" if found.null == "False" else f"({row} >= 0 and {found.null})"
-        return self.named(Value(code, null, form, scale))
+        return self.named(replace(found, code=code, null=null))
 
-    def source(self, source: Source, row: str, form: str, scale: int, type_: pa.DataType) -> Value:
+    def source(self, source: Source, row: str, type_: pa.DataType) -> Value:
         """A column's value at a row, or the constant."""
         if isinstance(source, Const):
-            found = self.const(Const(source.value, type_))
-            return Value(found.code, found.null, form, scale)
-        j = self.columns.index(source)
-        if form == "s" and source not in self.columns.ranked:
-            self.columns.ranked.append(source)
-        null = f"{nulls_name(j)}[{row}] != 0" if source in self.nullable else "False"
-        code = f"{column_name(j)}[{row}]"
-        if form == "b":
-            code = f"{code} != 0"
-        return Value(f"({code})" if form == "b" else code, null, form, scale)
-
-    def by_label(self, expr: RowValue, label: str, row: str, form: str, scale: int) -> Value:
-        """A value whose source depends on a label that is only known at run time."""
-        values = [self.source(s, row, form, scale, expr.type) for s in expr.sources]
-        code, null = values[-1].code, values[-1].null
-        for number, value in reversed(list(enumerate(values[:-1]))):
-            code = f"({value.code} if {label} == {number} else {code})"
-            null = null if null == value.null else f"({value.null} if {label} == {number} else {null})"
-        return Value(code, null, form, scale)
+            return self.const(Const(source.value, type_))
+        form, scale = form_of(type_)
+        number = self.columns.index(source)
+        code = f"{column_name(number)}[{row}]"
+        null = f"{nulls_name(number)}[{row}] != 0" if source in self.nullable else "False"
+        return Value(f"({code} != 0)" if form == "b" else code, null, form, scale)
 
     # Aggregates --------------------------------------------------------------------------------
 
     def aggregate(self, expr: Aggregate) -> Value:
         """An aggregate, this row counted."""
         check_foldable(expr)
-        parts = [self.updated(f) for f in folds(expr, fold_kind(expr))]
-        return self.named(self.finished(expr, parts))
+        return self.named(self.finished(expr, [self.updated(fold) for fold in folds(expr)]))
 
     def finished(self, expr: Aggregate, parts: list[str]) -> Value:
         """An aggregate's value from its accumulators."""
@@ -241,8 +190,7 @@ class NumericEmitter(Emitter):
                 form, scale = form_of(expr.args[0].type)
                 return Value(parts[1], f"{parts[0]} == 0", form, scale)
             case "avg":
-                form, scale = form_of(expr.args[0].type)
-                if form == "d" or pa.types.is_duration(expr.type):
+                if form_of(expr.args[0].type)[0] == "d" or pa.types.is_duration(expr.type):
                     raise NotCompilable("an average that is rounded")
                 return Value(f"({parts[1]} / {parts[0]} if {parts[0]} > 0 else 0.0)", f"{parts[0]} == 0", "f")
             case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
@@ -256,10 +204,7 @@ class NumericEmitter(Emitter):
             case _:
                 arg = expr.args[0]
                 assert isinstance(arg, RowValue)
-                form, scale = form_of(arg.type)
-                found = self.source(arg.sources[0], parts[0], form, scale, arg.type)
-                code = f"({parts[0]} >= 0 and {found.code})" if form == "b" else found.code
-                return Value(code, any_of(f"{parts[0]} < 0", found.null), form, scale)
+                return _null_without(parts[0], self.source(arg.sources[0], parts[0], arg.type))
 
     def fold(self, fold: Fold) -> str:
         """The accumulator's new value; the label is one that counts."""
@@ -282,12 +227,12 @@ class NumericEmitter(Emitter):
                 return if_known(arg, f"(1 if {before} == 1 or {arg.code} else 0)", before)
 
     def _welford(self, fold: Fold, before: str, arg: Value) -> str:
-        count = self.updated(Fold("count", fold.labels, fold.args))
-        mean = self.temp(("mean", fold.labels, fold.args), self.read(Fold("mean", fold.labels, fold.args)))
+        count = self.updated(replace(fold, part="count"))
+        mean = self.temp(("mean", fold.labels, fold.args), self.read(replace(fold, part="mean")))
         value = self.as_float(arg).code
         if fold.part == "mean":
             return if_known(arg, f"{mean} + ({value} - {mean}) / {count}", before)
-        new_mean = self.updated(Fold("mean", fold.labels, fold.args))
+        new_mean = self.updated(replace(fold, part="mean"))
         return if_known(arg, f"{before} + ({value} - {mean}) * ({value} - {new_mean})", before)
 
     def _row_fold(self, fold: Fold, before: str, arg: Value) -> str:
@@ -301,9 +246,8 @@ class NumericEmitter(Emitter):
                 return if_known(arg, f"({THIS_ROW} if {old} < 0 else {old})", old)
         key = fold.args[-1]
         assert isinstance(key, RowValue)
-        form, scale = form_of(key.type)
         mine = self.value(key)
-        best = self.source(key.sources[0], old, form, scale, key.type)
+        best = self.source(key.sources[0], old, key.type)
         sign = "<" if fold.part.startswith("min") else ">"
         better = self.compare(sign, mine, best)
         return if_known(mine, f"({THIS_ROW} if {old} < 0 or {better} else {old})", old)
@@ -348,14 +292,14 @@ class NumericEmitter(Emitter):
         a, b = self.alike((a, b))
         if a.form == "f" and self.nan:
             # NaN equals itself and is larger than everything else.
-            left, right = (a.code, b.code) if sign in ("<", "<=", "=", "<>") else (b.code, a.code)
-            match sign:
-                case "=":
-                    return f"same_f({left}, {right})"
-                case "<>":
-                    return f"(not same_f({left}, {right}))"
-                case "<" | ">":
-                    return f"less_f({left}, {right})"
-                case _:
-                    return f"(not less_f({right}, {left}))"
-        return f"({a.code} {dict(zip(('=', '<>'), ('==', '!='), strict=True)).get(sign, sign)} {b.code})"
+            left, right = (b.code, a.code) if sign in (">", "<=") else (a.code, b.code)
+            test = f"{'same_f' if sign in ('=', '<>') else 'less_f'}({left}, {right})"
+            return test if sign in ("=", "<", ">") else f"(not {test})"
+        operator = {"=": "==", "<>": "!="}.get(sign, sign)
+        return f"({a.code} {operator} {b.code})"
+
+
+def _null_without(row: str, value: Value) -> Value:
+    """A row's value, null if there is no such row."""
+    code = f"({row} >= 0 and {value.code})" if value.form == "b" else value.code
+    return replace(value, code=code, null=any_of(f"{row} < 0", value.null))

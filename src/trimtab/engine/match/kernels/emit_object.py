@@ -1,26 +1,25 @@
-"""Conditions over Python values: slower than machine arithmetic, but with no limits.
+"""Conditions over Python values: slower than machine arithmetic, but for every function and type.
 
-Used for programs whose conditions need a function or a type that has no machine form: text made from several rows,
-lists, decimals of more than 18 digits. Null is None. Aggregates keep all their arguments and fold them when asked.
+Used where a condition can't be computed with machine numbers: text made from several rows, lists, decimals of more than
+18 digits. Null is None. Registers of aggregates hold all arguments, which are folded wherever the aggregate is read.
 """
 
 from __future__ import annotations
 
-from trimtab.engine.match.compile.registers import Fold
+from trimtab.engine.match.compile.registers import Fold, Layout
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Source
-from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Emitter
+from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Emitter, Numbered, Thread, Writer
 from trimtab.engine.match.kernels.interface import column_name
 
 
 class ObjectEmitter(Emitter):
-    """Writes conditions as calls on Python values; `values` collects what the code refers to as `python_values[n]`."""
+    """Writes conditions as calls on Python values; `values` collects what the code calls `python_values[n]`."""
 
-    values: list[object]
-
-    def using(self, values: list[object]) -> ObjectEmitter:
-        """The same emitter, collecting into this list."""
+    def __init__(
+        self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread, values: list[object]
+    ) -> None:
+        super().__init__(writer, layout, columns, label, thread)
         self.values = values
-        return self
 
     def refer(self, value: object) -> str:
         """Code for a Python value."""

@@ -1,7 +1,7 @@
 """Generated source made callable: interpreted at once, or as machine code.
 
 Compiling takes seconds, interpreting microseconds a row, so small inputs are interpreted. In a job nothing is compiled
-here: rows are interpreted until machine code has come from the process that makes it (see `trimtab.machine_code`).
+here: rows are interpreted until another process has compiled the machine code (see `trimtab.machine_code`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from trimtab.machine_code.numba_import import is_numba_there
 from trimtab.machine_code.policy import Missing, when_missing
 
 COMPILE_FROM_ROWS = 150_000
-"""From here compiling (2 to 4 s, once) pays off over interpreting (1 to 6 us a row of a plain pattern)."""
+"""From here on compiling (2 to 4 s, once) takes less time than interpreting (1 to 6 us a row of a plain pattern)."""
 LOAD_FROM_ROWS = 20_000
-"""From here machine code that the disk has is worth loading (importing Numba takes about 0.3 s)."""
+"""From here on machine code on disk is worth loading (importing Numba takes about 0.3 s)."""
 
 Runnable = Callable[[Inputs], Outputs]
-"""A kernel, whatever form it has."""
+"""A kernel in any of its forms."""
 
 
 def load(source: str, rows: int) -> tuple[Runnable, bool]:
-    """A callable for the source and whether it is machine code, chosen by the number of (plain) rows it has to do."""
+    """A callable for the source and whether it is machine code, chosen by the number of (plain) rows to process."""
     if source in _COMPILED or _is_worth_it(source, rows):
         return compiled(source), True
     return interpret(source), False
@@ -43,7 +43,7 @@ def _is_worth_it(source: str, rows: int) -> bool:
 
 
 def want(source: str, inputs: Inputs, rows: int) -> None:
-    """Note that rows were interpreted that machine code would have been better for."""
+    """Request machine code after many rows were interpreted."""
     if rows >= COMPILE_FROM_ROWS and when_missing() is not Missing.COMPILE:
         wanted.want(source, inputs.positional())
 
@@ -58,7 +58,7 @@ def interpret(source: str) -> Runnable:
 
 
 def compiled(source: str) -> Runnable:
-    """The kernel as machine code, which is looked for, or compiled, when it is first called."""
+    """The kernel as machine code, which is loaded or compiled when it is first called."""
     kernel = kernel_of(source)
     return lambda inputs: Outputs.of(kernel(*inputs.positional()))
 
@@ -69,9 +69,9 @@ _COMPILED: dict[str, Kernel] = {}
 def kernel_of(source: str) -> Kernel:
     """The kernel as `trimtab.machine_code` knows it."""
     if source not in _COMPILED:
-        # Loaded machine code finds the names it needs through its module.
+        # Machine code that is loaded finds the names it needs through its module.
         module = ModuleType(f"trimtab_{name_of(source).replace('.', '_')}")
-        vars(module).update({name: getattr(machine, name) for name in machine.NAMES})
+        vars(module).update(machine.NAMES)
         exec(compile(source, "<trimtab kernel>", "exec"), vars(module))
         sys.modules[module.__name__] = module
         _COMPILED[source] = Kernel(module.kernel, name_of(source), source=source, error_model="numpy")
@@ -80,5 +80,5 @@ def kernel_of(source: str) -> Kernel:
 
 @functools.lru_cache(maxsize=512)
 def name_of(source: str) -> str:
-    """What a generated kernel's machine code is called."""
+    """The name of a generated kernel's machine code."""
     return f"generated.{hashlib.sha256(source.encode()).hexdigest()[:24]}"

@@ -1,4 +1,4 @@
-"""What the outcome of one comparison says of others: a tree of conditions needs no branch for what is known."""
+"""What the outcome of one comparison implies for others: a tree of conditions needs no branch for what is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _EXCLUDED = {"<": (">", "=="), ">": ("<", "=="), "==": ("<", ">")}
 
 
 def implied(code: str, outcome: bool) -> dict[str, bool]:
-    """What a comparison's outcome says of itself and of other comparisons of the same two values.
+    """The outcomes of a comparison and of other comparisons of the same two values, given that of the first.
 
     NaN is no concern: where it occurs comparisons are calls, not signs.
 

@@ -1,13 +1,13 @@
-"""What a kernel takes and what it gives back: defined once, for every kernel and for whoever calls one.
+"""What a kernel takes and what it gives back: the same for every kernel, whatever its form.
 
-A kernel is generated source with plain parameters and tuples for results: that compiles in the shortest time and is
-called at the lowest cost. Its parameters and results are made from the groups below, in their order, and a field's name
-is its name in generated code. Callers hand over `Inputs` and receive `Outputs`.
+A kernel is generated source with plain parameters, and tuples for results: that compiles in the shortest time and is
+called at the lowest cost. Its parameters and results are the fields of the groups below, in their order and by their
+names. Callers pass `Inputs` and receive `Outputs`.
 
 Keys are numbered from 0. Row numbers count through all rows at hand, key by key and in order within a key; -1 is no
-row. The threads, matches and path nodes of all keys stand in flat arrays one after another. Arrays are NumPy's for
-machine code and lists for plain Python, where reading a number of an array would take several times as long. Python
-values are for source that is never compiled; where machine code may run, NOTHING stands for them.
+row. The threads, matches and path nodes of all keys are in flat arrays, one after another. Arrays are NumPy's for
+machine code and lists for plain Python, which reads a list several times as fast. Only source that is never compiled
+has Python values; other kernels get NOTHING in their place.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy.typing as npt
 NO_WATERMARK = -(2**62)
 """The watermark of a batch that has none."""
 KIND_MATCH, KIND_UNMATCHED = 0, 1
-"""What a reported match is: a match, or a row that is in none (ALL ROWS PER MATCH WITH UNMATCHED ROWS)."""
+"""What is reported: a match, or a row that is in no match (ALL ROWS PER MATCH WITH UNMATCHED ROWS)."""
 ERROR_SKIP_FIRST, ERROR_SKIP_MISSING, ERROR_THREADS, ERROR_STATE = 1, 2, 3, 4
-"""Skipping to the first row of the match; to a row that isn't there; more threads than the limit; threads that the
-automaton has no configuration for. The last one is no fault of the query: the general kernel can run it."""
+"""Skipping to the first row of the match; to a row that isn't there; more threads than the limit; threads for which the
+automaton has no configuration. After the last one the general kernel has to run the batch."""
 
 Ints = npt.NDArray[np.int64] | list[int]
 Floats = npt.NDArray[np.float64] | list[float]
@@ -43,64 +43,64 @@ class RowRanges(NamedTuple):
     """Which rows each key has."""
 
     key_count: int  # how many keys there are
-    tails: Ints  # the first row that may be looked back at
+    tails: Ints  # the first row that PREV may read
     firsts: Ints  # the first row to be processed
     stops: Ints  # after the last row to be processed now
-    ends: Ints  # after the last row that may be looked ahead at
+    ends: Ints  # after the last row that NEXT may read
 
 
 class KeysBefore(NamedTuple):
     """What is known of each key from earlier batches."""
 
     begun: Ints  # 1 if rows of the key were processed before
-    numbers: Ints  # how many matches were reported
-    fronts: Ints  # the first row of which it is not decided whether a match has it
+    numbers: Ints  # the number of matches that were reported
+    fronts: Ints  # the first row that may still become part of a match
 
 
 class Time(NamedTuple):
-    """How far time has come."""
+    """How far time has advanced."""
 
-    closing: int  # 1 if no rows follow, ever
+    closing: int  # 1 if the input has ended
     watermark: int  # no row before this time (in microseconds) follows; NO_WATERMARK if that isn't known
     times: Ints  # the time of each row, in microseconds; a single 0 where the pattern has no WITHIN
 
 
 class ThreadsBefore(NamedTuple):
-    """The threads that earlier batches left, and the nodes of their paths; `plan.py` says what a thread consists of."""
+    """The threads that earlier batches left, and the nodes of their paths."""
 
-    old_offsets: Ints  # where each key's threads begin; one more number for where the last one's end
+    old_offsets: Ints  # where each key's threads begin, and where the last key's end
     old_ints: Ints  # the fixed fields and integer registers of each thread
     old_floats: Floats  # the float registers of each thread
     old_objects: Objects  # the registers of each thread that hold Python values, or NOTHING
-    old_node_offsets: Ints  # where each key's nodes begin, and where the last one's end
+    old_node_offsets: Ints  # where each key's nodes begin, and where the last key's end
     old_nodes: Ints  # NODE_FIELDS numbers for each node
 
 
 class Constants(NamedTuple):
-    """What conditions refer to besides rows."""
+    """What conditions use besides rows."""
 
     constant_ranks: Ints | tuple[()]  # the ranks of string constants among all strings at hand
     python_values: Objects | tuple[object, ...]  # constants and types, or NOTHING
-    opaque: Callable[..., object] | int | None  # evaluates SQL that only the caller understands, or 0
+    opaque: Callable[..., object] | int | None  # evaluates `Opaque` expressions, or 0
 
 
 class Limits(NamedTuple):
-    """How much a kernel may do, and room for what it reports."""
+    """The limit of threads, and memory for reported matches."""
 
-    thread_limit: int  # how many threads a key may have
-    room_ints: Ints  # for the integers of matches; the automaton needs all it can use, other kernels make more
+    thread_limit: int  # the most threads that a key may have
+    room_ints: Ints  # for the integers of matches; the automaton needs enough for all, other kernels allocate more
     room_floats: Floats  # for their floats
 
 
 class Tables(NamedTuple):
-    """The program's steps as numbers; the position after the last stands for the place before the first row."""
+    """The program's steps as numbers. The index after the last position stands for the place before the first row."""
 
     steps_from: Ints  # where each position's steps begin, and where the last one's end
     step_targets: Ints  # the position that each step leads to, or DONE
-    step_anchors: Ints  # what has to hold besides: NO_ANCHOR, AT_START, AT_END, AT_TIMEOUT
+    step_anchors: Ints  # the anchor that has to hold: NO_ANCHOR, AT_START, AT_END, AT_TIMEOUT
     position_labels: Ints  # the label of each position
     position_flags: Ints  # WAITS, MAY_END, STAMPED
-    compared_ints_from: Ints  # where each position's part of the next array begins, and where the last one's ends
+    compared_ints_from: Ints  # where each position's part of `compared_ints` begins, and where the last one's ends
     compared_ints: Ints  # the integers in which two threads at the position may differ
     compared_floats_from: Ints
     compared_floats: Ints  # likewise the floats
@@ -112,11 +112,11 @@ class Column(NamedTuple):
     """A column of the rows, in the order of row numbers."""
 
     values: Any  # numbers for kernels that may be compiled, Python values for others
-    nulls: Any  # whether each value is null; not looked at in columns without nulls
+    nulls: Any  # whether each value is null; kernels for columns without nulls don't read it
 
 
 class Inputs(NamedTuple):
-    """Everything that a kernel takes. The automaton has its program in its code and takes no tables."""
+    """Everything that a kernel takes. The automaton takes no tables: its code has the program in it."""
 
     rows: RowRanges
     keys: KeysBefore
@@ -139,12 +139,12 @@ class Inputs(NamedTuple):
 
 
 def column_name(number: int) -> str:
-    """What a column's values are called in generated code."""
+    """The name of a column's values in generated code."""
     return f"column{number}"
 
 
 def nulls_name(number: int) -> str:
-    """What a column's nulls are called in generated code."""
+    """The name of a column's nulls in generated code."""
     return f"nulls{number}"
 
 
@@ -154,22 +154,10 @@ def parameters(columns: int, *, tables: bool) -> str:
     >>> parameters(1, tables=False)  # doctest: +ELLIPSIS
     'key_count, tails, firsts, ... room_ints, room_floats, column0, nulls0'
     """
-    names = Inputs(
-        _own_names(RowRanges),
-        _own_names(KeysBefore),
-        _own_names(Time),
-        _own_names(ThreadsBefore),
-        _own_names(Constants),
-        _own_names(Limits),
-        _own_names(Tables) if tables else (),
-        tuple(Column(column_name(each), nulls_name(each)) for each in range(columns)),
-    )
-    return ", ".join(names.positional())
-
-
-def _own_names(group: Any) -> Any:
-    """A group whose values are the names of its fields."""
-    return group._make(group._fields)
+    groups = (RowRanges, KeysBefore, Time, ThreadsBefore, Constants, Limits, *((Tables,) if tables else ()))
+    names: list[str] = [name for group in groups for name in group._fields]
+    names += [name for each in range(columns) for name in (column_name(each), nulls_name(each))]
+    return ", ".join(names)
 
 
 # What it gives back --------------------------------------------------------------------------------
@@ -178,24 +166,24 @@ def _own_names(group: Any) -> Any:
 class Matches(NamedTuple):
     """The matches, in the order in which they were decided; `plan.report_fields` says what one consists of."""
 
-    match_ints: Ints  # the integers of each match, and room after them
+    match_ints: Ints  # the integers of each match, and unused room after them
     match_floats: Floats  # likewise the floats
-    match_count: int  # how many there are
+    match_count: int
     path_rows: Ints  # the rows of each match, where the output needs all of them
     path_positions: Ints  # the positions that those rows were mapped to
 
 
 class ThreadsAfter(NamedTuple):
-    """The threads that are left, as in `ThreadsBefore`, with room after them."""
+    """The threads that are left, as in `ThreadsBefore`, with unused room after them."""
 
     saved_offsets: Ints
     saved_ints: Ints
     saved_floats: Floats
     saved_objects: Objects
-    saved_count: int  # how many threads there are
+    saved_count: int
     saved_node_offsets: Ints
     saved_nodes: Ints
-    saved_node_count: int  # how many nodes there are
+    saved_node_count: int
 
 
 class KeysAfter(NamedTuple):
@@ -207,10 +195,10 @@ class KeysAfter(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What went wrong; other results mean nothing then."""
+    """What went wrong; if something did, the other results are meaningless."""
 
-    error: int  # 0, or an ERROR_
-    error_count: int  # how many keys had more threads than the limit
+    error: int  # 0, or one of ERROR_...
+    error_count: int  # the number of keys with more threads than the limit
     error_key: int  # the first key with an error
 
 

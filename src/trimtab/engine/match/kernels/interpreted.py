@@ -1,6 +1,6 @@
 """What generated kernels call when they run as plain Python: buffers are lists, numbers are Python's.
 
-`machine.py` has the same names for compiled kernels.
+The functions that are right for both kinds of numbers are those of `machine.py`; the others are here.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from trimtab.engine.match.aggregates import aggregate
+from trimtab.engine.match.kernels import machine
 from trimtab.engine.match.scalars import SCALARS
 
 
@@ -31,34 +32,9 @@ def grow(values: list[object], n: int, used: int) -> list[object]:
     return values[:used] + [0] * (n - used)
 
 
-def div_i(a: int, b: int) -> int:
-    """Division towards zero."""
-    return -(-a // b) if (a < 0) != (b < 0) else a // b
-
-
-def mod_i(a: int, b: int) -> int:
-    """The remainder, with the sign of the dividend."""
-    return a - b * div_i(a, b)
-
-
 def mod_f(a: float, b: float) -> float:
     """The remainder, with the sign of the dividend."""
     return math.fmod(a, b) if math.isfinite(a) and not math.isnan(b) else math.nan
-
-
-def less_f(a: float, b: float) -> bool:
-    """Less than, where NaN is larger than everything else."""
-    return a < b or (b != b and a == a)
-
-
-def same_f(a: float, b: float) -> bool:
-    """Equality, where NaN equals NaN."""
-    return a == b or (a != a and b != b)
-
-
-def sqrt_f(a: float) -> float:
-    """The square root, NaN of a negative number."""
-    return math.sqrt(a) if a >= 0 else math.nan
 
 
 def exp_f(a: float) -> float:
@@ -81,40 +57,7 @@ def power_f(a: float, b: float) -> float:
         return math.nan if a != 0 else math.inf
 
 
-def floor_i(a: float) -> int:
-    """The largest whole number not above."""
-    return math.floor(a) if math.isfinite(a) else 0
-
-
-def ceil_i(a: float) -> int:
-    """The smallest whole number not below."""
-    return math.ceil(a) if math.isfinite(a) else 0
-
-
-def trunc_i(a: float) -> int:
-    """The whole part."""
-    return int(a) if math.isfinite(a) else 0
-
-
-NAMES = {
-    "ints": ints,
-    "floats": floats,
-    "objects": objects,
-    "grow_ints": grow,
-    "grow_floats": grow,
-    "grow_objects": grow,
-    "div_i": div_i,
-    "mod_i": mod_i,
-    "mod_f": mod_f,
-    "less_f": less_f,
-    "same_f": same_f,
-    "sqrt_f": sqrt_f,
-    "exp_f": exp_f,
-    "ln_f": ln_f,
-    "power_f": power_f,
-    "floor_i": floor_i,
-    "ceil_i": ceil_i,
-    "trunc_i": trunc_i,
-    "aggregate": aggregate,
-    "SCALARS": SCALARS,
-}
+NAMES = {name: function.function for name, function in machine.NAMES.items()} | {
+    "ints": ints, "floats": floats, "objects": objects, "grow_ints": grow, "grow_floats": grow, "grow_objects": grow,
+    "mod_f": mod_f, "exp_f": exp_f, "ln_f": ln_f, "power_f": power_f, "aggregate": aggregate, "SCALARS": SCALARS,
+}  # fmt: skip

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 
 from trimtab.engine.match.compile.analysis import Anything, Facts, analyse, live_registers
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.compile.registers import Layout, Register, RowRef
 from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo
-from trimtab.engine.match.kernels.emit import Columns, Thread, Writer
-from trimtab.engine.match.kernels.emit_numeric import Constants, NumericEmitter
+from trimtab.engine.match.kernels.emit import Numbered, Thread, Writer
+from trimtab.engine.match.kernels.emit_numeric import NumericEmitter
 from trimtab.engine.match.kernels.emit_object import ObjectEmitter
-from trimtab.engine.match.kernels.plan import FIXED, Generated, report_fields, slot_registers, traits_of
-
-FRESH = Thread(fresh=True)
-
-
-class _Everything(frozenset[str]):
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-_EVERYTHING = _Everything()
+from trimtab.engine.match.kernels.interface import Tables
+from trimtab.engine.match.kernels.plan import Generated, report_fields, slot_registers, traits_of
 
 
 class KernelWriter:
@@ -34,13 +25,11 @@ class KernelWriter:
     ) -> None:
         self.query, self.program = query, program
         self.nullable, self.nan, self.objects = nullable, nan, objects
-        self.traits = traits_of(query)
+        traits = traits_of(query)
         # Over Python values aggregates keep all their arguments, so measures come from paths there.
-        self.paths = self.traits.paths or objects
-        self.sequential = self.traits.sequential
-        self.layout = Layout(FIXED)
-        self.columns = Columns()
-        self.constants = Constants([])
+        self.paths, self.sequential = traits.paths or objects, traits.sequential
+        self.layout = Layout()
+        self.columns, self.strings = Numbered(), Numbered()
         self.values: list[object] = []
         self.fields, self.float_fields = report_fields(query, self.paths)
         self.past_last = isinstance(query.skip, SkipPastLast)
@@ -53,31 +42,17 @@ class KernelWriter:
 
     def emitter(self, label: int, thread: Thread) -> NumericEmitter | ObjectEmitter:
         """Code for a row tried for a label by a thread."""
+        shared = (self.write, self.layout, self.columns, label, thread)
         if self.objects:
-            return ObjectEmitter(self.write, self.layout, self.columns, label, thread).using(self.values)
-        return NumericEmitter(
-            self.write, self.layout, self.columns, label, thread, self.constants, self.nullable, self.nan
-        )
+            return ObjectEmitter(*shared, self.values)
+        return NumericEmitter(*shared, self.strings, self.nullable, self.nan)
 
-    def behind(self, position: int) -> Thread:
-        """A thread that waits behind a position."""
-        return Thread(facts=self.facts[position])
-
-    def generated(self, source: str, configurations: int = 0) -> Generated:
+    def generated(self, source: str, configurations: int = 0, tables: Tables | tuple[()] = ()) -> Generated:
         """The source with what is needed to call it; `configurations` as in `Generated`."""
         return Generated(
-            source,
-            not self.objects,
-            tuple(self.columns.names),
-            tuple(self.constants.strings),
-            tuple(self.values),
-            self.layout,
-            self.paths,
-            self.fields,
-            self.float_fields,
-            configurations,
-            self.program.shortest,
-        )
+            source, not self.objects, tuple(self.columns.names), tuple(self.strings.names), tuple(self.values),
+            self.layout, self.paths, self.fields, self.float_fields, configurations, self.program.shortest, tables,
+        )  # fmt: skip
 
     @property
     def may_be_deterministic(self) -> bool:
@@ -89,18 +64,18 @@ class KernelWriter:
         return not any(self.compared)
 
     def _allot_registers(self) -> None:
-        """Write all conditions and updates once into nothing, so that every register has its place."""
+        """Write all conditions and updates once and discard them, so that every register is in the layout."""
         if isinstance(self.query.skip, SkipTo):
             self.layout.need(RowRef(self.query.skip.labels, self.query.skip.side, 0, 0))
         if not self.paths:
             for register in slot_registers(self.query):
                 self.layout.need(register)
-        # Registers must sit in the same slots whatever the columns of a batch hold, or state could not be carried.
-        nullable, self.nullable = self.nullable, _EVERYTHING
-        scratch, self.write = self.write, Writer()
+        # The layout must not depend on which columns of a batch have nulls, or state could not be carried.
+        nullable, self.nullable = self.nullable, frozenset(self.query.columns_read())
+        outer, self.write = self.write, Writer()
         while True:
             before = len(self.layout.registers)
-            for thread in (FRESH, Thread()):
+            for thread in (Thread(fresh=True), Thread()):
                 for label, condition in enumerate(self.query.conditions):
                     emitter = self.emitter(label, thread)
                     if condition is not None:
@@ -109,7 +84,7 @@ class KernelWriter:
                         emitter.updated(register)
             if len(self.layout.registers) == before:
                 break
-        self.write, self.nullable = scratch, nullable
+        self.write, self.nullable = outer, nullable
         self.values.clear()
 
     @cached_property
@@ -119,34 +94,27 @@ class KernelWriter:
 
     @cached_property
     def live(self) -> list[set[Register]]:
-        """For each position, the registers that conditions still to come depend on."""
-        scratch, self.write = self.write, Writer()
-        remembered: dict[tuple[int, int], tuple[set[Register], Callable[[Register], set[Register]]]] = {}
+        """For each position, the registers that conditions of later rows depend on."""
+        # The code is only written to see what it reads.
+        outer, self.write = self.write, Writer()
 
-        def reads(position: int, target: int) -> tuple[set[Register], Callable[[Register], set[Register]]]:
-            label = self.program.positions[target].label
-            if (position, label) not in remembered:
-                condition = self.query.conditions[label]
-                emitter = self.emitter(label, self.behind(position))
-                if condition is not None:
-                    emitter.condition(condition)
+        @cache
+        def label_reads(position: int, label: int) -> tuple[set[Register], Callable[[Register], set[Register]]]:
+            thread = Thread(facts=self.facts[position])
+            condition, emitter = self.query.conditions[label], self.emitter(label, thread)
+            if condition is not None:
+                emitter.condition(condition)
 
-                made: dict[Register, set[Register]] = {}
+            @cache
+            def made_of(register: Register) -> set[Register]:
+                own = self.emitter(label, thread)
+                own.updated(register)
+                return own.reads
 
-                def made_of(register: Register) -> set[Register]:
-                    if register not in made:
-                        own = self.emitter(label, self.behind(position))
-                        own.write = Writer()
-                        own.updated(register)
-                        made[register] = own.reads
-                    return made[register]
+            return emitter.reads, made_of
 
-                remembered[position, label] = (emitter.reads, made_of)
-            return remembered[position, label]
-
-        found = live_registers(self.program, reads)
-        # The code was only written to see what it reads.
-        self.write = scratch
+        found = live_registers(self.program, lambda at, target: label_reads(at, self.program.positions[target].label))
+        self.write = outer
         self.values.clear()
         return found
 
@@ -159,20 +127,5 @@ class KernelWriter:
         ]
 
     def stamped(self, position: int) -> bool:
-        """Whether "taken before on this row" is enough to know that a thread has a twin there."""
+        """Whether any two threads that reach a position on the same row are twins."""
         return not self.compared[position] and not (self.past_last and self.timed)
-
-    @property
-    def width(self) -> int:
-        """The integers of a thread."""
-        return FIXED + len(self.layout.ints)
-
-    @property
-    def float_width(self) -> int:
-        """The floats of a thread."""
-        return len(self.layout.floats)
-
-    @property
-    def object_width(self) -> int:
-        """The Python values of a thread."""
-        return len(self.layout.objects)

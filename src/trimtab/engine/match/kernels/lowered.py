@@ -1,12 +1,13 @@
-"""Values as machine numbers: how each type is held in a kernel, and code for nulls.
+"""Values as machine numbers: the form of each type in a kernel, and code for nulls.
 
 Booleans are 0 and 1, strings are their ranks among all strings at hand, dates are days, timestamps and intervals are
-microseconds, decimals of up to 18 digits are scaled integers. What can't be said so raises `NotCompilable`.
+microseconds, decimals of up to 18 digits are scaled integers. For other types `NotCompilable` is raised.
 """
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -30,13 +31,13 @@ class Value:
 
 
 def form_of(type_: pa.DataType) -> tuple[str, int]:
-    """How values of a type are held in a kernel: the form, and the scale of a decimal."""
+    """The form of a type in a kernel, and the scale of a decimal."""
     types = pa.types
     if types.is_boolean(type_):
         return "b", 0
     if types.is_uint64(type_):
         raise NotCompilable("unsigned numbers of 64 bits")
-    if types.is_integer(type_) or types.is_timestamp(type_) or types.is_duration(type_):
+    if types.is_integer(type_) or types.is_timestamp(type_) or types.is_duration(type_) or types.is_null(type_):
         return "i", 0
     if types.is_date(type_):
         return "date", 0
@@ -46,15 +47,13 @@ def form_of(type_: pa.DataType) -> tuple[str, int]:
         return "d", type_.scale
     if is_string(type_):
         return "s", 0
-    if types.is_null(type_):
-        return "i", 0
     raise NotCompilable(f"type {type_}")
 
 
 def int_of(value: object) -> int:
     """A constant of an integer form as its number."""
     match value:
-        case bool() | int():
+        case int() | Decimal():
             return int(value)
         case datetime.timedelta():
             return value // datetime.timedelta(microseconds=1)
@@ -64,20 +63,16 @@ def int_of(value: object) -> int:
             return (value - EPOCH) // datetime.timedelta(microseconds=1)
         case datetime.date():
             return (value - EPOCH.date()).days
-        case Decimal():
-            return int(value)
         case _:
             raise NotCompilable(f"a constant {value!r}")
 
 
 def any_of(*conditions: str) -> str:
-    """Code for OR, without what is known."""
-    live = [c for c in conditions if c != "False"]
-    if not live:
-        return "False"
-    if "True" in live:
+    """Code for OR, without conditions that are known."""
+    if "True" in conditions:
         return "True"
-    return live[0] if len(live) == 1 else "(" + " or ".join(live) + ")"
+    live = [c for c in conditions if c != "False"]
+    return f"({' or '.join(live)})" if len(live) > 1 else "".join(live) or "False"
 
 
 def negated(condition: str) -> str:
@@ -86,13 +81,20 @@ def negated(condition: str) -> str:
 
 
 def all_of(*conditions: str) -> str:
-    """Code for AND, without what is known."""
+    """Code for AND, without conditions that are known."""
     if "False" in conditions:
         return "False"
     live = [c for c in conditions if c != "True"]
-    if not live:
-        return "True"
-    return live[0] if len(live) == 1 else "(" + " and ".join(live) + ")"
+    return f"({' and '.join(live)})" if len(live) > 1 else "".join(live) or "True"
+
+
+def choice(values: Sequence[Value], conditions: Sequence[str]) -> tuple[str, str]:
+    """Code for the first value whose condition holds, and for whether it is null; the last value needs no condition."""
+    code, null = values[-1].code, values[-1].null
+    for value, condition in reversed(list(zip(values[:-1], conditions, strict=True))):
+        code = f"({value.code} if {condition} else {code})"
+        null = null if null == value.null else f"({value.null} if {condition} else {null})"
+    return code, null
 
 
 def if_known(value: Value, then: str, otherwise: str) -> str:

@@ -1,6 +1,6 @@
 """What generated kernels call when they are compiled: buffers are NumPy arrays, numbers are the machine's.
 
-`interpreted.py` has the same names for kernels that run as plain Python. Importing this imports Numba.
+`interpreted.py` has the same names for kernels that run as plain Python.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -56,7 +56,7 @@ def div_i(a, b):
 @kernel
 def mod_i(a, b):
     """The remainder, with the sign of the dividend."""
-    return a - b * div_i(a, b)
+    return a - b * (-(-a // b) if (a < 0) != (b < 0) else a // b)
 
 
 @kernel
@@ -80,7 +80,7 @@ def same_f(a, b):
 @kernel
 def sqrt_f(a):
     """The square root, NaN of a negative number."""
-    return math.sqrt(a) if a >= 0 else np.nan
+    return math.sqrt(a) if a >= 0 else math.nan
 
 
 @kernel
@@ -104,22 +104,24 @@ def power_f(a, b):
 @kernel
 def floor_i(a):
     """The largest whole number not above."""
-    return np.int64(math.floor(a)) if math.isfinite(a) else 0
+    return math.floor(a) if math.isfinite(a) else 0
 
 
 @kernel
 def ceil_i(a):
     """The smallest whole number not below."""
-    return np.int64(math.ceil(a)) if math.isfinite(a) else 0
+    return math.ceil(a) if math.isfinite(a) else 0
 
 
 @kernel
 def trunc_i(a):
     """The whole part."""
-    return np.int64(a) if math.isfinite(a) else 0
+    return int(a) if math.isfinite(a) else 0
 
 
-NAMES = (
-    "ceil_i", "div_i", "exp_f", "floats", "floor_i", "grow_floats", "grow_ints", "grow_objects", "ints", "less_f",
-    "ln_f", "mod_f", "mod_i", "objects", "power_f", "same_f", "sqrt_f", "trunc_i",
-)  # fmt: skip
+NAMES = {
+    "ints": ints, "floats": floats, "objects": objects,
+    "grow_ints": grow_ints, "grow_floats": grow_floats, "grow_objects": grow_objects,
+    "div_i": div_i, "mod_i": mod_i, "mod_f": mod_f, "less_f": less_f, "same_f": same_f, "sqrt_f": sqrt_f,
+    "exp_f": exp_f, "ln_f": ln_f, "power_f": power_f, "floor_i": floor_i, "ceil_i": ceil_i, "trunc_i": trunc_i,
+}  # fmt: skip

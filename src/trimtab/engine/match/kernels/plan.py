@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trimtab.engine.match.compile.registers import (
+    END,
+    START,
     Bank,
     Layout,
     Register,
@@ -16,23 +18,19 @@ from trimtab.engine.match.compile.registers import (
     holds_row,
     label_place,
 )
-from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue
+from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, walk
 from trimtab.engine.match.ir.query import MatchQuery, Rows
-from trimtab.engine.match.kernels.emit import NotCompilable, walk
-from trimtab.engine.match.kernels.emit_numeric import check_foldable, fold_kind
-from trimtab.engine.match.kernels.lowered import form_of
-
-POSITION, START, END, NODE = 0, 1, 2, 3
-"""The fixed fields of a thread. END is the last row it consumed, -1 for an empty match."""
-FIXED = 4
+from trimtab.engine.match.kernels.emit import NotCompilable
+from trimtab.engine.match.kernels.emit_numeric import check_foldable
+from trimtab.engine.match.kernels.interface import Tables
 
 
 @dataclass(frozen=True)
 class Traits:
     """What a query needs of its kernel, whatever the data.
 
-    `paths`: the output needs every row of a match, so threads remember their way. `sequential`: attempts run one
-    after another, because a condition asks for the match number. `lookback` and `lookahead`: how far PREV and NEXT
+    `paths`: the output needs every row of a match, so threads remember their paths. `sequential`: attempts run one
+    after another, because a condition reads the match number. `lookback` and `lookahead`: how many rows PREV and NEXT
     reach.
     """
 
@@ -57,6 +55,7 @@ class Generated:
     float_fields: tuple[Register, ...]
     configurations: int  # of the automaton; 0: the general kernel
     shortest: int  # the fewest rows that a match can have
+    tables: Tables | tuple[()]  # for the general kernel; the automaton takes none
 
     @property
     def deterministic(self) -> bool:
@@ -66,17 +65,16 @@ class Generated:
     @cached_property
     def row_fields(self) -> tuple[int, ...]:
         """The integers of a thread that are row numbers, which change when rows are renumbered."""
-        return (START, END, *(FIXED + j for j, r in enumerate(self.layout.ints) if holds_row(r)))
+        return (START, END, *(self.layout.at[register] for register in self.layout.ints if holds_row(register)))
 
 
 def traits_of(query: MatchQuery) -> Traits:
     """Decide how a query runs."""
-    conditions = [e for c in query.conditions if c is not None for e in walk(c)]
-    slots = [e for s in query.slots for e in walk(s)]
-    shifts = [e.place.shift for e in (*conditions, *slots) if isinstance(e, RowValue)]
+    shifts = [expr.place.shift for expr in query.expressions() if isinstance(expr, RowValue)]
+    conditions = (condition for condition in query.conditions if condition is not None)
     return Traits(
         paths=query.rows is not Rows.ONE or not all(_fits_registers(s) for s in query.slots),
-        sequential=any(isinstance(e, MatchNumber) for e in conditions),
+        sequential=any(isinstance(expr, MatchNumber) for condition in conditions for expr in walk(condition)),
         lookback=max((*(-s for s in shifts), 0)),
         lookahead=max((*shifts, 0)),
     )
@@ -88,14 +86,12 @@ def _fits_registers(slot: Expr) -> bool:
         case Aggregate():
             try:
                 check_foldable(slot)
-                for expr in (e for arg in slot.args for e in walk(arg)):
-                    form_of(expr.type)
             except NotCompilable:
                 return False
-            return all(isinstance(e, RowValue) for arg in slot.args for e in walk(arg))
+            return all(isinstance(arg, RowValue) for arg in slot.args)
         case RowValue(place, sources) if len(sources) > 1:
             found = label_place(place)
-            # The label of a shifted row of some variable is something that only the whole path can tell.
+            # Only the whole path has the label of a shifted row of some variable.
             return found is None or found.shift == 0
         case _:
             return True
@@ -108,19 +104,19 @@ def slot_registers(query: MatchQuery) -> tuple[Register, ...]:
         match slot:
             case RowValue(place):
                 if place.labels is not None or place.offset or place.shift:
-                    found[RowRef(place.labels, place.side, place.offset, place.shift)] = None
+                    found[RowRef.at(place)] = None
                 label = label_place(place)
                 if len(slot.sources) > 1 and label is not None:
-                    found[RowLabel(label.labels, label.side, label.offset, label.shift)] = None
+                    found[RowLabel.at(label)] = None
             case Aggregate():
-                found.update(dict.fromkeys(folds(slot, fold_kind(slot))))
+                found.update(dict.fromkeys(folds(slot)))
             case MatchNumber():
                 pass
     return tuple(found)
 
 
 def report_fields(query: MatchQuery, paths: bool) -> tuple[tuple[str | Register, ...], tuple[Register, ...]]:
-    """What is written for each match: integers and floats. No more than the output needs: a match may be short."""
+    """The integers and floats of a reported match: only what the output needs, as there may be many short matches."""
     if paths:
         return ("key", "kind", "number", "start", "end", "begin", "length"), ()
     number = ["number"] if any(isinstance(s, MatchNumber) for s in query.slots) else []

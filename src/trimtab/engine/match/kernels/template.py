@@ -1,8 +1,8 @@
-"""Source from templates: lines that count under a condition, blocks with a name, and names for numbers.
+"""Source from templates: lines with conditions, blocks with names, and names for numbers.
 
-A line of a template is `condition | code`. It counts if all words of its condition hold (`!` negates; none is always
-true). Code that is nothing but the name of a block stands for that block, indented as the name is. A block is a
-template itself, or a list of lines that are taken as they are: the text of a query may be in them, which must not be
+A line of a template is `condition | code`. It is used if all words of its condition hold (`!` negates a word; without
+words it always is). A line whose code is the name of a block stands for that block, indented as the name is. A block is
+a template itself, or a list of lines that are used unchanged: they may have text of a query in them, which must not be
 mistaken for names.
 """
 

@@ -1,4 +1,4 @@
-"""The general kernel at the edges of a batch: room for its lists, threads that come in, threads that are left.
+"""The general kernel at the start and the end of a batch: memory for its lists, threads loaded, threads saved.
 
 Blocks of `thread_kernel.py`, written as `template.py` reads them.
 """
@@ -30,11 +30,11 @@ unmatched |fronts_after = ints(key_count)
 """
 """The lists start small, since most keys have few threads, and are used for one key after another.
 
-`current` holds the threads before a row and `next` those after it. Of the banks that a query has no use for there is an
-empty one, so that every kernel has the same results.
+`current` holds the threads before a row and `next` those after it. A bank that a query doesn't use is empty, so that
+every kernel has the same results.
 """
 
-THREADS_COME_IN = """
+LOAD_THREADS = """
        |thread_count = old_offsets[key + 1] - old_offsets[key]; base = old_offsets[key]
        |if thread_count + 1 > capacity:
        |    capacity = 2 * (thread_count + 1); bucket_chain = ints(capacity)
@@ -55,17 +55,17 @@ paths  |for node in range(node_count):
 paths  |    place = (base + node) * NODE_FIELDS; node_rows[node] = old_nodes[place]
 paths  |    node_positions[node] = old_nodes[place + 1]; node_parents[node] = old_nodes[place + 2]
 """
-"""The key's threads, and the nodes of their paths, come into the working lists."""
+"""The key's threads, and the nodes of their paths, are copied into the working lists."""
 
-KEY_BEGINS = """
+BEGIN_KEY = """
          |tail = tails[key]; row = firsts[key]; end = ends[key]; stop = stops[key]; number = numbers[key]
          |origin = firsts[key] if begun[key] == 0 else -1
          |broken = False; attempt_row = row
-timed    |# Rows held back until NEXT can be answered are still to come.
+timed    |# Rows that wait until NEXT can read ahead are still to be processed.
 timed    |clock = min(watermark, times[stop]) if stop < end else watermark
 unmatched|front = fronts[key]
 """
-"""Where the key stands. `origin` is the partition's first row, which `^` asks for; -1 if it was in an earlier batch."""
+"""The key's rows and numbers. `origin` is the partition's first row, for `^`; -1 if it was in an earlier batch."""
 
 ENOUGH_ROOM = """
      |if (thread_count + 1) * MOST_STEPS > capacity:
@@ -87,23 +87,23 @@ paths|    node_rows = grow_ints(node_rows, node_capacity, node_count)
 paths|    node_positions = grow_ints(node_positions, node_capacity, node_count)
 paths|    node_parents = grow_ints(node_parents, node_capacity, node_count)
 """
-"""Room for all that one row can make of the threads, so that no step has to ask for it. Without threads nothing
-reaches a node any more, and the nodes start again from 0."""
+"""Room for all threads that one row can make, so that no step has to check it. Without threads no node is needed any
+more, and the nodes start again from 0."""
 
-THREADS_ARE_LEFT = """
+SAVE_THREADS = """
           |if broken:
           |    thread_count = 0
           |numbers_after[key] = number; resumes[key] = row; saved_offsets[key] = saved_count
 unmatched |fronts_after[key] = front
 sequential|if thread_count > 0:
-sequential|    resumes[key] = attempt_row; thread_count = 0  # done again from its first row when more rows are there
+sequential|    resumes[key] = attempt_row; thread_count = 0  # repeated from its first row when more rows have come
           |if saved_count + thread_count > saved_capacity:
           |    saved_capacity = 2 * (saved_count + thread_count)
           |    saved_ints = grow_ints(saved_ints, saved_capacity * THREAD_INTS, saved_count * THREAD_INTS)
           |    saved_floats = grow_floats(saved_floats, saved_capacity * THREAD_FLOATS, saved_count * THREAD_FLOATS)
           |    used = saved_count * THREAD_OBJECTS
           |    saved_objects = grow_objects(saved_objects, saved_capacity * THREAD_OBJECTS, used)
-paths     |NODES_ARE_LEFT
+paths     |SAVE_NODES
           |for field in range(thread_count * THREAD_INTS):
           |    saved_ints[saved_count * THREAD_INTS + field] = current_ints[field]
 floats    |for field in range(thread_count * THREAD_FLOATS):
@@ -112,9 +112,9 @@ objects   |for field in range(thread_count * THREAD_OBJECTS):
 objects   |    saved_objects[saved_count * THREAD_OBJECTS + field] = current_objects[field]
           |saved_count += thread_count
 """
-"""The threads that are left go out to the next batch, with what is known of the key."""
+"""The threads that are left are saved for the next batch, with what is known of the key."""
 
-NODES_ARE_LEFT = """
+SAVE_NODES = """
 |marks = ints(node_count + 1)
 |for thread in range(thread_count):
 |    node = current_ints[thread * THREAD_INTS + NODE]
@@ -136,4 +136,4 @@ NODES_ARE_LEFT = """
 |        current_ints[thread * THREAD_INTS + NODE] = marks[current_ints[thread * THREAD_INTS + NODE]] - 1
 |saved_node_offsets[key + 1] = saved_node_count
 """
-"""Only nodes that a thread can still reach go out. A mark is 1 for such a node, then its new number plus 1."""
+"""Only nodes that a thread can still reach are saved. A mark is 1 for such a node, then its new number plus 1."""

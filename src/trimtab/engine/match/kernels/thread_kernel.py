@@ -1,29 +1,29 @@
 """The general kernel: plain Python source that Numba compiles, or that runs as it is.
 
-The kernel walks the rows of each key once, in order. Between two rows it holds the key's *threads*, ordered by
-preference: first by the row where the attempt starts, then as the pattern prefers. A thread is a row of numbers:
-position, first row, last row, path node, registers. Three things keep their number small:
+The kernel reads the rows of each key once, in order. Between two rows it holds the key's *threads* in order of
+preference: first by the row where the attempt starts, then as the pattern prefers. A thread is a list of numbers:
+position, first row, last row, path node, registers. Three rules keep the number of threads small:
 
 - A thread that ends cuts off all less preferred threads of its attempt; under SKIP PAST LAST ROW also every attempt
   that starts inside the ended match, since the match is certain to be reported and only a longer one can replace it.
-- Of two threads with the same position and equal registers, as far as conditions to come can see them, the less
-  preferred one is dropped: they have the same future. Under SKIP PAST LAST ROW this holds between attempts too.
-- A match is reported as soon as its thread is the first in the list: nothing preferred is left.
+- Of two threads with the same position and equal registers, as far as later conditions read them, the less preferred
+  one is dropped: they have the same future. Under SKIP PAST LAST ROW this holds between attempts too.
+- A match is reported as soon as its thread is the first in the list: no preferred thread is left.
 
-An attempt starts on every row while others are under way, so no row is ever looked at twice and none has to be
-kept for that. Only where a condition needs MATCH_NUMBER(), which an attempt can't know before the earlier ones are
-decided, attempts run one after another and rows are looked at again (`sequential`).
+An attempt starts on every row while others are under way, so no row is read twice or has to be kept for that. Only
+where a condition needs MATCH_NUMBER(), which an attempt can't know before the earlier ones are decided, attempts run
+one after another and rows are read again (`sequential`).
 
 The source is a template (see `template.py`) whose outline is below. Its blocks are in `thread_batch.py`,
-`thread_row.py` and `thread_report.py`, in the order in which they run; what depends on the query's labels and measures
-is written by the functions at the end of this file. The program's steps are tables, so the size of the code grows with
-the labels and not with the pattern.
+`thread_row.py` and `thread_report.py`, in the order in which they run; the functions at the end of this file write what
+depends on the query's labels and measures. The program's steps are tables, so the size of the code grows with the
+number of labels and not with the pattern.
 """
 
 from __future__ import annotations
 
 from trimtab.engine.match.compile.program import DONE
-from trimtab.engine.match.compile.registers import Register, RowRef, bank, initial
+from trimtab.engine.match.compile.registers import END, NODE, POSITION, START, Register, RowRef, bank, initial
 from trimtab.engine.match.ir.query import SkipTo
 from trimtab.engine.match.kernels import thread_batch as batch
 from trimtab.engine.match.kernels import thread_report as report
@@ -41,7 +41,6 @@ from trimtab.engine.match.kernels.interface import (
     parameters,
 )
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
-from trimtab.engine.match.kernels.plan import END, NODE, POSITION, START
 from trimtab.engine.match.kernels.tables import AT_END, AT_START, AT_TIMEOUT, MAY_END, STAMPED, WAITS
 from trimtab.engine.match.kernels.template import Block, fill
 
@@ -49,21 +48,21 @@ OUTLINE = """
                      |def kernel(PARAMETERS):
                      |    ROOM
                      |    for key in range(key_count):
-                     |        THREADS_COME_IN
-                     |        KEY_BEGINS
+                     |        LOAD_THREADS
+                     |        BEGIN_KEY
                      |        while True:
                      |            no_more_rows = row >= stop  # only time can decide now
                      |            if no_more_rows:
                      |                if broken or error != 0 or thread_count == 0 or (closing == 0 and NOT_TIMED):
                      |                    break
                      |            ENOUGH_ROOM
-                     |            ATTEMPT_STARTS
+                     |            START_ATTEMPT
                      |            for thread in range(tried_count):
-                     |                THREAD_MEETS_ROW
+                     |                TRY_THREAD
                      |            NEXT_THREADS
-                     |            MATCHES_ARE_REPORTED
+                     |            REPORT_MATCHES
 sequential           |            NEXT_ATTEMPT
-                     |            REPORTED_ARE_DROPPED
+                     |            DROP_REPORTED
                      |            if no_more_rows:
                      |                break
                      |            row += 1
@@ -72,42 +71,22 @@ unmatched !sequential|            UNMATCHED_ROWS
 unmatched            |        if closing != 0 and not broken:
 unmatched            |            bound = stop
 unmatched            |            UNMATCHED_ROWS
-                     |        THREADS_ARE_LEFT
+                     |        SAVE_THREADS
                      |    saved_offsets[key_count] = saved_count
                      |    return (RESULTS)
 """
-"""A key is done when its rows are used up and time decides nothing more. Rows before the oldest attempt under way are
-decided: those that no match has are reported as unmatched."""
+"""A key is done when its rows are processed and time decides nothing more. Rows before the oldest attempt under way are
+decided: those that are in no match are reported as unmatched."""
 
 BLOCKS: dict[str, Block] = {
-    "ROOM": batch.ROOM,
-    "THREADS_COME_IN": batch.THREADS_COME_IN,
-    "KEY_BEGINS": batch.KEY_BEGINS,
-    "ENOUGH_ROOM": batch.ENOUGH_ROOM,
-    "ATTEMPT_STARTS": one_row.ATTEMPT_STARTS,
-    "THREAD_MEETS_ROW": one_row.THREAD_MEETS_ROW,
-    "NEXT_PLACE": one_row.NEXT_PLACE,
-    "NO_ROW_FOLLOWS": one_row.NO_ROW_FOLLOWS,
-    "COPY_THREAD": one_row.COPY_THREAD,
-    "STEP_IS_TRIED": one_row.STEP_IS_TRIED,
-    "SKIP_IF_TWIN": one_row.SKIP_IF_TWIN,
-    "ENDED_TWIN": one_row.ENDED_TWIN,
-    "NEXT_THREADS": one_row.NEXT_THREADS,
-    "MATCHES_ARE_REPORTED": report.MATCHES_ARE_REPORTED,
-    "PATH": report.PATH,
-    "SKIP_TO": report.SKIP_TO,
-    "NEXT_ATTEMPT": report.NEXT_ATTEMPT,
-    "UNMATCHED_ROWS": report.UNMATCHED_ROWS,
-    "ROOM_FOR_A_MATCH": report.ROOM_FOR_A_MATCH,
-    "REPORTED_ARE_DROPPED": report.REPORTED_ARE_DROPPED,
-    "THREADS_ARE_LEFT": batch.THREADS_ARE_LEFT,
-    "NODES_ARE_LEFT": batch.NODES_ARE_LEFT,
+    name: text for module in (batch, one_row, report) for name, text in vars(module).items() if name.isupper()
 }
+"""Each block under the name that it has in its module."""
 
 
 def write_threads(kernel: KernelWriter) -> str:
     """The general kernel's source for a query."""
-    skip = kernel.query.skip
+    skip, layout = kernel.query.skip, kernel.layout
     flags = {
         "paths": kernel.paths,
         "sequential": kernel.sequential,
@@ -115,9 +94,9 @@ def write_threads(kernel: KernelWriter) -> str:
         "past_last": kernel.past_last,
         "unmatched": kernel.unmatched,
         "skip_to": isinstance(skip, SkipTo),
-        "floats": kernel.float_width > 0,
-        "objects": kernel.object_width > 0,
-        "match_floats": len(kernel.float_fields) > 0,
+        "floats": bool(layout.floats),
+        "objects": bool(layout.objects),
+        "match_floats": bool(kernel.float_fields),
     }
     written: dict[str, Block] = {
         "INITIAL_REGISTERS": _initial_registers(kernel),
@@ -125,10 +104,10 @@ def write_threads(kernel: KernelWriter) -> str:
         "MATCH_FIELDS": _match_fields(kernel),
         "UNMATCHED_FIELDS": _unmatched_fields(kernel),
     }
-    target = kernel.layout.at[RowRef(skip.labels, skip.side, 0, 0)] if isinstance(skip, SkipTo) else 0
+    target = layout.at[RowRef(skip.labels, skip.side, 0, 0)] if isinstance(skip, SkipTo) else 0
     widest = max([len(p.steps) for p in kernel.program.positions] + [len(kernel.program.start)])
     names = {
-        "THREAD_INTS": kernel.width, "THREAD_FLOATS": kernel.float_width, "THREAD_OBJECTS": kernel.object_width,
+        "THREAD_INTS": layout.int_width, "THREAD_FLOATS": len(layout.floats), "THREAD_OBJECTS": len(layout.objects),
         "MATCH_INTS": len(kernel.fields), "MATCH_FLOATS": len(kernel.float_fields),
         "BEFORE_FIRST": len(kernel.program.positions), "MOST_STEPS": widest + 2, "SKIP_TARGET": target,
         "WITHIN": kernel.query.within_us, "DONE": DONE, "POSITION": POSITION, "START": START, "END": END, "NODE": NODE,
@@ -150,8 +129,7 @@ def _initial_registers(kernel: KernelWriter) -> list[str]:
 
 def _conditions_and_registers(kernel: KernelWriter) -> list[str]:
     """For each label: its condition, and if it holds the registers of the thread that has consumed the row."""
-    outer, kernel.write = kernel.write, Writer()
-    write = kernel.write
+    kernel.write = write = Writer()
     used = sorted({p.label for p in kernel.program.positions})
     for number, label in enumerate(used):
         with write.block(f"{'if' if number == 0 else 'elif'} label == {label}:"):
@@ -161,19 +139,18 @@ def _conditions_and_registers(kernel: KernelWriter) -> list[str]:
                 for register in kernel.layout.registers:
                     write(f"{_place(kernel, 'next', register)} = {emitter.updated(register)}")
                 write("holds = True")
-    kernel.write = outer
     return write.lines or ["pass"]
 
 
 def _place(kernel: KernelWriter, which: str, register: Register) -> str:
-    """Where the register of the thread at hand (`current`) or of the one that is being written (`next`) stands."""
+    """Code for a register of the thread that meets the row (`current`), or of the one that it becomes (`next`)."""
     name = bank(register).value
     offset = f"{name}_at" if which == "current" else f"{which}_{name}_at"
     return f"{which}_{name}s[{offset} + {kernel.layout.at[register]}]"
 
 
 def _match_fields(kernel: KernelWriter) -> list[str]:
-    """The integers and floats of the match that is reported."""
+    """Write the integers and floats of the reported match."""
     code = {
         "key": "key", "kind": str(KIND_MATCH), "number": "number", "start": f"current_ints[reported_at + {START}]",
         "end": f"current_ints[reported_at + {END}]", "begin": "path_count - length", "length": "length",
@@ -183,13 +160,13 @@ def _match_fields(kernel: KernelWriter) -> list[str]:
         value = code[field] if isinstance(field, str) else f"current_ints[reported_at + {kernel.layout.at[field]}]"
         lines.append(f"match_ints[field_at + {at}] = {value}")
     for at, register in enumerate(kernel.float_fields):
-        value = f"current_floats[reported * {kernel.float_width} + {kernel.layout.at[register]}]"
+        value = f"current_floats[reported * {len(kernel.layout.floats)} + {kernel.layout.at[register]}]"
         lines.append(f"match_floats[match_count * {len(kernel.float_fields)} + {at}] = {value}")
     return lines
 
 
 def _unmatched_fields(kernel: KernelWriter) -> list[str]:
-    """The integers of a row that no match has."""
+    """Write the integers of a row that is in no match."""
     code = {"key": "key", "kind": str(KIND_UNMATCHED), "start": "front", "begin": "path_count", "length": "0"}
     return [
         f"match_ints[match_count * {len(kernel.fields)} + {at}] = {code.get(str(field), '-1')}"

@@ -5,7 +5,7 @@ Blocks of `thread_kernel.py`, written as `template.py` reads them.
 
 from __future__ import annotations
 
-MATCHES_ARE_REPORTED = """
+REPORT_MATCHES = """
                     |reported = 0
                     |while reported < thread_count and current_ints[reported * THREAD_INTS + POSITION] == DONE:
                     |    reported_at = reported * THREAD_INTS
@@ -29,7 +29,7 @@ sequential          |    thread_count = 0
 sequential          |    reported = -1
 sequential          |    break
 """
-"""A thread that has ended and is first in the list is a match: nothing preferred is left that could replace it. Where
+"""A thread that has ended and is first in the list is a match: no preferred thread is left that could replace it. Where
 attempts run one after another, the next one starts at the row that the match skips to."""
 
 ROOM_FOR_A_MATCH = """
@@ -39,7 +39,7 @@ ROOM_FOR_A_MATCH = """
 match_floats |    used = match_count * MATCH_FLOATS
 match_floats |    match_floats = grow_floats(match_floats, match_capacity * MATCH_FLOATS, used)
 """
-"""How many matches there are shows only now: they may overlap."""
+"""The number of matches isn't known before: they may overlap."""
 
 UNMATCHED_ROWS = """
 |while front < bound:
@@ -63,7 +63,7 @@ PATH = """
 |    node = node_parents[node]
 |path_count += length
 """
-"""The rows of the match, which its last node leads to from the end."""
+"""The rows of the match, found backwards from its last node."""
 
 SKIP_TO = """
 |if current_ints[reported_at + END] >= 0:
@@ -90,7 +90,7 @@ unmatched|    UNMATCHED_ROWS
 """
 """Where attempts run one after another: the next one follows a match or an attempt that failed."""
 
-REPORTED_ARE_DROPPED = """
+DROP_REPORTED = """
        |if reported > 0:
        |    thread_count -= reported
        |    for field in range(thread_count * THREAD_INTS):

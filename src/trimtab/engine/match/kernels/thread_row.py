@@ -1,11 +1,11 @@
-"""The general kernel at one row: every thread of the key meets it, the most preferred one first.
+"""The general kernel at one row: each thread of the key is tried on it, the most preferred one first.
 
 Blocks of `thread_kernel.py`, written as `template.py` reads them.
 """
 
 from __future__ import annotations
 
-ATTEMPT_STARTS = """
+START_ATTEMPT = """
            |next_count = 0; cut = -1; stamp += 1; row_stamp += 1
 !past_last |attempt = -1
            |tried_count = thread_count
@@ -21,9 +21,9 @@ sequential |    tried_count = thread_count + 1 if thread_count == 0 else thread_
            |    current_ints[int_at + END] = -1; current_ints[int_at + NODE] = -1
            |    INITIAL_REGISTERS
 """
-"""An attempt starts on the row as one more thread, last in preference, at the place before any position."""
+"""An attempt starts on the row as one more thread, the least preferred one, before any position."""
 
-THREAD_MEETS_ROW = """
+TRY_THREAD = """
           |int_at = thread * THREAD_INTS; float_at = thread * THREAD_FLOATS; object_at = thread * THREAD_OBJECTS
           |start = current_ints[int_at + START]
 past_last |if start <= cut:
@@ -47,16 +47,16 @@ past_last |            cut = current_ints[int_at + END]
           |    continue
 timed     |late = now >= times[start] + WITHIN
           |for step in range(steps_from[position], steps_from[position + 1]):
-          |    STEP_IS_TRIED
+          |    TRY_STEP
 """
-"""A thread takes each of its steps that the row allows, unless a preferred one has ended before: attempts that start up
-to `cut` (where matches may overlap: the one that starts there) are cut off. A thread that has ended only waits."""
+"""A thread takes each of its steps that the row allows, unless a preferred thread has ended: attempts that start up to
+`cut` (where matches may overlap: the one that starts there) are cut off. A thread that has ended stays as it is."""
 
 NEXT_PLACE = """
 |next_int_at = next_count * THREAD_INTS; next_float_at = next_count * THREAD_FLOATS
 |next_object_at = next_count * THREAD_OBJECTS
 """
-"""Where the next thread to be kept is written."""
+"""Where the next thread that is kept is written."""
 
 NO_ROW_FOLLOWS = """
 timed |late = closing != 0 or clock >= times[start] + WITHIN
@@ -75,8 +75,8 @@ timed |late = closing != 0 or clock >= times[start] + WITHIN
       |    next_count += 1; next_int_at += THREAD_INTS
       |    next_float_at += THREAD_FLOATS; next_object_at += THREAD_OBJECTS
 """
-"""The input ends, or no row can come in time: the thread ends if its position has a step that allows it. It may do
-both, end by TIMEOUT and wait for a preferred end by `$`."""
+"""The input has ended, or no row can come in time: the thread ends if its position has a step that allows it. It may do
+both: end by TIMEOUT, and wait for a preferred end by `$`."""
 
 COPY_THREAD = """
        |for field in range(THREAD_INTS):
@@ -88,7 +88,7 @@ objects|    next_objects[next_object_at + field] = current_objects[object_at + f
 """
 """The thread stays as it is."""
 
-STEP_IS_TRIED = """
+TRY_STEP = """
           |target = step_targets[step]; anchor = step_anchors[step]
           |if anchor == AT_START and row != origin:
           |    continue
@@ -107,7 +107,7 @@ timed     |if late:
 timed     |    continue
           |flag = position_flags[target]
           |if flag & STAMPED and taken[target] == stamp:
-          |    continue  # asked first: a position taken on this row needs no condition
+          |    continue  # checked first: a position that was taken on this row needs no condition
           |label = position_labels[target]
           |NEXT_PLACE
           |holds = False
@@ -132,7 +132,7 @@ past_last |    cut = row
           |    break
 """
 """One step: if its anchor and its label's condition hold, the thread that has consumed the row is kept. If it ends the
-match, less preferred steps can't matter any more."""
+match, less preferred steps are not tried."""
 
 SKIP_IF_TWIN = """
                 |bucket = target
@@ -168,8 +168,8 @@ objects         |                same = False
                 |    continue
                 |bucket_chain[next_count] = bucket_heads[bucket]; bucket_heads[bucket] = next_count
 """
-"""The thread is needless if a preferred one, kept on this row, looks the same to all that may come. Those that were
-kept are found through a hash table, which a new row empties by raising its stamp."""
+"""The thread is dropped if a preferred one, kept on this row, has the same future. Threads that were kept are found
+through a hash table, which a new row empties by raising its stamp."""
 
 ENDED_TWIN = """
        |for field in range(THREAD_INTS):
@@ -181,7 +181,7 @@ objects|    next_objects[next_object_at + THREAD_OBJECTS + field] = next_objects
        |next_ints[next_int_at + THREAD_INTS + POSITION] = DONE
        |next_count += 1
 """
-"""A thread that may end and may go on is kept twice, the one that goes on first: a longer match is preferred."""
+"""A thread that may end and may go on is kept twice, first as the one that goes on: a longer match is preferred."""
 
 NEXT_THREADS = """
 |current_ints, next_ints = next_ints, current_ints
@@ -195,5 +195,5 @@ NEXT_THREADS = """
 |    thread_count = 0; broken = True; row = stop
 |    break
 """
-"""What was kept becomes the list for the next row. A key with too many threads is given up; the others go on, so that
-the error can say how many keys are affected."""
+"""The threads that were kept become the list for the next row. A key with too many threads is given up; other keys go
+on, so that the error can say how many keys are affected."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, is_string, null_mask, single
+from trimtab.engine.columns.times import times_us
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> Bound:
         return Bound(_scaled(array, nulls), nulls)
     if pa.types.is_null(type_):
         return Bound(np.zeros(len(array), np.int64), nulls)
+    if pa.types.is_timestamp(type_):
+        return Bound(*times_us(array))
     if pa.types.is_boolean(type_):
         array = pc.cast(array, pa.uint8())
-    elif pa.types.is_timestamp(type_):
-        array = _microseconds(array)
     elif pa.types.is_duration(type_):
         array = array.cast(pa.duration("us")).view(pa.int64())
     elif pa.types.is_date64(type_):
@@ -51,22 +52,6 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> Bound:
     if values.dtype.kind == "f":
         values = values.astype(np.float64, copy=False)
     return Bound(values, nulls)
-
-
-def _microseconds(array: pa.Array) -> pa.Array:
-    unit = array.type.unit
-    raw = array.view(pa.int64())
-    if unit == "us":
-        return raw
-    if unit == "ns":
-        return _floor_div(raw, 1000)
-    return pc.multiply_checked(raw, {"s": 1_000_000, "ms": 1_000}[unit])
-
-
-def _floor_div(raw: pa.Array, by: int) -> pa.Array:
-    nulls = null_mask(raw)
-    filled = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False) // by
-    return pa.array(filled, mask=nulls)
 
 
 def _scaled(array: pa.Array, nulls: BoolArray | None) -> Int64Array:
@@ -95,7 +80,7 @@ def decimals(values: Int64Array, nulls: BoolArray | None, type_: pa.DataType) ->
 def ranks(
     columns: Mapping[str, pa.ChunkedArray | pa.Array], constants: Sequence[str]
 ) -> tuple[dict[str, Bound], Int64Array]:
-    """Text columns, and constants beside them, as ranks among all their values."""
+    """Text columns and constants as ranks among all their values."""
     if not columns and not constants:
         return {}, np.zeros(0, np.int64)
     encoded: dict[str, tuple[pa.Array, BoolArray | None]] = {}

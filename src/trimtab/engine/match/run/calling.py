@@ -1,7 +1,7 @@
-"""Calling a kernel: what it takes of the rows at hand, and the form in which it runs.
+"""Calls a kernel: prepares its inputs, and chooses the form in which it runs.
 
-Machine code where there is some, or where it may be made and pays off; the same source as plain Python otherwise, and
-where a number could leave 64 bits.
+Machine code runs if there is some, or if it may be compiled here and there are enough rows; otherwise, and where a
+number could need more than 64 bits, the same source runs as plain Python.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from trimtab.engine.match.ir.expression import Aggregate, Expr
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.bounds import Bounds, computes
-from trimtab.engine.match.kernels.codegen import KernelPlan
 from trimtab.engine.match.kernels.interface import (
-    NODE_FIELDS,
     NOTHING,
     Column,
     Constants,
@@ -32,11 +30,10 @@ from trimtab.engine.match.kernels.interface import (
     Limits,
     Outputs,
     RowRanges,
-    ThreadsAfter,
     ThreadsBefore,
     Time,
 )
-from trimtab.engine.match.kernels.plan import FIXED, Generated
+from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.binding import numbers, ranks
 from trimtab.engine.match.run.rowset import Rowset
 from trimtab.engine.match.run.threads import Threads
@@ -45,14 +42,14 @@ from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing, w
 
 
 class Batch(NamedTuple):
-    """What a query works on, whatever its kernel is."""
+    """The rows and state that a query works on, whatever its kernel is."""
 
     rowset: Rowset
     rows: RowRanges
     keys: KeysBefore
     time: Time
     threads: Threads
-    row_count: int  # how many rows are to be processed now
+    row_count: int  # the number of rows to process now
 
 
 @dataclass(frozen=True)
@@ -63,15 +60,14 @@ class Caller:
     scalar: Scalar | None
     thread_limit: int
 
-    def call(self, plan: KernelPlan, batch: Batch, work: int) -> Outputs:
-        """Run a kernel over a batch; `work` says how much the query has had to do so far, in plain rows."""
-        generated = plan.generated
+    def call(self, generated: Generated, batch: Batch, work: int) -> Outputs:
+        """Run a kernel over a batch; `work` is how much the query has processed so far, in plain rows."""
         columns, constants = self._bound(generated, batch.rowset)
         room = _matches_expected(generated, batch)
         room_ints, room_floats = room * len(generated.fields), room * len(generated.float_fields)
         inputs = Inputs(
             batch.rows, batch.keys, batch.time, _threads_before(batch.threads, generated), constants,
-            Limits(self.thread_limit, *_scratch.room(room_ints, room_floats)), plan.tables, columns,
+            Limits(self.thread_limit, *_scratch.room(room_ints, room_floats)), generated.tables, columns,
         )  # fmt: skip
         if generated.compiled:
             kernel, is_machine = kernels.load(generated.source, work)
@@ -87,7 +83,7 @@ class Caller:
         return kernels.interpret(generated.source)(inputs._replace(limits=lists))
 
     def _bound(self, generated: Generated, rowset: Rowset) -> tuple[tuple[Column, ...], Constants]:
-        """The columns as the kernel reads them, and what its conditions refer to besides."""
+        """The columns as the kernel reads them, and what its conditions use besides."""
         table, order = rowset.table, rowset.order
         if not generated.compiled:
             taken = (single(table.column(name)).take(pa.array(order)) for name in generated.columns)
@@ -98,17 +94,18 @@ class Caller:
         for name in generated.columns:
             bound = ranked[name] if name in ranked else numbers(table.column(name))
             nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls[order]
-            # The value at a null may be computed with before it is thrown away, and where there is no row the kernel
-            # reads at -1 or OUTSIDE, which is -2: that has to be somewhere.
+            # Kernels compute with the value at a null before they discard it. Where there is no row they read at -1
+            # or OUTSIDE, which is -2, so there have to be two values.
             values = bound.values[order] if len(order) != 1 else np.repeat(bound.values[order], 2)
             columns.append(Column(values, nulls))
         return tuple(columns), Constants(constant_ranks, NOTHING, 0)
 
     def _fits(self, generated: Generated, batch: Batch, columns: tuple[Column, ...]) -> bool:
-        """Whether no number that the kernel computes can leave 64 bits."""
+        """Whether all numbers that the kernel computes fit 64 bits."""
         if not self._computing:
             return True
-        sums = [FIXED + j for j, r in enumerate(generated.layout.ints) if isinstance(r, Fold) and r.part == "sum"]
+        layout = generated.layout
+        sums = [layout.at[each] for each in layout.ints if isinstance(each, Fold) and each.part == "sum"]
         carried = _magnitude(batch.threads.ints[:, sums])
         most_rows = int(np.max(np.subtract(batch.rows.ends, batch.rows.tails), initial=0))
 
@@ -120,16 +117,14 @@ class Caller:
     @cached_property
     def _computing(self) -> tuple[Expr, ...]:
         """The conditions and aggregates in which numbers can grow."""
-        exprs = [c for c in self.query.conditions if c is not None]
-        exprs += [s for s in self.query.slots if isinstance(s, Aggregate)]
-        return tuple(expr for expr in exprs if computes(expr))
+        aggregates = (slot for slot in self.query.slots if isinstance(slot, Aggregate))
+        return tuple(expr for expr in (*self.query.conditions, *aggregates) if expr is not None and computes(expr))
 
 
 def _matches_expected(generated: Generated, batch: Batch) -> int:
-    """For how many matches there is to be room.
+    """The number of matches to allocate room for.
 
-    Matches of an automaton can't overlap, so this is as many as there can be; other kernels find out how much room they
-    need.
+    Matches of an automaton can't overlap, so this is the most that there can be; other kernels allocate more if needed.
     """
     rows = batch.row_count
     expected = rows // max(1, generated.shortest) if generated.deterministic else rows // 8
@@ -144,44 +139,30 @@ def _threads_before(threads: Threads, generated: Generated) -> ThreadsBefore:
     )  # fmt: skip
 
 
-def threads_after(after: ThreadsAfter, generated: Generated) -> Threads:
-    """The threads that a kernel has left."""
-    layout, count, nodes = generated.layout, after.saved_count, after.saved_node_count
-    width, float_width = FIXED + len(layout.ints), len(layout.floats)
-    return Threads(
-        np.asarray(after.saved_offsets, np.int64),
-        np.asarray(after.saved_ints[: count * width], np.int64).reshape(count, width),
-        np.asarray(after.saved_floats[: count * float_width], np.float64).reshape(count, float_width),
-        [] if generated.compiled else list(after.saved_objects[: count * len(layout.objects)]),
-        np.asarray(after.saved_node_offsets, np.int64),
-        np.asarray(after.saved_nodes[: nodes * NODE_FIELDS], np.int64).reshape(nodes, NODE_FIELDS),
-    )
-
-
 class _Scratch(threading.local):
     """Room for reported matches, kept from batch to batch: fresh memory costs a page fault for every 4 kB.
 
-    Every batch turns its matches into columns before it ends, so the next one may write over them.
+    Every batch turns its matches into columns before it ends, so the next one may overwrite them.
     """
 
-    LARGEST = 1 << 25  # numbers kept; room for more is made and given back
+    LARGEST = 1 << 25  # arrays of more numbers are not kept
 
     def __init__(self) -> None:
         self.ints = np.empty(0, np.int64)
         self.floats = np.empty(0, np.float64)
 
     def room(self, ints: int, floats: int) -> tuple[Int64Array, npt.NDArray[np.float64]]:
-        """Arrays of at least these sizes, with anything in them."""
-        found_i = self.ints if len(self.ints) >= ints else np.empty(ints, np.int64)
-        found_f = self.floats if len(self.floats) >= floats else np.empty(floats, np.float64)
+        """Arrays of at least these sizes, not initialised."""
+        own_ints = self.ints if len(self.ints) >= ints else np.empty(ints, np.int64)
+        own_floats = self.floats if len(self.floats) >= floats else np.empty(floats, np.float64)
         if ints <= self.LARGEST and floats <= self.LARGEST:
-            self.ints, self.floats = found_i, found_f
-        return found_i, found_f
+            self.ints, self.floats = own_ints, own_floats
+        return own_ints, own_floats
 
 
 _scratch = _Scratch()
 
 
 def _magnitude(values: npt.NDArray[Any]) -> int:
-    """The largest of the numbers without their signs."""
+    """The largest absolute value of integers; 0 for floats."""
     return max(abs(int(values.min())), abs(int(values.max()))) if values.size and values.dtype.kind != "f" else 0

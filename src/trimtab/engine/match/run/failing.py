@@ -1,4 +1,4 @@
-"""What a user is told when a kernel gives up."""
+"""The errors that users get when a kernel fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.errors import MatchError, ThreadLimitError, TrimtabError
 
 
 def failure_error(failure: Failure, query: MatchQuery, keys: pa.Table, thread_limit: int) -> TrimtabError:
-    """The error that a kernel's failure is; `keys` are the partition columns of each key."""
+    """The error for a kernel's failure; `keys` are the partition columns of each key."""
     found = keys.slice(failure.error_key, 1).to_pylist()[0].items()
     name = ", ".join(f"{k}={v!r}" for k, v in found if not is_internal(k)) or "(all rows)"
     skip = query.skip

@@ -1,7 +1,7 @@
-"""The columnar matcher: one MATCH_RECOGNIZE over batches of Arrow columns, resumable behind any row.
+"""The columnar matcher: one MATCH_RECOGNIZE over batches of Arrow columns, resumable after any row.
 
-A batch's work: put the rows at hand (kept ones and new ones) in order by key and time, run the generated kernel over
-them, make output columns of the matches it reports, and keep what the live threads still refer to.
+For each batch it sorts the rows at hand (kept ones and new ones) by key and time, runs the generated kernel over them,
+makes output columns of the matches that it reports, and keeps what the live threads still refer to.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from trimtab.engine.columns.keys import load_machine_code
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.made_up import made_up
 from trimtab.engine.match.compile.program import Program, compile_pattern
-from trimtab.engine.match.ir.expression import RowValue
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, TAIL
 from trimtab.engine.match.kernels import generated as kernels
-from trimtab.engine.match.kernels.codegen import KernelPlan, generate
-from trimtab.engine.match.kernels.emit import walk
+from trimtab.engine.match.kernels.codegen import generate
 from trimtab.engine.match.kernels.interface import ERROR_STATE, NO_WATERMARK, KeysBefore, RowRanges, Time
-from trimtab.engine.match.kernels.plan import traits_of
+from trimtab.engine.match.kernels.plan import Generated, traits_of
 from trimtab.engine.match.run.binding import numbers
-from trimtab.engine.match.run.calling import Batch, Caller, threads_after
+from trimtab.engine.match.run.calling import Batch, Caller
 from trimtab.engine.match.run.failing import failure_error
-from trimtab.engine.match.run.keeping import Keeper, Left
+from trimtab.engine.match.run.keeping import Keeper
 from trimtab.engine.match.run.output import Output
 from trimtab.engine.match.run.rowset import Rowset, gather
 from trimtab.engine.match.run.threads import Threads
@@ -50,9 +48,9 @@ class Matcher(Operator):
         self.query, self.scalar, self.max_threads = query, scalar, max_threads
         self.traits = traits_of(query)
         self.deterministic = deterministic
-        self._work = 0  # rows seen, weighed by what they cost to interpret
-        self._seen: tuple[frozenset[str], bool] = (frozenset(), False)
-        self._generated: dict[tuple[tuple[frozenset[str], bool], bool], KernelPlan] = {}
+        self._work = 0  # rows processed, weighted by what they cost to interpret
+        self._observed: tuple[frozenset[str], bool] = (frozenset(), False)
+        self._generated: dict[tuple[tuple[frozenset[str], bool], bool], Generated] = {}
 
     @cached_property
     def program(self) -> Program:
@@ -60,36 +58,28 @@ class Matcher(Operator):
         return compile_pattern(self.query.pattern, self.query.labels)
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
-        """Take a batch in; give the matches that are decided and the state to carry."""
+        """Process a batch; return the matches that are decided and the state to carry."""
         rowset = gather(self.query, self.row_columns, rows, state, moment)
         ranges, keys = self._keys_before(rowset, state.get(KEYS), moment)
-        times = self._times(rowset)
-        time = Time(int(moment.closing), NO_WATERMARK if moment.watermark_us is None else moment.watermark_us, times)
+        watermark = NO_WATERMARK if moment.watermark_us is None else moment.watermark_us
+        time = Time(int(moment.closing), watermark, self._times(rowset))
         data = self._data_traits(rowset)
-        plan = self._kernel(data)
-        threads = Threads.load(state, plan.generated, rowset, ranges.key_count)
+        generated = self._kernel(data)
+        threads = Threads.load(state, generated, rowset, ranges.key_count)
         batch = Batch(rowset, ranges, keys, time, threads, int(np.subtract(ranges.stops, ranges.firsts).sum()))
-        # Many small batches are as good a reason to compile as a large one, and so are rows that many threads meet.
+        # Many small batches are worth compiling for as well as a large one, and so are rows that many threads read.
         self._work += batch.row_count * (1 + len(self.program.positions) // 8)
-        outputs = self._caller.call(plan, batch, self._work)
+        outputs = self._caller.call(generated, batch, self._work)
         if outputs.failure.error == ERROR_STATE:
-            # The state was left by the general kernel, in a configuration that the automaton doesn't have.
-            plan = self._kernel(data, deterministic=False)
-            outputs = self._caller.call(plan, batch, self._work)
+            # The general kernel left the state, in a configuration that the automaton doesn't have.
+            generated = self._kernel(data, deterministic=False)
+            outputs = self._caller.call(generated, batch, self._work)
         if outputs.failure.error:
             raise failure_error(outputs.failure, self.query, rowset.keys, self.max_threads)
-        output = self._output.table(plan.generated, outputs.matches, rowset, ranges)
+        output = self._output.table(generated, outputs.matches, rowset, ranges)
         if moment.closing:
             return output, {}
-        left = Left(
-            threads_after(outputs.threads, plan.generated),
-            np.asarray(outputs.keys.resumes, np.int64),
-            np.asarray(ranges.tails, np.int64),
-            np.asarray(outputs.keys.fronts_after, np.int64),
-            np.asarray(outputs.keys.numbers_after, np.int64),
-            np.asarray(keys.begun, np.int64),
-        )
-        return output, self._keeper.state(plan.generated, rowset, left, times, moment.watermark_us)
+        return output, self._keeper.state(generated, batch, outputs, moment.watermark_us)
 
     @cached_property
     def _caller(self) -> Caller:
@@ -104,24 +94,24 @@ class Matcher(Operator):
         return Keeper(self.query, self.traits, self.program)
 
     def warm(self, schema: pa.Schema) -> bool:
-        """Have machine code for the usual case, rows without nulls and NaN, ready in this process.
+        """Load or compile machine code for the usual case, rows without nulls and NaN.
 
-        `schema` is that of the rows to come. The kernel is loaded from disk, or compiled, which takes seconds; from
-        then on the smallest batch uses it. False: conditions of this query can't be compiled, it is interpreted.
+        `schema` is that of the rows to come. To compile takes seconds; afterwards even the smallest batch runs as
+        machine code. False: conditions of this query can't be compiled, it is interpreted.
         """
-        generated = self._kernel((frozenset(), False)).generated
+        generated = self._kernel((frozenset(), False))
         if not generated.compiled:
             return False
         kernels.compiled(generated.source)
         load_machine_code()
-        before, self._seen = (self._seen, self._work), (frozenset(), False)
+        before, self._observed = (self._observed, self._work), (frozenset(), False)
         try:
-            # The same as for any batch, so that the types of all arguments are those of any batch.
+            # As for any batch, so that the types of all arguments are those of any batch.
             self.advance(made_up(schema), {}, Moment(closing=True))
         except (MatchError, ThreadLimitError):
-            pass  # made-up rows may well skip to where they can't
+            pass  # made-up rows may have such errors
         finally:
-            self._seen, self._work = before
+            self._observed, self._work = before
         return True
 
     # Rows in order -----------------------------------------------------------------------------
@@ -130,19 +120,13 @@ class Matcher(Operator):
     def row_columns(self) -> tuple[str, ...]:
         """The columns of a row that are needed from its arrival to the last match it is in."""
         query = self.query
-        names: dict[str, None] = dict.fromkeys((*query.partition, *(k.column for k in query.order), *query.keep))
-        exprs = [e for c in query.conditions if c is not None for e in walk(c)]
-        exprs += [e for s in query.slots for e in walk(s)]
-        for expr in exprs:
-            if isinstance(expr, RowValue):
-                names.update(dict.fromkeys(s for s in expr.sources if isinstance(s, str)))
+        names = [*query.partition, *(key.column for key in query.order), *query.keep, *query.columns_read()]
         if query.time_column is not None:
-            names[query.time_column] = None
-        names[ARRIVAL] = None
-        return tuple(names)
+            names.append(query.time_column)
+        return tuple(dict.fromkeys([*names, ARRIVAL]))
 
     def _keys_before(self, rowset: Rowset, kept: pa.Table | None, moment: Moment) -> tuple[RowRanges, KeysBefore]:
-        """Each key's rows, and what earlier batches have left of it; `kept` are the first keys, those of the state."""
+        """Each key's rows, and what is known of it; `kept` are the keys of the state, which are the first ones."""
         count = len(rowset.lo)
         tails, fronts = rowset.first.copy(), rowset.first.copy()
         numbers_, begun = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -171,19 +155,17 @@ class Matcher(Operator):
     # The kernel --------------------------------------------------------------------------------
 
     def _data_traits(self, rowset: Rowset) -> tuple[frozenset[str], bool]:
-        """Which columns hold nulls, and whether NaN occurs: kernels are made without tests that can't be true.
+        """Which columns have nulls, and whether NaN occurs: kernels are generated without tests that can't be true.
 
-        What was seen once stays: batches that differ in it must not ask for a new kernel again and again.
+        What was observed once stays, so that batches that differ in it don't need one kernel after another.
         """
         table = rowset.table
         nullable = frozenset(c for c in self.row_columns if table.column(c).null_count)
-        nan = any(
-            pa.types.is_floating(table.schema.field(c).type) and _has_nan(table.column(c)) for c in self._float_columns
-        )
-        self._seen = (self._seen[0] | nullable, self._seen[1] or nan)
-        return self._seen
+        nan = any(_has_nan(table.column(c)) for c in self._columns_read)
+        self._observed = (self._observed[0] | nullable, self._observed[1] or nan)
+        return self._observed
 
-    def _kernel(self, data: tuple[frozenset[str], bool], *, deterministic: bool = True) -> KernelPlan:
+    def _kernel(self, data: tuple[frozenset[str], bool], *, deterministic: bool = True) -> Generated:
         deterministic &= self.deterministic
         if (data, deterministic) not in self._generated:
             self._generated[data, deterministic] = generate(
@@ -192,14 +174,9 @@ class Matcher(Operator):
         return self._generated[data, deterministic]
 
     @cached_property
-    def _float_columns(self) -> tuple[str, ...]:
-        """The columns whose values are compared, added up or shown: where NaN matters."""
-        exprs = [e for c in self.query.conditions if c is not None for e in walk(c)]
-        exprs += [e for s in self.query.slots for e in walk(s)]
-        names = (s for e in exprs if isinstance(e, RowValue) for s in e.sources if isinstance(s, str))
-        return tuple(dict.fromkeys(names))
+    def _columns_read(self) -> tuple[str, ...]:
+        return self.query.columns_read()
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:
-    values = numbers(column).values
-    return bool(np.isnan(values).any())
+    return pa.types.is_floating(column.type) and bool(np.isnan(numbers(column).values).any())

@@ -16,7 +16,7 @@ from trimtab.engine.match.kernels.interface import KIND_MATCH, Matches, RowRange
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.paths import Paths, PathSlots, Points
 from trimtab.engine.match.run.reading import RowReader
-from trimtab.engine.match.run.rowset import Rowset
+from trimtab.engine.match.run.rowset import Rowset, spans
 from trimtab.engine.match.run.slots import Records, slot_column
 from trimtab.engine.operator import ARRIVAL, TIME_US, Scalar
 
@@ -31,35 +31,33 @@ class Output:
 
     def table(self, generated: Generated, matches: Matches, rowset: Rowset, rows: RowRanges) -> pa.Table:
         """The output rows for the matches that a kernel has reported."""
-        records = _records(generated, matches)
+        records = Records.of(generated, matches)
         if len(rowset.lo) > 1 and len(records.ints):
-            # Matches leave in the order in which they end, over all keys.
+            # The output is in the order in which matches end, over all keys.
             records = records.reordered(rowset.by_time(records.last))
         else:
-            records = records.copied()  # columns must not be views of the scratch, which is written over
+            records = records.copied()  # columns must not be views of the scratch memory, which is overwritten
         reader = RowReader(rowset.table, rowset.order)
         if generated.paths:
             return self._from_paths(matches, records, reader, rows)
-        names = [reader.column(c, records.start) for c in self.query.keep]
+        names = [reader.column(c, records.field("start")) for c in self.query.keep]
         slots = [slot_column(s, records, reader) for s in self.query.slots]
         arrivals = reader.column(ARRIVAL, records.last)
-        return self._as_table([*names, *slots, arrivals, self._dated(reader, records)], rowset.table.schema)
+        return self._as_table([*names, *slots, arrivals, self._times(reader, records)], rowset.table.schema)
 
     def _from_paths(self, matches: Matches, records: Records, reader: RowReader, ranges: RowRanges) -> pa.Table:
         length = records.field("length")
         matched = records.field("kind") == KIND_MATCH
-        total = int(length.sum())
-        # Paths were written in order of report; the records were just put in order of time.
-        begin_old = records.field("begin")
-        begin = np.cumsum(length) - length
-        inner = np.arange(total) - np.repeat(begin, length) + np.repeat(begin_old, length)
-        rows = np.asarray(matches.path_rows, np.int64)[inner]
-        positions = np.asarray(matches.path_positions, np.int64)[inner]
-        labels = self._position_labels[positions] if total else positions
+        # Paths were written in order of report; the records are in order of time.
+        steps = spans(records.field("begin"), length)
+        rows = np.asarray(matches.path_rows, np.int64)[steps]
+        positions = np.asarray(matches.path_positions, np.int64)[steps]
+        labels = self._position_labels[positions] if len(positions) else positions
         key = records.field("key")
         first_row = np.asarray(ranges.tails)[key] if len(key) else key
         end_row = np.asarray(ranges.ends)[key] if len(key) else key
-        paths = Paths(rows, labels, begin, length, records.number, first_row, end_row)
+        begin = np.cumsum(length) - length
+        paths = Paths(rows, labels, begin, length, records.field("number"), first_row, end_row)
         points, at = self._points(paths, records, matched, positions)
         slots_of = PathSlots(paths, reader, self.scalar)
         arrays = [reader.column(c, at) for c in self.query.keep]
@@ -70,10 +68,10 @@ class Output:
                 # An unmatched row has no measures.
                 column = column.take(pa.array(np.arange(len(column)), mask=unmatched))
             arrays.append(column)
-        dated = self._dated(reader, records).take(pa.array(points.match))
-        return self._as_table([*arrays, reader.column(ARRIVAL, at), dated], reader.table.schema)
+        times = self._times(reader, records).take(pa.array(points.match))
+        return self._as_table([*arrays, reader.column(ARRIVAL, at), times], reader.table.schema)
 
-    def _dated(self, reader: RowReader, records: Records) -> pa.Array:
+    def _times(self, reader: RowReader, records: Records) -> pa.Array:
         """The time of each match's last row."""
         if self.query.time_column is None:
             return pa.nulls(len(records.ints), pa.int64())
@@ -83,10 +81,10 @@ class Output:
     def _points(
         self, paths: Paths, records: Records, matched: BoolArray, positions: Int64Array
     ) -> tuple[Points, Int64Array]:
-        """The output rows: a point in a match and the row that is shown."""
+        """The output rows: a point in a match, and the row of the input that is output there."""
         matches = np.arange(len(paths.length))
         if self.query.rows is Rows.ONE:
-            return Points(matches, paths.length - 1), records.start
+            return Points(matches, paths.length - 1), records.field("start")
         shown = ~self._position_excluded[positions] if len(positions) else np.zeros(0, np.bool_)
         owner = np.repeat(matches, paths.length)
         step = np.arange(len(owner)) - paths.begin[owner]
@@ -95,7 +93,7 @@ class Output:
             alone &= ~matched
         match = np.concatenate([owner[shown], matches[alone]])
         steps = np.concatenate([step[shown], np.full(int(alone.sum()), -1)])
-        rows = np.concatenate([paths.rows[shown], records.start[alone]])
+        rows = np.concatenate([paths.rows[shown], records.field("start")[alone]])
         order = np.argsort(match, kind="stable")
         return Points(match[order], steps[order]), rows[order]
 
@@ -114,13 +112,3 @@ class Output:
         arrays = [single(a) for a in arrays]
         arrays = [a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)]
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _records(generated: Generated, matches: Matches) -> Records:
-    count, fields, float_fields = matches.match_count, len(generated.fields), len(generated.float_fields)
-    return Records(
-        np.asarray(matches.match_ints[: count * fields], np.int64).reshape(count, fields),
-        np.asarray(matches.match_floats[: count * float_fields], np.float64).reshape(count, float_fields),
-        generated.fields,
-        generated.float_fields,
-    )

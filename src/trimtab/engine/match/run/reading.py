@@ -1,4 +1,4 @@
-"""Reading row values at places, a column at a time."""
+"""Reads row values at positions of the kernel's order, a column at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimtab.engine.match.ir.expression import Const, RowValue, Source
 
 @dataclass(frozen=True)
 class RowReader:
-    """The rows at hand: a table, and which of its rows stands at each position of the kernel's order."""
+    """The rows at hand: a table, and the number of its row at each position of the kernel's order."""
 
     table: pa.Table
     order: Int64Array

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.arrays import BoolArray, Int64Array
 from trimtab.engine.columns.groups import by_group, first_rows
 from trimtab.engine.columns.keys import key_codes
 from trimtab.engine.columns.order import sort_levels, sorted_by
@@ -25,20 +25,14 @@ class Rowset:
     """The rows at hand in the kernel's order, and where each key's rows lie in it."""
 
     table: pa.Table
-    order: Int64Array  # row of the table at each position
+    order: Int64Array  # the row of the table at each position
     sequence: Int64Array  # rows of the table in time order, over all keys
     lo: Int64Array  # per key: its first row (kept ones included)
     first: Int64Array  # its first row that was not processed
-    ready: Int64Array  # behind its last row whose place in time order is certain
-    hi: Int64Array  # behind its last row
-    key_of_row: Int64Array  # the key of each row of the table
+    ready: Int64Array  # after its last row whose place in time order is certain
+    hi: Int64Array  # after its last row
     key_rows: tuple[pa.Table, Int64Array]  # rows with the partition columns, and the key of each
-    kept: int  # how many rows of the table, the first ones, were kept in the state
-
-    @cached_property
-    def codes(self) -> Int64Array:
-        """The key of each position."""
-        return np.repeat(np.arange(len(self.lo)), self.hi - self.lo)
+    kept: int  # the first rows of the table, this many, were kept in the state
 
     @cached_property
     def place_of_kept(self) -> Int64Array:
@@ -50,16 +44,16 @@ class Rowset:
 
     @cached_property
     def rank(self) -> Int64Array:
-        """Where each row of the table stands in time order, over all keys."""
+        """The place of each row of the table in time order, over all keys."""
         rank = np.empty(len(self.sequence), np.int64)
         rank[self.sequence] = np.arange(len(self.sequence))
         return rank
 
     def by_time(self, positions: Int64Array) -> Int64Array:
-        """The order that puts positions in time order, over all keys; those that are the same stay as they stand."""
+        """The order that sorts positions by time, over all keys; the sort is stable."""
         rank = self.rank[self.order[positions]]
         if len(rank) > len(self.sequence) // 16:
-            # Mostly each row is there once at most: then writing them down at their places sorts them.
+            # If no rank occurs twice, which is usual, writing each to its place sorts them.
             found = np.full(len(self.sequence), -1, np.int64)
             found[rank] = np.arange(len(rank))
             found = found[found >= 0]
@@ -70,7 +64,10 @@ class Rowset:
     @cached_property
     def keys(self) -> pa.Table:
         """The partition columns of each key."""
-        return _first_of_each(*self.key_rows, len(self.lo))
+        table, codes = self.key_rows
+        if not table.column_names:
+            return pa.table({"__none": pa.nulls(len(self.lo))}).select([])
+        return table.take(pa.array(first_rows(codes, len(self.lo))))
 
 
 def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:
@@ -90,8 +87,8 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
         pending = old.column(PENDING).to_numpy(zero_copy_only=False).astype(np.bool_)
         waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
         context = np.flatnonzero(~pending)
-    table = table.combine_chunks()  # once, and not wherever a column is looked at
-    # Rows processed before come first and stand in order; what waits is put in order behind them.
+    table = table.combine_chunks()  # once, and not wherever a column is read
+    # Rows processed before come first and are in order; waiting rows are put in order after them.
     levels = sort_levels([table.column(k.column) for k in query.order], query.order)
     own_levels = [level[waiting] for level in levels] if len(context) else levels
     order = sorted_by(own_levels)
@@ -114,15 +111,28 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
         uncertain = times >= moment.watermark_us
         uncertain[context] = False
         ready = hi - (np.bincount(key[uncertain], minlength=count) if count else 0)
-    return Rowset(
-        table, positions, sequence, lo, first, ready, hi, key, (new_keys, codes), table.num_rows - rows.num_rows
-    )
+    return Rowset(table, positions, sequence, lo, first, ready, hi, (new_keys, codes), table.num_rows - rows.num_rows)
+
+
+def sums_before(counts: BoolArray | Int64Array) -> Int64Array:
+    """The sum of the counts before each one, and of all of them."""
+    return np.concatenate(([0], np.cumsum(counts)))
+
+
+def spans(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """For each start as many numbers from it on as its length, one span after another.
+
+    >>> spans(np.array([0, 5, 7]), np.array([2, 0, 2]))
+    array([0, 1, 7, 8])
+    """
+    numbers: Int64Array = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return numbers
 
 
 def _ties_descend(levels: Sequence[Int64Array], order: Int64Array | None, arrival: Int64Array) -> bool:
-    """Whether two neighbours in the order, of any keys, are equal and came the other way round.
+    """Whether two neighbours in the order, of any keys, are equal but arrived in the opposite order.
 
-    `arrival` stands in that order; where nothing is found nothing has to be done, so what is cheap comes first.
+    `arrival` is in that order. Mostly there are none, so the cheapest test comes first.
     """
     descends = arrival[1:] < arrival[:-1]
     for level in levels:
@@ -137,9 +147,9 @@ def _ties_by_arrival(
     levels: Sequence[Int64Array], arrival: Int64Array, first: Int64Array, hi: Int64Array,
     positions: Int64Array, sequence: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:  # fmt: skip
-    """`positions` and `sequence` with equal rows of a key in order of arrival; other rows stay where they are.
+    """`positions` and `sequence` with equal rows of a key in order of arrival; other rows keep their places.
 
-    Of each key only the rows from `first` to `hi` still can be put in order.
+    Of each key only the rows from `first` to `hi` are reordered: the others were processed.
     """
     values = levels[0][positions] if levels else np.zeros(len(positions), np.int64)
     equal = values[1:] == values[:-1]
@@ -151,10 +161,10 @@ def _ties_by_arrival(
     if not bool(np.any(arrival[positions[same]] > arrival[positions[same + 1]])):
         return positions, sequence
     tied = np.union1d(same, same + 1)
-    run = np.cumsum(~np.isin(tied, same + 1, assume_unique=True))  # a new one where a row doesn't equal the last one
+    group = np.cumsum(~np.isin(tied, same + 1, assume_unique=True))  # a new one where a row doesn't equal the last one
     before = positions[tied]
-    after = before[np.lexsort((arrival[before], run))]
-    # Rows change places with their equals only, in both orders.
+    after = before[np.lexsort((arrival[before], group))]
+    # Rows only change places with equal ones, in both orders.
     moved = np.zeros(len(positions), np.bool_)
     moved[before] = True
     places = np.flatnonzero(moved[sequence])
@@ -163,10 +173,3 @@ def _ties_by_arrival(
     positions[tied] = after
     sequence[places] = after
     return positions, sequence
-
-
-def _first_of_each(table: pa.Table, codes: Int64Array, count: int) -> pa.Table:
-    """The row where each key appears first."""
-    if not table.column_names:
-        return pa.table({"__none": pa.nulls(count)}).select([])
-    return table.take(pa.array(first_rows(codes, count)))

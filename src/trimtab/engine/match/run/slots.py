@@ -1,35 +1,46 @@
-"""Slots of ONE ROW PER MATCH from the registers of ended threads, a column at a time."""
+"""Slots of ONE ROW PER MATCH from the registers of reported matches, a column at a time."""
 
 from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass, replace
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import BoolArray, Int64Array
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
+from trimtab.engine.match.aggregates import mean
 from trimtab.engine.match.compile.registers import Bank, Register, RowLabel, RowRef, bank, folds, label_place
 from trimtab.engine.match.ir.expression import Aggregate, Const, MatchNumber, RowValue, Side
 from trimtab.engine.match.ir.query import Slot
-from trimtab.engine.match.kernels.emit_numeric import fold_kind
+from trimtab.engine.match.kernels.interface import Matches
+from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.binding import decimals
 from trimtab.engine.match.run.reading import RowReader
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Records:
-    """Reported matches: a row of integers and one of floats for each; see `plan.report_fields`."""
+    """Reported matches: the integers and the floats of each; see `plan.report_fields`."""
 
     ints: Int64Array
     floats: FloatArray
     fields: tuple[str | Register, ...]
     float_fields: tuple[Register, ...]
+
+    @classmethod
+    def of(cls, generated: Generated, matches: Matches) -> Records:
+        """The matches that a kernel has reported."""
+        count, fields, float_fields = matches.match_count, len(generated.fields), len(generated.float_fields)
+        return cls(
+            np.asarray(matches.match_ints[: count * fields], np.int64).reshape(count, fields),
+            np.asarray(matches.match_floats[: count * float_fields], np.float64).reshape(count, float_fields),
+            generated.fields,
+            generated.float_fields,
+        )
 
     def field(self, name: str) -> Int64Array:
         """An integer of every match by its name."""
@@ -42,24 +53,9 @@ class Records:
         return self.ints[:, self.fields.index(register)]
 
     @property
-    def number(self) -> Int64Array:
-        """The match numbers."""
-        return self.field("number")
-
-    @property
-    def start(self) -> Int64Array:
-        """The row where each match starts (for an empty one: where it was looked for)."""
-        return self.field("start")
-
-    @property
-    def end(self) -> Int64Array:
-        """The last row of each match, -1 if it is empty."""
-        return self.field("end")
-
-    @property
     def last(self) -> Int64Array:
-        """The row at which each match was complete; for an empty one, the row where it was looked for."""
-        return np.where(self.end < 0, self.start, self.end)
+        """The last row of each match; for an empty one, the row where the attempt started."""
+        return np.where(self.field("end") < 0, self.field("start"), self.field("end"))
 
     def copied(self) -> Records:
         """The same matches in memory of their own."""
@@ -74,11 +70,9 @@ def slot_column(slot: Slot, records: Records, reader: RowReader) -> pa.Array:
     """One slot of every match."""
     match slot:
         case MatchNumber():
-            return pa.array(records.number, pa.int64())
+            return pa.array(records.field("number"), pa.int64())
         case RowValue():
-            labels = None
-            if len(slot.sources) > 1:
-                labels = _labels(slot, records)
+            labels = _labels(slot, records) if len(slot.sources) > 1 else None
             return reader.values(slot, _rows(slot, records), labels)
         case Aggregate():
             return _aggregate(slot, records, reader)
@@ -87,31 +81,27 @@ def slot_column(slot: Slot, records: Records, reader: RowReader) -> pa.Array:
 def _rows(slot: RowValue, records: Records) -> Int64Array:
     place = slot.place
     if place.labels is None and place.offset == 0 and place.shift == 0:
-        if place.side is Side.LAST:
-            return records.end
-        return np.where(records.end < 0, -1, records.start)
-    ref = RowRef(place.labels, place.side, place.offset, place.shift)
-    return records.register(ref).astype(np.int64, copy=False)
+        end = records.field("end")
+        return end if place.side is Side.LAST else np.where(end < 0, -1, records.field("start"))
+    return records.register(RowRef.at(place)).astype(np.int64, copy=False)
 
 
 def _labels(slot: RowValue, records: Records) -> Int64Array:
     place = label_place(slot.place)
     if place is None:
         return np.full(len(records.ints), -1)
-    register = RowLabel(place.labels, place.side, place.offset, place.shift)
-    return records.register(register).astype(np.int64, copy=False)
+    return records.register(RowLabel.at(place)).astype(np.int64, copy=False)
 
 
 def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array:
-    kind = fold_kind(slot)
-    parts = [records.register(f) for f in folds(slot, kind)]
+    parts = [records.register(fold) for fold in folds(slot)]
     match slot.function:
         case "count":
             return pa.array(parts[0], pa.int64())
         case "sum":
             return _sum(parts[1], parts[0] == 0, slot.type)
         case "avg":
-            return average(parts[1], parts[0], slot)
+            return _average(parts[1], parts[0], slot)
         case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
             fewer = 1 if slot.function.endswith("samp") else 0
             few = parts[0] <= fewer
@@ -124,7 +114,7 @@ def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array
         case _:
             value = slot.args[0]
             assert isinstance(value, RowValue)
-            # Of no row at all an aggregate is null, whatever its argument is there.
+            # An aggregate over no rows is null, whatever the default of its argument is.
             value = replace(value, default=Const(None, value.type))
             found = reader.values(value, parts[0].astype(np.int64, copy=False), None)
             return found if found.type == slot.type else found.cast(slot.type)
@@ -136,23 +126,17 @@ def _sum(sums: npt.NDArray[Any], none: BoolArray, type_: pa.DataType) -> pa.Arra
     return pa.array(sums, mask=none).cast(type_)
 
 
-def average(sums: npt.NDArray[Any], counts: npt.NDArray[Any], slot: Aggregate) -> pa.Array:
+def _average(sums: npt.NDArray[Any], counts: npt.NDArray[Any], slot: Aggregate) -> pa.Array:
     """Sums over counts: floats, intervals, or decimals rounded half up to the type's scale."""
-    none = np.asarray(counts == 0)
+    totals: list[Any]
     if pa.types.is_duration(slot.type):
-        spans = [
-            None if n == 0 else datetime.timedelta(microseconds=s) / n
-            for s, n in zip(sums.tolist(), counts.tolist(), strict=True)
-        ]
-        return pa.array(spans, slot.type)
-    if not pa.types.is_decimal(slot.type):
+        totals = [datetime.timedelta(microseconds=each) for each in sums.tolist()]
+    elif pa.types.is_decimal(slot.type):
+        scale = slot.args[0].type.scale
+        totals = [Decimal(each).scaleb(-scale) for each in sums.tolist()]
+    else:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return pa.array(sums.astype(np.float64) / counts.astype(np.float64), mask=none)
-    scale = slot.args[0].type.scale
-    unit = Decimal(1).scaleb(-slot.type.scale)
-    with localcontext(prec=76, rounding=ROUND_HALF_UP):
-        means = [
-            None if n == 0 else (Decimal(int(s)).scaleb(-scale) / int(n)).quantize(unit)
-            for s, n in zip(sums.tolist(), counts.tolist(), strict=True)
-        ]
-    return pa.array(means, slot.type)
+            means = sums.astype(np.float64) / counts.astype(np.float64)
+        return pa.array(means, mask=np.asarray(counts == 0))
+    pairs = zip(totals, counts.tolist(), strict=True)
+    return pa.array([mean(total, count, slot.type) for total, count in pairs], slot.type)

@@ -1,4 +1,4 @@
-"""Live threads between two batches: from the tables of a state to arrays, and back."""
+"""Live threads as arrays: loaded from the tables of a state, taken from a kernel, saved as tables again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from trimtab.engine.match.ir.state_schema import (
     thread_int,
     thread_object,
 )
-from trimtab.engine.match.kernels.plan import FIXED, Generated
-from trimtab.engine.match.run.rowset import Rowset
+from trimtab.engine.match.kernels.interface import NODE_FIELDS, ThreadsAfter
+from trimtab.engine.match.kernels.plan import Generated
+from trimtab.engine.match.run.rowset import Rowset, sums_before
 from trimtab.engine.operator import State
 from trimtab.keyed_state import KEY
 
@@ -38,55 +39,63 @@ class Threads:
 
     @classmethod
     def load(cls, state: State, generated: Generated, rowset: Rowset, count: int) -> Threads:
-        """The threads of a state, their rows numbered as they stand now."""
+        """The threads of a state of `count` keys, with row numbers of the rowset."""
         layout = generated.layout
-        width, fwidth = FIXED + len(layout.ints), len(layout.floats)
-        table = state.get(THREADS)
+        width, float_width = layout.int_width, len(layout.floats)
+        table, nodes = state.get(THREADS), np.zeros((0, NODE_FIELDS), np.int64)
+        node_offsets = np.zeros(count + 1, np.int64)
         if table is None or not table.num_rows:
-            zero = np.zeros(count + 1, np.int64)
-            return cls(
-                zero, np.zeros((0, width), np.int64), np.zeros((0, fwidth)), [], zero, np.zeros((0, 3), np.int64)
-            )
+            ints, floats = np.zeros((0, width), np.int64), np.zeros((0, float_width))
+            return cls(np.zeros(count + 1, np.int64), ints, floats, [], node_offsets, nodes)
         # Row numbers of a state count from the key's first row there.
         place = rowset.place_of_kept
-        row_base = _offsets(state[ROWS].column(KEY).to_numpy(), count)
-        offsets = _offsets(table.column(KEY).to_numpy(), count)
+        row_base = _key_offsets(state[ROWS], count)
+        offsets = _key_offsets(table, count)
         base = np.repeat(row_base[:-1], np.diff(offsets))
         ints = np.stack([table.column(thread_int(j)).to_numpy() for j in range(width)], axis=1)
         for column in generated.row_fields:
             rows = ints[:, column]
             known = rows >= 0
             ints[known, column] = place[(rows + base)[known]]
-        floats = (
-            np.stack([table.column(thread_float(j)).to_numpy() for j in range(fwidth)], axis=1)
-            if fwidth
-            else np.zeros((len(ints), 0))
-        )
-        objects: list[object] = []
-        if layout.objects:
-            columns = [
-                [tuple(tuple(row.values()) for row in value) for value in table.column(thread_object(j)).to_pylist()]
-                for j in range(len(layout.objects))
-            ]
-            objects = [value for row in zip(*columns, strict=True) for value in row]
-        nodes = np.zeros((0, 3), np.int64)
-        node_offsets = np.zeros(count + 1, np.int64)
+        floats = np.zeros((len(ints), float_width))
+        for j in range(float_width):
+            floats[:, j] = table.column(thread_float(j)).to_numpy()
+        columns = [
+            [tuple(tuple(row.values()) for row in value) for value in table.column(thread_object(j)).to_pylist()]
+            for j in range(len(layout.objects))
+        ]
+        objects: list[object] = [value for row in zip(*columns, strict=True) for value in row]
         if NODES in state:
-            stored = state[NODES]
-            nodes = np.stack([stored.column(c).to_numpy() for c in NODE_COLUMNS], axis=1)
-            node_offsets = _offsets(stored.column(KEY).to_numpy(), count)
+            nodes = np.stack([state[NODES].column(c).to_numpy() for c in NODE_COLUMNS], axis=1)
+            node_offsets = _key_offsets(state[NODES], count)
             nodes[:, 0] = place[nodes[:, 0] + np.repeat(row_base[:-1], np.diff(node_offsets))]
         return cls(offsets, ints, floats, objects, node_offsets, nodes)
 
-    def tables(
-        self, ints: Int64Array, nodes: Int64Array, renumber: Int64Array, thread_key: Int64Array,
-        generated: Generated,
-    ) -> dict[str, pa.Table]:  # fmt: skip
-        """The threads as tables of the state."""
+    @classmethod
+    def left(cls, after: ThreadsAfter, generated: Generated) -> Threads:
+        """The threads that a kernel has left."""
+        layout, count, nodes = generated.layout, after.saved_count, after.saved_node_count
+        width, float_width = layout.int_width, len(layout.floats)
+        return cls(
+            np.asarray(after.saved_offsets, np.int64),
+            np.asarray(after.saved_ints[: count * width], np.int64).reshape(count, width),
+            np.asarray(after.saved_floats[: count * float_width], np.float64).reshape(count, float_width),
+            [] if generated.compiled else list(after.saved_objects[: count * len(layout.objects)]),
+            np.asarray(after.saved_node_offsets, np.int64),
+            np.asarray(after.saved_nodes[: nodes * NODE_FIELDS], np.int64).reshape(nodes, NODE_FIELDS),
+        )
+
+    @property
+    def keys(self) -> Int64Array:
+        """The key of each thread."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def tables(self, renumber: Int64Array, generated: Generated) -> dict[str, pa.Table]:
+        """The threads as tables of the state; `renumber` gives the number of each key there."""
         layout = generated.layout
-        threads: dict[str, pa.Array] = {KEY: pa.array(renumber[thread_key], pa.int64())}
-        for j in range(ints.shape[1]):
-            threads[thread_int(j)] = pa.array(ints[:, j])
+        threads: dict[str, pa.Array] = {KEY: pa.array(renumber[self.keys], pa.int64())}
+        for j in range(self.ints.shape[1]):
+            threads[thread_int(j)] = pa.array(self.ints[:, j])
         for j in range(self.floats.shape[1]):
             threads[thread_float(j)] = pa.array(self.floats[:, j])
         for j, register in enumerate(layout.objects):
@@ -99,12 +108,11 @@ class Threads:
         if generated.paths:
             counts = np.diff(self.node_offsets)
             node_key = np.repeat(np.arange(len(counts)), counts)
-            columns = {name: pa.array(nodes[:, j]) for j, name in enumerate(NODE_COLUMNS)}
+            columns = {name: pa.array(self.nodes[:, j]) for j, name in enumerate(NODE_COLUMNS)}
             tables[NODES] = pa.table({KEY: pa.array(renumber[node_key], pa.int64())} | columns)
         return tables
 
 
-def _offsets(keys: Int64Array, count: int) -> Int64Array:
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
-    return offsets
+def _key_offsets(table: pa.Table, count: int) -> Int64Array:
+    """Where each key's lines of a table of the state begin, and where the last key's end."""
+    return sums_before(np.bincount(table.column(KEY).to_numpy(), minlength=count))
