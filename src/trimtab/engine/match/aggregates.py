@@ -32,6 +32,8 @@ def aggregate(function: str, rows: Sequence[Row], type_: pa.DataType) -> object:
     'b'
     """
     fold = _fold(function, type_)
+    if function in _DECIDED_BY:
+        rows = rows[_DECIDED_BY[function]]
     return fold.result(functools.reduce(fold.add, rows, fold.start()), type_)
 
 
@@ -49,6 +51,10 @@ def prefixes(function: str, rows: Sequence[Row], owners: Sequence[int], type_: p
         state = fold.add(state, row)
         found.append(fold.result(state, type_))
     return found
+
+
+_DECIDED_BY = MappingProxyType({"first_value": slice(1), "last_value": slice(-1, None)})
+"""The one row that decides: a long match need not be read for it."""
 
 
 class _Fold(NamedTuple):
