@@ -43,7 +43,7 @@ def test_rows_are_grouped_as_a_stable_sort_groups_them(codes: Int64Array) -> Non
 
 
 @given(st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), max_size=30))
-def test_numbers_are_numbered_alike_by_a_table_and_by_a_hash(values: list[int]) -> None:
+def test_a_table_and_a_hash_number_values_alike(values: list[int]) -> None:
     array = np.array(values, np.int64)
     codes, count = distinct_numbers(array)
     order = list(dict.fromkeys(values))
@@ -91,7 +91,7 @@ def test_ties_are_in_order_of_arrival(drawn: list[Int64Array]) -> None:
     ],
     ids=lambda array: str(array.type),
 )
-def test_codes_rise_with_the_values(array: pa.Array) -> None:
+def test_codes_have_the_order_of_the_values(array: pa.Array) -> None:
     codes = order_codes(array)
     assert (codes[1:] > codes[:-1]).all()
     (falling,) = sort_levels([array], [OrderKey("x", descending=True)])
@@ -105,7 +105,7 @@ def test_a_dictionary_may_hold_a_value_twice_and_a_null() -> None:
     assert codes[0] == codes[2] > codes[1]
 
 
-def test_what_has_no_order_and_what_is_no_key_is_refused() -> None:
+def test_types_without_an_order_and_types_that_cannot_be_keys_are_refused() -> None:
     lists = pa.array([[1], [2]])
     with pytest.raises(InputError, match="ORDER BY a column of type list"):
         order_codes(lists)

@@ -68,13 +68,13 @@ def test_a_kernel_writes_to_none_of_its_inputs(clauses: str) -> None:
     assert not taken & written
 
 
-def test_no_two_things_of_a_kernel_have_the_same_name() -> None:
+def test_no_parameter_or_result_of_a_kernel_has_the_name_of_another() -> None:
     names = parameters(2, tables=True).split(", ") + RESULTS.replace("(", "").replace(")", "").split(", ")
     assert len(set(names)) == len(names)
     assert not set(names) & set(interpreted.NAMES)
 
 
-def test_inputs_stand_in_the_order_of_the_parameters() -> None:
+def test_inputs_are_in_the_order_of_the_parameters() -> None:
     def numbered(group: Any, names: list[str]) -> Any:
         return group(*(names.index(name) for name in group._fields))
 
@@ -85,7 +85,7 @@ def test_inputs_stand_in_the_order_of_the_parameters() -> None:
     assert inputs.positional() == tuple(range(len(names)))
 
 
-def test_results_get_the_names_that_kernels_return_them_by() -> None:
+def test_outputs_are_in_the_order_in_which_kernels_return_them() -> None:
     groups = ast.parse(f"({RESULTS})", mode="eval").body
     assert isinstance(groups, ast.Tuple)
     results = tuple(tuple(ast.unparse(name) for name in group.elts) for group in groups.elts)  # type: ignore[attr-defined]
@@ -99,7 +99,7 @@ def test_every_block_of_the_template_is_used() -> None:
     assert set(thread_kernel.BLOCKS) <= used
 
 
-def test_lines_that_were_written_already_are_left_as_they_are() -> None:
+def test_a_template_leaves_lists_of_lines_unchanged() -> None:
     assert fill("|if x:\n|    BLOCK\n|    END", {}, {"BLOCK": ["f('END | START')"]}, {"END": 2}) == (
         "if x:\n    f('END | START')\n    2"
     )
@@ -118,7 +118,7 @@ def test_matches_are_counted_once_where_the_automaton_has_to_leave_a_batch_to_th
         DEFINE A AS x = 1, B AS (B.x > A.x) IS NULL, C AS x = 2, D AS x = 3, E AS x = 4, F AS x = 5""")
     first = pa.table([list("aaa"), [0, 1, 2], [1, None, 2], [""] * 3], schema=SCHEMA)
     second = pa.table([list("abb"), [3, 4, 5], [3, 4, 5], [""] * 3], schema=SCHEMA)
-    before, after = operator_of(query), operator_of(query)  # one that saw the null, and one that sees none
+    before, after = operator_of(query), operator_of(query)  # one that has observed the null, and one that has not
     _, state = before.advance(query.intake.run(first), {}, Moment(None))
     output, _ = after.advance(query.intake.run(second), state, Moment(None))
     assert output.select(["k", "slot0", "slot1"]).to_pylist() == [

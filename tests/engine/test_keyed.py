@@ -226,7 +226,7 @@ def test_rows_wait_for_the_watermark_and_keys_have_deadlines() -> None:
     assert state["keys"].to_pylist() == [
         {"k": "a", "deadline_us": 5 * SECOND + 1},  # a row waits that long
         {"k": "b", "deadline_us": 5 * SECOND + 1},
-        {"k": "c", "deadline_us": 7 * SECOND},  # the time that its logic asked for
+        {"k": "c", "deadline_us": 7 * SECOND},  # the time that its logic requested
     ]
 
 
@@ -386,7 +386,7 @@ def test_a_row_without_a_time_is_refused_on_a_stream() -> None:
     assert caught.value.code == "input.null-time"
 
 
-def test_a_name_is_taken_once_but_a_cell_may_run_twice() -> None:
+def test_a_name_is_registered_once_but_a_notebook_cell_may_run_twice() -> None:
     def define() -> type[KeyedOperator]:
         @trimtab.operator("once")
         @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The laws of the columnar matcher: it agrees with the reference, and how its input is cut or delayed never shows."""
+"""The laws of the columnar matcher: it agrees with the reference, however its input is cut or delayed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_the_matcher_agrees_with_the_reference_however_its_input_is_cut(case: Ca
 
 
 @given(cases(), st.integers(0, 8), st.data())
-def test_rows_out_of_order_within_the_delay_are_as_good_as_sorted(
+def test_rows_out_of_order_within_the_delay_give_the_answer_of_sorted_rows(
     case: Case, delay_s: int, data: st.DataObject
 ) -> None:
     count = case.table.num_rows
     moments = case.table["ts"].to_pylist()
     waits = data.draw(st.lists(st.integers(0, delay_s), min_size=count, max_size=count))
-    # A row that comes at most `delay_s` after its time is never overtaken by one more than that ahead of it.
+    # A row that arrives at most `delay_s` after its time comes before all rows that are more than that newer.
     arrives = [moment + datetime.timedelta(seconds=wait) for moment, wait in zip(moments, waits, strict=True)]
     arriving = case.table.take(pa.array(sorted(range(count), key=arrives.__getitem__), pa.int64()))
     times = arriving["ts"].to_pylist()
@@ -80,7 +80,7 @@ FIXED_QUERIES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("body", FIXED_QUERIES.values(), ids=FIXED_QUERIES.keys())
-def test_machine_code_answers_as_the_interpreter_does(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_and_the_interpreter_give_the_same_answer(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = f"SELECT * FROM t MATCH_RECOGNIZE ({body})"
     cuts = [7, 7, 20, 41]
     expected = bag(evaluate(sql, {"t": MACHINE}))

@@ -55,7 +55,9 @@ def _double(bits: int) -> float:
 def streams(draw: st.DrawFn) -> list[Row]:
     """Rows by time; those of one time and their arrivals in any order."""
     every = (*ZEROS, *NANS, *OTHERS, None)
-    some = st.sampled_from(draw(st.sampled_from([every, ZEROS, NANS, (*ZEROS, None)])))  # few, so that equals meet
+    some = st.sampled_from(
+        draw(st.sampled_from([every, ZEROS, NANS, (*ZEROS, None)]))
+    )  # few values, so that some are equal
     drawn = draw(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(every), some), max_size=24))
     arrivals = draw(st.permutations(range(len(drawn))))
     rows = zip(sorted(drawn, key=lambda row: row[0]), arrivals, strict=True)
@@ -112,7 +114,7 @@ def operands(query: Query, rows: Sequence[Row], kind: pa.DataType) -> pa.Table:
 
 
 def answer(query: Query, rows: Sequence[Row], kind: pa.DataType, cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
-    """What comes out of the rows, cut into batches."""
+    """The output for the rows, cut into batches."""
     operator, watermark_us = operator_of(query), None
     state: State = {}
     outputs: list[pa.Table] = []
@@ -129,7 +131,7 @@ def answer(query: Query, rows: Sequence[Row], kind: pa.DataType, cuts: Sequence[
 def together(
     query: Query, rows: Sequence[Row], kind: pa.DataType, owners: Sequence[int], order: Callable[[list[State]], Any]
 ) -> list[dict[str, Any]]:
-    """What comes out where the rows are dealt out to engines, and their states merged in some order."""
+    """The output if the rows are distributed over engines, and their states merged in some order."""
     operator: Operator = operator_of(query)
     parts = [[row for row, owner in zip(rows, owners, strict=True) if owner == number] for number in range(3)]
     states = [operator.partial(operands(query, part, kind)) for part in parts if part]
@@ -147,7 +149,7 @@ def partitions(rows: Sequence[Row]) -> dict[Hashable, list[Row]]:
 
 
 def rank_of(row: Row, order: str) -> tuple[Any, ...]:
-    """What sorts as the SQL text says: by time, and then by `o`."""
+    """A sort key with the order of the SQL text: by time, and then by `o`."""
     descending = "DESC" in order
     nulls_first = "NULLS FIRST" in order or not (descending or "NULLS LAST" in order)
     if row.o is None:
@@ -202,7 +204,7 @@ def test_all_operators_form_the_same_keys_and_the_same_order(
         assert sorted([n for _, n in sorted(each)] for each in by_first.values()) == numbers(expected)
         seen: dict[Hashable, list[int]] = {}
         for row in answer(own, rows, kind, cuts):
-            seen.setdefault(repr(row["k"]), []).append(row["n"])  # a key looks the same wherever it is cut
+            seen.setdefault(repr(row["k"]), []).append(row["n"])  # a key has the same text wherever it is cut
         assert sorted(seen.values()) == numbers(expected)
         assert set(seen) <= {"None", "nan", "0.0", "1.5", "-1.5", "inf", "-inf"}
 

@@ -32,7 +32,7 @@ def test_a_description_is_a_value_that_pickles(query: Query) -> None:
     assert pickle.loads(pickle.dumps(query.operator)) == query.operator
 
 
-def test_every_output_is_dated(query: Query) -> None:
+def test_every_output_has_a_time(query: Query) -> None:
     output, _ = operator_of(query).advance(rows_of(query), {}, Moment(5 * SECOND))
     assert output.schema.field(TIME_US).type == pa.int64()
 
@@ -47,7 +47,7 @@ def test_a_state_has_the_tables_and_columns_that_are_declared(query: Query) -> N
     assert bool(state) == query.operator.is_keyed
 
 
-def test_the_slot_is_put_in_front_of_the_key(query: Query) -> None:
+def test_the_slot_is_put_before_the_key(query: Query) -> None:
     by_slot, rows = query.operator.by_slot(), rows_of(query)
     rows = rows.append_column(SLOT, pa.array([7] * rows.num_rows, pa.int64()))
     _, state = by_slot.open().advance(rows, {}, Moment(5 * SECOND))
@@ -57,7 +57,7 @@ def test_the_slot_is_put_in_front_of_the_key(query: Query) -> None:
     assert is_internal(SLOT)
 
 
-def test_what_merges_gives_the_answer_of_the_whole_and_what_does_not_says_why(query: Query) -> None:
+def test_merged_states_give_the_answer_of_the_whole_and_other_operators_say_why_they_do_not_merge(query: Query) -> None:
     rows, operator = rows_of(query), operator_of(query)
     obstacle = query.operator.split_obstacle()
     if obstacle is not None:

@@ -28,14 +28,14 @@ def test_a_plus_loops_on_its_own_position() -> None:
         2 C -> done""")
 
 
-def test_a_reluctant_loop_would_rather_leave() -> None:
+def test_a_reluctant_loop_prefers_to_leave() -> None:
     assert dump(Concat((Quantify(A, 0, None, False), B))) == program("""
         start -> 0:B, 1:A
         0 B -> done
         1 A -> 0:B, 1:A""")
 
 
-def test_counts_are_written_out() -> None:
+def test_a_counted_quantifier_has_a_position_for_each_iteration() -> None:
     assert dump(Quantify(A, 1, 3, True)) == program("""
         start -> 0:A
         0 A -> 1:A, done
@@ -43,7 +43,7 @@ def test_counts_are_written_out() -> None:
         2 A -> done""")
 
 
-def test_nothing_behind_a_certain_end_is_kept() -> None:
+def test_no_step_after_an_unconditional_end_is_kept() -> None:
     assert dump(Alternate((Concat(()), A))) == "start -> done"
 
 
@@ -54,7 +54,7 @@ def test_an_empty_iteration_ends_its_loop() -> None:
         0 A -> 0:A, done""")
 
 
-def test_the_start_can_only_be_at_the_start_and_the_end_only_behind_a_row() -> None:
+def test_start_can_only_hold_before_the_first_row_and_end_only_after_a_row() -> None:
     assert dump(Concat((At(Anchor.START), A, At(Anchor.END)))) == program("""
         start -> ^ 0:A
         0 A -> $ done""")
@@ -62,7 +62,7 @@ def test_the_start_can_only_be_at_the_start_and_the_end_only_behind_a_row() -> N
     assert dump(Concat((At(Anchor.END), A))) == "start -> never"
 
 
-def test_a_time_out_is_a_step_that_time_decides() -> None:
+def test_a_timeout_is_a_condition_of_a_step() -> None:
     assert dump(Concat((A, Quantify(B, 0, None, True), At(Anchor.TIMEOUT)))) == program("""
         start -> 0:A
         0 A -> 1:B, TIMEOUT done

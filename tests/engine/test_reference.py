@@ -124,7 +124,7 @@ def test_permute_prefers_the_written_order() -> None:
     assert labels(seq(permute(B, A), A), "xyz", conditions=(None,) * 5) == "BAA"
 
 
-def test_permute_exhausts_one_order_before_it_turns_to_the_next() -> None:
+def test_permute_tries_all_ways_of_one_order_before_the_next_order() -> None:
     # A* B C with fewer As comes before A* C B with more.
     conditions = list(letters_query(EMPTY).conditions)
     conditions[0] = None
@@ -153,7 +153,7 @@ def test_start_holds_before_the_first_row() -> None:
     assert words(seq(A, START), "AAA") == []
 
 
-def test_end_holds_behind_the_last_row() -> None:
+def test_end_holds_after_the_last_row() -> None:
     assert words(seq(A, END), "AAA") == ["A"]
     assert words(seq(plus(A, greedy=False), END), "AAA") == ["AAA"]
 
@@ -162,12 +162,12 @@ def test_a_long_match_does_not_exhaust_the_stack() -> None:
     assert words(seq(plus(A), B), "A" * 3000 + "B") == ["A" * 3000 + "B"]
 
 
-def test_ambiguous_patterns_that_fail_do_not_take_for_ever() -> None:
+def test_ambiguous_patterns_that_fail_do_not_take_exponential_time() -> None:
     several = star(either(star(A), seq(A, A), plus(A)))
     assert words(seq(several, B), "A" * 25) == []
 
 
-def test_a_search_that_has_no_end_is_given_up_if_asked() -> None:
+def test_a_search_of_exponential_time_ends_when_patience_is_used_up() -> None:
     count = Aggregate("count", frozenset({0}), (), INT)
     never = Call("<", (count, Const(0, INT)), BOOL)
     query = letters_query(seq(star(either(A, B)), C), conditions=(None, None, never, None, None))
@@ -178,7 +178,7 @@ def test_a_search_that_has_no_end_is_given_up_if_asked() -> None:
 # -- time --------------------------------------------------------------------------------------
 
 
-def test_a_span_equal_to_the_bound_is_outside() -> None:
+def test_a_match_as_long_as_the_bound_is_too_long() -> None:
     pattern = seq(A, star(B))
     assert words(pattern, "ABBB", [0, 1, 2, 3], within_us=2_000_000) == ["AB"]
     assert words(pattern, "ABBB", [0, 1, 2, 3], within_us=2_000_001) == ["ABB"]
@@ -224,7 +224,7 @@ def test_nanoseconds_count_as_times() -> None:
         (SkipTo(Side.LAST, frozenset({0, 1}), "U"), ["AABB", "AB"]),
     ],
 )
-def test_skip_says_where_the_next_match_starts(skip: Skip, expected: list[str]) -> None:
+def test_skip_decides_where_the_next_match_starts(skip: Skip, expected: list[str]) -> None:
     assert words(seq(plus(A), plus(B)), "AABBAB", skip=skip) == expected
 
 
@@ -266,7 +266,7 @@ def test_exclusion_hides_rows_but_counts_them() -> None:
     assert words(seq(A, hide(plus(B)), C), "ABBC") == ["ABBC"]
 
 
-def test_exclusion_ends_where_it_was_left_by_backtracking() -> None:
+def test_exclusion_ends_where_backtracking_leaves_it() -> None:
     pattern = seq(either(seq(hide(A), C), seq(A, B)), A)
     assert lines(pattern, "ABA", rows=Rows.ALL_SHOW_EMPTY) == [["A"], ["B"], ["A"]]
 
@@ -296,7 +296,7 @@ def test_overlapping_matches_show_a_row_in_each() -> None:
     assert [number for _, number in shown] == [1, 1, 1, 2, 2]
 
 
-def test_running_sees_the_rows_so_far_and_final_sees_them_all() -> None:
+def test_running_reads_the_rows_so_far_and_final_reads_all_rows() -> None:
     slots: list[Expr] = [
         Aggregate("count", frozenset({1}), (), INT),
         Aggregate("count", frozenset({1}), (), INT, final=True),
@@ -308,7 +308,7 @@ def test_running_sees_the_rows_so_far_and_final_sees_them_all() -> None:
     assert shown == [["A", 0, 2, None, "B", "A"], ["B", 1, 2, "B", "B", "A"], ["B", 2, 2, "B", "B", "A"]]
 
 
-def test_one_row_is_seen_from_the_last_row() -> None:
+def test_one_row_per_match_is_computed_at_the_last_row() -> None:
     slots = (Aggregate("count", None, (), INT), read("letter"))
     assert lines(seq(A, B), "CAB", *slots, rows=Rows.ONE) == [["A", 2, "B"]]
 
@@ -355,7 +355,7 @@ def conditions(**changed: Expr | None) -> tuple[Expr | None, ...]:
     )
 
 
-def test_a_condition_sees_the_row_it_tries_as_the_last_of_the_match() -> None:
+def test_in_a_condition_the_row_that_is_tried_is_the_last_of_the_match() -> None:
     count = Aggregate("count", frozenset({1}), (), INT)
     two = Call("<=", (count, Const(2, INT)), BOOL)
     assert words(seq(A, plus(B)), "AxyzA", conditions=conditions(B=two)) == ["Axy"]
@@ -366,20 +366,20 @@ def test_a_null_condition_does_not_hold() -> None:
     assert words(B, "xAy", conditions=conditions(B=before)) == ["y"]
 
 
-def test_a_condition_that_counts_matches_sees_the_number_this_one_would_get() -> None:
+def test_in_a_condition_the_match_number_is_that_of_the_match_under_way() -> None:
     second = Call("=", (MatchNumber(), Const(2, INT)), BOOL)
     assert words(either(B, A), "AAAA", conditions=conditions(B=second)) == ["A"] * 4
     assert labels(either(B, A), "AAAA", conditions=conditions(B=second)) == "ABAA"
 
 
 def test_a_condition_may_depend_on_how_earlier_rows_were_labelled() -> None:
-    # B* prefers as many Bs as it can have, but C wants an A among the earlier rows.
+    # B* prefers as many Bs as it can have, but C needs an A among the earlier rows.
     has_a = Call(">", (Aggregate("count", frozenset({0}), (), INT), Const(0, INT)), BOOL)
     pattern = seq(star(either(B, A)), C)
     assert labels(pattern, "xyz", conditions=(None, None, has_a, None, None)) == "BAC"
 
 
-def test_what_is_not_in_the_table_of_functions_is_asked_of_the_caller() -> None:
+def test_the_caller_computes_functions_that_the_engine_does_not_have() -> None:
     soft = Opaque("lower($1) = 'b'", (read("letter"),), BOOL)
     query = letters_query(seq(A, plus(B)), conditions=conditions(B=soft))
     calls = []
@@ -399,7 +399,7 @@ def keyed(keys: list[Any], text: str, type_: pa.DataType = INT) -> pa.Table:
     return letters_table(text).append_column("k", pa.array(keys, type_))
 
 
-def test_partitions_match_apart_and_number_apart() -> None:
+def test_each_partition_has_its_own_matches_and_numbers() -> None:
     query = letters_query(seq(A, B), partition=("k",), keep=("k",), slots=(*letters_query(A).slots, NUMBER))
     output = match_rows(query, keyed([1, 2, 1, 2, 1, 1], "AABBAB"))
     assert output["k"].to_pylist() == [1, 1, 2]
@@ -422,7 +422,7 @@ def test_null_and_nan_are_keys_like_others() -> None:
         (OrderKey("k", descending=True, nulls_first=False), "EBADC"),
     ],
 )
-def test_order_puts_nan_last_nulls_as_told_and_keeps_ties(key: OrderKey, expected: str) -> None:
+def test_order_puts_nan_last_nulls_as_requested_and_keeps_ties(key: OrderKey, expected: str) -> None:
     table = keyed([1.0, 2.0, None, 1.0, float("nan")], "ABCDE", pa.float64())
     query = letters_query(plus(A), conditions=ANY, order=(key,), time_column=None)
     assert spell(match_rows(query, table)) == [expected]

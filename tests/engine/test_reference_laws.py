@@ -1,4 +1,4 @@
-"""The reference against a plainer definition still: all ways to match, in order of preference."""
+"""The reference agrees with an even plainer definition: all ways to match, in order of preference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABELS = "ABCDE"
 
 
 class TooManyWaysError(Exception):
-    """This definition takes exponential time; a case of which it has no answer is left out."""
+    """This definition takes exponential time; a case that would take too long is left out."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Definition:
                 yield from self.iterations(pattern, 0, at, labels)
 
     def iterations(self, loop: Quantify, count: int, at: int, labels: str) -> Iterator[str]:
-        """All ways to go on with a loop after so many iterations."""
+        """All ways to go on with a loop after a number of iterations."""
         if count >= loop.low and not loop.greedy:
             yield labels
         if loop.high is None or count < loop.high:

@@ -1,4 +1,4 @@
-"""What once gave a wrong answer: numbers beyond 64 bits, keys that look different, rows held back."""
+"""Cases that once gave a wrong answer: numbers beyond 64 bits, equal keys with different bits, rows that wait."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_average_of_intervals_is_an_interval() -> None:
     assert match(clauses, spans) == [(2,)]
 
 
-def test_time_running_out_waits_for_rows_that_are_held_back() -> None:
+def test_a_timeout_waits_for_rows_that_wait_for_next() -> None:
     at = [datetime.datetime(2026, 1, 1, 0, 0, second) for second in (0, 1, 9, 10)]
     table = pa.table({"ts": at, "k": ["a", "a", "b", "b"], "x": [3, 0, 1, 1]})
     clauses = """PARTITION BY k ORDER BY ts MEASURES ARRAY_AGG(x) AS l

@@ -1,4 +1,4 @@
-"""Memory that is used again must not be part of an answer."""
+"""Memory that the next batch overwrites must not be part of an answer."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ SQL = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES AVG(A.x) AS mean, 
 
 
 @pytest.mark.slow
-def test_an_answer_stays_as_it_is_when_the_next_one_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_does_not_change_when_the_next_one_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "COMPILE_FROM_ROWS", 0)
     tables = [pa.table({"i": np.arange(1000), "x": np.full(1000, float(value))}) for value in (1, 2)]
     first = trimtab.evaluate(SQL, {"t": tables[0]})

@@ -1,4 +1,4 @@
-"""What a batch leaves behind: bounded, resumable, and in tables that a file can hold."""
+"""The state after a batch is bounded, resumable, and made of tables that a file can hold."""
 
 import io
 import itertools
@@ -51,7 +51,7 @@ def through_a_file(state: State) -> State:
     return read
 
 
-def test_state_stays_the_same_size_however_long_a_fall_lasts() -> None:
+def test_state_does_not_grow_with_the_length_of_a_match() -> None:
     sizes = []
     for length in (10, 1000):
         falling = rows([1] * length, list(range(length, 0, -1)))
@@ -61,19 +61,19 @@ def test_state_stays_the_same_size_however_long_a_fall_lasts() -> None:
     assert sizes[0]["rows"] <= 3
 
 
-def test_a_key_whose_matches_are_decided_leaves_nothing() -> None:
+def test_a_key_whose_matches_are_decided_has_no_state() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS x
         PATTERN (A B) DEFINE A AS A.x = 1, B AS B.x = 2)"""
     _, state = run(sql, [rows([1, 1, 2, 3, 3, 4], [1, 2, 1, 1, 3, 0])])
     assert state["keys"].column("k").to_pylist() == [2]  # only key 2 waits, for its B
 
 
-def test_a_match_leaves_as_soon_as_nothing_can_change_it() -> None:
+def test_a_match_is_output_as_soon_as_nothing_can_change_it() -> None:
     outputs, _ = run(V_SHAPE, [rows([1, 1], [5, 3]), rows([1], [4], start=2), rows([1], [9], start=3)])
     assert [output.num_rows for output in outputs] == [0, 1, 0]
 
 
-def test_idle_keys_tell_when_they_want_to_be_visited() -> None:
+def test_idle_keys_have_deadlines() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS x
         PATTERN (A B* TIMEOUT) WITHIN INTERVAL '10' SECONDS DEFINE A AS A.x = 1, B AS B.x = 0)"""
     query = compile_query(sql, {"t": SCHEMA}, event_time="ts")
@@ -102,7 +102,7 @@ def test_too_many_partial_matches_of_a_key_are_a_counted_error() -> None:
     assert "max_threads" in str(caught.value)
 
 
-def test_the_limit_lets_a_key_through_that_stays_below_it() -> None:
+def test_a_key_below_the_limit_is_no_error() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.x AS x
         AFTER MATCH SKIP TO NEXT ROW PATTERN (A B*? C) DEFINE C AS C.x > A.x)"""
     outputs, _ = run(sql, [rows([1] * 9, [0] * 8 + [1])], max_threads=20)
@@ -114,16 +114,16 @@ def test_state_survives_a_file_between_any_two_batches(seed: int) -> None:
     case = random_case(seed)
     query = compile_query(case.sql, {"t": case.table.schema})
     whole = query.intake.run(case.table)
-    asked = query.operator
-    assert isinstance(asked, MatchQuery)
-    order = asked.order
+    pattern = query.operator
+    assert isinstance(pattern, MatchQuery)
+    order = pattern.order
     sequence = in_order([whole.column(key.column) for key in order], order)
     if sequence is not None:  # without a watermark rows must come in order
         whole = whole.take(pa.array(sequence))
     edges = [0, *sorted(case.cuts), case.table.num_rows]
 
     def outcome(cuts: list[int], *, by_file: bool) -> list[str]:
-        matcher = Matcher(asked, scalar=scalar)
+        matcher = Matcher(pattern, scalar=scalar)
         state: State = {}
         found: list[Mapping[str, object]] = []
         try:

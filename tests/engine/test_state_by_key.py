@@ -1,4 +1,4 @@
-"""State is kept key by key: cut, shuffled, put together again, and loaded only where it is needed, the answer stays."""
+"""State is kept by key: cutting, shuffling and joining it, and loading only what is needed, don't change the answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXAMPLES = max(1, settings().max_examples // 3)  # each is run three ways
 Key = tuple[object, ...]
 
 
-# The store: a plain one that takes the contract of `State` at its word. -----------------------------------------
+# The store: a plain one that only relies on the contract of `State`. ------------------------------------------------
 
 
 def sliced(state: State, keys: Sequence[int]) -> State:
@@ -88,7 +88,7 @@ class Store:
         for key, state in self.states.items():
             deadline = state["keys"]["deadline_us"][0].as_py()
             come = deadline is not None and moment.watermark_us is not None and deadline <= moment.watermark_us
-            # Being visited for nothing does no harm.
+            # Keys may be visited without need.
             if moment.closing or come or self.chance.random() < 0.1:
                 touched.add(key)
         order = sorted(touched, key=repr)
@@ -116,7 +116,7 @@ class Batch:
 
 
 def batches_of(rows: pa.Table, cuts: Iterable[int], times_us: Sequence[int], delay_us: int) -> list[Batch]:
-    """The rows cut into batches; then come idle ones, where time goes on, and the input closes."""
+    """The rows cut into batches, then batches without rows in which time advances, then the end of the input."""
     edges = [0, *sorted(cuts), rows.num_rows]
     batches: list[Batch] = []
     for start, stop in itertools.pairwise(edges):
@@ -144,7 +144,7 @@ def whole(make: Callable[[], Operator], batches: Sequence[Batch]) -> list[pa.Tab
 
 
 def shuffled(make: Callable[[], Operator], batches: Sequence[Batch], chance: random.Random) -> list[pa.Table]:
-    """With the state cut into key subsets and put together in another order behind each batch."""
+    """With the state cut into key subsets and joined in another order after each batch."""
     state: State = {}
     outputs: list[pa.Table] = []
     for batch in batches:
@@ -172,7 +172,7 @@ def stored(
 
 @dataclass(frozen=True)
 class Bursts(KeyedOperator):
-    """Rows of a key with no pause of three seconds between them, told in the order that they came in."""
+    """Rows of a key with no pause of three seconds between them, in order of arrival."""
 
     output = pa.schema([("values", pa.list_(pa.int64())), ("last", pa.timestamp("us"))])
     state = output
@@ -284,7 +284,7 @@ class Stream:
         return {name: self.outcome(run) for name, run in runs.items()}
 
     def outcome(self, run: Callable[[], list[pa.Table]]) -> list[list[str]] | str:
-        """The rows of every batch, or that the standard wants an error."""
+        """The rows of every batch, or that the standard requires an error."""
         try:
             return [bag(output, self.left_out) for output in run()]
         except MatchError:
@@ -317,7 +317,7 @@ random_cases = seeds.map(random_case)
 random_tables = seeds.map(lambda seed: a_table(SeededChoices(seed)))
 cuts_strategy = st.lists(st.integers(0, 14), min_size=1, max_size=5)
 delays_us = st.builds(lambda seconds, less: max(0, seconds * SECOND - less), st.integers(0, 6), st.integers(0, 2))
-"""Watermarks next to the times of rows, and right at them."""
+"""Watermarks near the times of rows, and equal to them."""
 
 
 @settings(max_examples=EXAMPLES)
@@ -352,7 +352,7 @@ TIMED = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts {} AFTER 
     delays_us,
     seeds,
 )
-def test_a_pattern_bound_in_time_is_visited_when_its_time_is_over(
+def test_a_key_of_a_pattern_with_within_is_visited_when_its_time_is_over(
     measures: str, skip: str, pattern: str, condition: str, table: pa.Table, cuts: list[int], delay_us: int, seed: int
 ) -> None:
     sql = TIMED.format(measures, skip, pattern, condition)
@@ -361,7 +361,7 @@ def test_a_pattern_bound_in_time_is_visited_when_its_time_is_over(
     assert_same_answers(stream(sql, table, cuts, delay_us), seed)
 
 
-def test_an_attempt_that_is_made_again_is_visited_when_its_time_is_over() -> None:
+def test_an_attempt_that_is_repeated_is_visited_when_its_time_is_over() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES count(*) AS n
         PATTERN (A B* TIMEOUT) WITHIN INTERVAL '3' SECOND DEFINE A AS A.x > MATCH_NUMBER(), B AS B.x = 0)"""
     query = compile_query(sql, {"t": SCHEMA}, event_time="ts")
@@ -371,7 +371,7 @@ def test_an_attempt_that_is_made_again_is_visited_when_its_time_is_over() -> Non
     assert state["keys"]["deadline_us"].to_pylist() == [3 * SECOND]
     output, state = operator_of(query).advance(rows.slice(0, 0), state, Moment(3 * SECOND))
     assert output.num_rows == 1
-    assert state["keys"]["deadline_us"].to_pylist() == [None]  # only the number of its matches is left to remember
+    assert state["keys"]["deadline_us"].to_pylist() == [None]  # only the number of its matches is kept
 
 
 # Ties ----------------------------------------------------------------------------------------------------------------
@@ -391,13 +391,13 @@ def arrivals_of(draw: st.DrawFn, table: pa.Table) -> list[int]:
 
 
 def together(batches: list[list[str]] | str) -> list[str] | str:
-    """The rows of all batches: when each of them leaves depends on the cuts."""
+    """The rows of all batches: in which batch each is output depends on the cuts."""
     return batches if isinstance(batches, str) else sorted(row for batch in batches for row in batch)
 
 
 @settings(max_examples=EXAMPLES)
 @given(random_cases, cuts_strategy, st.integers(0, 6), st.data(), seeds)
-def test_rows_of_a_pattern_that_tie_are_taken_in_order_of_arrival_wherever_they_stand(
+def test_rows_of_a_pattern_that_tie_are_in_order_of_arrival_wherever_they_arrive(
     case: Case, cuts: list[int], delay_s: int, data: st.DataObject, seed: int
 ) -> None:
     assert_ties_are_settled(case.sql, case.table, cuts, delay_s, data, seed)
@@ -405,7 +405,7 @@ def test_rows_of_a_pattern_that_tie_are_taken_in_order_of_arrival_wherever_they_
 
 @settings(max_examples=EXAMPLES)
 @given(st.sampled_from(WINDOWS), random_tables, cuts_strategy, st.integers(0, 6), st.data(), seeds)
-def test_rows_of_a_window_that_tie_are_taken_in_order_of_arrival_wherever_they_stand(
+def test_rows_of_a_window_that_tie_are_in_order_of_arrival_wherever_they_arrive(
     sql: str, table: pa.Table, cuts: list[int], delay_s: int, data: st.DataObject, seed: int
 ) -> None:
     assert_ties_are_settled(sql, table, cuts, delay_s, data, seed)
@@ -416,9 +416,9 @@ def assert_ties_are_settled(
 ) -> None:
     arrivals = data.draw(arrivals_of(table))
     moments = table["ts"].to_pylist()
-    # Sorted by time and number, and in one batch, nothing is left to be put in order.
+    # Sorted by time and number, and in one batch: nothing has to be reordered.
     in_order = sorted(range(table.num_rows), key=lambda row: (moments[row], arrivals[row]))
-    # As it comes: no row later than the delay, apart from that in any order.
+    # As they arrive: no row later than the delay, otherwise in any order.
     waits = data.draw(st.lists(st.integers(0, delay_s), min_size=table.num_rows, max_size=table.num_rows))
     chance = random.Random(seed)
     comes = [moments[row] + dt.timedelta(seconds=waits[row]) for row in range(table.num_rows)]
@@ -436,7 +436,7 @@ def assert_ties_are_settled(
         assert together(found) == answer, name
 
 
-def test_a_row_that_waits_gives_way_to_an_equal_one_that_comes_later_with_a_smaller_number() -> None:
+def test_a_waiting_row_comes_after_an_equal_one_that_arrives_later_with_a_smaller_number() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS a, B.x AS b
         PATTERN (A B) DEFINE B AS TRUE)"""
     query = compile_query(sql, {"t": SCHEMA}, event_time="ts")
@@ -451,7 +451,7 @@ def test_a_row_that_waits_gives_way_to_an_equal_one_that_comes_later_with_a_smal
     assert found[TIME_US] == 5
 
 
-def test_errors_name_a_key_by_the_columns_that_a_user_knows() -> None:
+def test_errors_name_a_key_by_the_users_columns() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS a
         AFTER MATCH SKIP TO NEXT ROW PATTERN (A B* C) DEFINE C AS C.x > A.x)"""
     query = compile_query(sql, {"t": SCHEMA}, event_time="ts")

@@ -1,4 +1,4 @@
-"""What the first batch would pay for can be paid ahead of it."""
+"""Machine code can be compiled or loaded before the first batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_even_a_few_rows_are_matched_by_machine_code_once_the_query_is_warm(monk
     assert list(kernel.machine.signatures) == signatures  # nothing was compiled again
 
 
-def test_a_query_that_is_interpreted_anyway_says_so() -> None:
+def test_warming_reports_a_query_that_is_always_interpreted() -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.x AS x
         PATTERN (A B) DEFINE B AS concat(A.k, B.k) = 'ab')"""
     query = compile_query(sql, {"t": SCHEMA}, event_time="ts")
@@ -67,7 +67,7 @@ def test_a_query_that_is_interpreted_anyway_says_so() -> None:
         "SELECT k, avg(n) AS s FROM t GROUP BY k, session_window(ts, '1 second')",
     ],
 )
-def test_windows_warm_up_without_leaving_a_trace(sql: str) -> None:
+def test_warming_a_window_does_not_change_its_answer(sql: str) -> None:
     query = compile_query(sql, {"t": SCHEMA}, event_time="ts")
     rows = query.intake.run(ticks([1.0, 2.0]))
     before, _ = operator_of(query).advance(rows, {}, Moment(closing=True))

@@ -103,7 +103,7 @@ class NumericEmitter(Emitter):
     def connective(self, function: str, args: tuple[Expr, ...]) -> Value:
         """AND and OR: a test whose outcome is known at this position leaves no code.
 
-        Nor does it leave reads: threads need not be told apart by a register that only such a test reads.
+        Nor does it leave reads: a register that only such a test reads makes no two threads different.
         """
         decisive = Value("False" if function == "and" else "True", "False", "b")
         neutral = Value("True" if function == "and" else "False", "False", "b")
