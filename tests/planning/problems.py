@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from trimtab.planning.board import Board, board_of
+from trimtab.planning.draft import draft_of, place_new
 from trimtab.planning.problem import NEW, Problem
 
 MOST_NODES, MOST_UNITS = 4, 7
@@ -59,3 +61,11 @@ def problems(
         max_moves=draw(st.one_of(st.none(), st.integers(0, units))) if budget else None,
         max_cost=draw(st.one_of(st.none(), st.integers(0, 15).map(float))) if budget else None,
     )
+
+
+def started(problem: Problem, *, seed: int = 0) -> tuple[Problem, Board]:
+    """The problem with its units from the lightest on, and the board that a search begins with."""
+    rising = problem.of_units(np.argsort(problem.work, kind="stable"))
+    draft = draft_of(rising)
+    place_new(rising, draft)
+    return rising, board_of(rising, draft.owner, draft.room, seed=seed)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import Draft, affordable, draft_of, fits, heaviest_first, put, put_on_least_filled
+from trimtab.planning.draft import Draft, affordable, by_falling_load, draft_of, fits, put, put_on_least_filled
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Int64Array, Problem, no_room
 
@@ -49,14 +49,14 @@ def _from_scratch(problem: Problem) -> Int64Array:
     placed = problem.homes != NEW
     np.add.at(draft.room, problem.homes[placed], draft.needs[placed])
     draft.owner[:], draft.loads[:], draft.budget[:] = NEW, 0.0, np.inf
-    put_on_least_filled(draft, heaviest_first(problem, np.arange(problem.units)))
+    put_on_least_filled(draft, by_falling_load(problem, np.arange(problem.units)))
     return draft.owner.astype(np.int64)
 
 
 def _place_new_as_wanted(problem: Problem, draft: Draft, wanted: Int64Array) -> None:
-    new = heaviest_first(problem, np.flatnonzero((problem.homes == NEW) & (wanted != NEW)))
+    new = by_falling_load(problem, np.flatnonzero((problem.homes == NEW) & (wanted != NEW)))
     _put_as_wanted(draft, new, wanted, np.full(len(new), -np.inf))
-    left = heaviest_first(problem, np.flatnonzero(draft.owner == NEW))
+    left = by_falling_load(problem, np.flatnonzero(draft.owner == NEW))
     stuck = put_on_least_filled(draft, left)
     if stuck >= 0:
         raise no_room(stuck)

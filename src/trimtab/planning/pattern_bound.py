@@ -18,8 +18,9 @@ from trimtab.planning.problem import BoolArray, Float64Array, Int64Array, Proble
 
 CLASSES = 3
 """More make patterns more exact, and many more of them."""
-NEAR = 0.002
-"""The bound is found up to this share of it."""
+NEAR, FAR = 0.002, 0.1
+"""The bound is found up to the share NEAR of it. A bound below the share FAR of the distance reached may be less exact:
+halving would never end if the bound were 0."""
 MOST_MOVES, MOST_PATTERNS = 1_000, 10_000
 """With more moves, or more patterns of all nodes, a program isn't solved in a moment."""
 DEAREST = 20.0
@@ -39,7 +40,7 @@ def pattern_bound(problem: Problem, moves: int, known: float, reached: float, in
     edges = size_classes(loads.heaviest, CLASSES)
     low, high = known, reached
     middle = reached * (1 - NEAR)  # mostly what was reached is the best, and one look is enough
-    while high - low > NEAR * low and in_time():
+    while high - low > NEAR * max(low, FAR * reached) and in_time():
         if proves(loads, edges, problem.mean, middle, moves):
             low = middle
         else:
