@@ -16,7 +16,6 @@ from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Problem
-from trimtab_lab.planners.paper_milp import paper_milp
 from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 pytestmark = pytest.mark.slow  # the optimising planner
@@ -39,16 +38,6 @@ def test_a_small_problem_is_solved_and_the_bound_proves_it(problem: Problem) -> 
     assert plan.load_distance == pytest.approx(best, abs=1e-6)
     assert plan.lower_bound <= best + 1e-6
     assert plan.lower_bound >= 0.98 * best - 1e-3  # the search itself stops at a gap of 1 %
-
-
-@settings(max_examples=40)
-@given(problem=problems(most_nodes=3, most_units=6))
-def test_the_paper_s_program_has_the_same_optimum(problem: Problem) -> None:
-    best = brute_force(problem).load_distance
-    plan = paper_milp(problem)
-    assert problem.faults(plan.owner) == []
-    assert plan.load_distance == pytest.approx(best, rel=1e-3, abs=1e-5)
-    assert plan.lower_bound <= best + 1e-6
 
 
 @pytest.mark.parametrize("options", [{"time_limit_s": 0.0}, {"effort": -1}, {"near_enough": -1.0}])

@@ -30,10 +30,11 @@ def plan_around_hot_units(problem: Problem, planner: Planner) -> Plan:
     """
     started = time.perf_counter()
     apart = _hot_units(problem)
-    if not apart:
-        return planner(problem)
-    hot = np.array(sorted(apart))
+    hot = np.array(sorted(apart), dtype=np.int64)
     rest = np.delete(np.arange(problem.units), hot)
+    # Without the hot units another resource may be the scarcest: nodes would be measured by something else.
+    if not apart or problem.of_units(rest).bottleneck != problem.bottleneck:
+        return planner(problem)
     owner = problem.homes.copy()
     owner[hot] = [apart[unit] for unit in hot.tolist()]
     inner = planner(_without(problem, rest, owner))
