@@ -35,7 +35,7 @@ def test_loads_are_finite_and_never_negative(batches: list[list[int]], measure: 
     known = estimates(measure)
     for events in batches:
         known.take(observed(events))
-        for loads in (known.loads(), known.loads_now()):
+        for loads in (known.loads(), known.loads(now=True)):
             assert np.isfinite(loads).all()
             assert (loads >= 0).all()
         assert (known.capacities(5) > 0).all()
@@ -48,7 +48,7 @@ def test_after_its_half_life_a_change_counts_half() -> None:
     for _ in range(3):
         known.take(observed([200, 0, 0, 0]))
     assert known.loads()[0] == pytest.approx(150.0)
-    assert known.loads_now()[0] == 200.0
+    assert known.loads(now=True)[0] == 200.0
 
 
 def test_a_small_batch_is_not_judged_by_itself() -> None:
@@ -56,7 +56,7 @@ def test_a_small_batch_is_not_judged_by_itself() -> None:
     for _ in range(5):
         known.take(observed([100, 100, 100, 100]))
     known.take(observed([0, 9, 0, 0]))
-    assert known.loads_now().tolist() == known.loads().tolist()
+    assert known.loads(now=True).tolist() == known.loads().tolist()
 
 
 def test_what_the_first_batch_costs_is_forgotten() -> None:

@@ -25,7 +25,7 @@ ALL: dict[str, Planner] = {
 }
 
 
-@pytest.fixture(scope="module", params=ALL.values(), ids=ALL)
+@pytest.fixture(scope="module", params=list(ALL.values()), ids=list(ALL))
 def planner(request: pytest.FixtureRequest) -> Planner:
     found: Planner = request.param
     return found

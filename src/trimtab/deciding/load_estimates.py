@@ -101,24 +101,21 @@ class LoadEstimates:
         # A batch writes only the state of the keys that it touched: the group's state is at least as large.
         self._state_bytes = np.maximum(observed.state_bytes, self._state_bytes * 0.99)
 
-    def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
-        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit."""
-        return self._with_hot_keys(self._loads(self._rates), spread)
+    def loads(self, spread: Sequence[Spread] = (), *, now: bool = False) -> Float64Array:
+        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit.
 
-    def loads_now(self, spread: Sequence[Spread] = ()) -> Float64Array:
-        """The same for the last batch alone, or the average if that batch was small."""
-        return self._with_hot_keys(self._loads(self._rates if self._is_small else self._rates_now), spread)
-
-    def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without the loads of `hot_keys`."""
-        return self._loads(self._rates)
-
-    def _with_hot_keys(self, total: Float64Array, spread: Sequence[Spread]) -> Float64Array:
+        `now`: of the last batch alone, unless that batch was small.
+        """
+        total = self._loads(self._rates_now if now and not self._is_small else self._rates)
         apart = {each.slot for each in spread}
         for slot, load in self._hot.items():
             if slot not in apart:
                 total[slot >> GROUP_SHIFT] += self._scaled(load)
         return total
+
+    def loads_without_hot_keys(self) -> Float64Array:
+        """By key group, without the loads of `hot_keys`."""
+        return self._loads(self._rates)
 
     def _loads(self, rates: Float64Array) -> Float64Array:
         match self._measure:

@@ -23,18 +23,6 @@ FREE = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
-    """What the solver found.
-
-    owner  (units,) the node of each unit, or None if it found nothing
-    bound  no placement has a smaller load distance
-    """
-
-    owner: Int64Array | None
-    bound: float
-
-
-@dataclass(frozen=True, eq=False)
 class Rows:
     """Some rows of the program with their limits."""
 
@@ -50,13 +38,14 @@ def solve_assignment(
     spread_weight: float = 0.0,
     start: Int64Array | None = None,
     max_nodes: int | None = None,
-) -> Solved:
+) -> tuple[Int64Array | None, float]:
     """Minimise d - spread_weight (d_u + d_l) over all placements within the budget.
 
-    `start` is a placement to improve on; `max_nodes` ends the search in the same place on every machine.
+    `start` is a placement to improve on; `max_nodes` ends the search in the same place on every machine. Returns the
+    node of each unit, None if nothing was found, and a load distance that no placement is below.
 
     >>> problem = Problem(loads=[30.0, 20.0, 10.0], homes=[0, 0, 0], capacities=[100.0, 100.0], max_moves=1)
-    >>> solve_assignment(problem, time_limit_s=10.0).owner.tolist()
+    >>> solve_assignment(problem, time_limit_s=10.0)[0].tolist()
     [1, 0, 0]
     """
     from scipy.sparse import vstack
@@ -78,7 +67,7 @@ def solve_assignment(
         values = np.append([problem.load_distance(start), 0.0, 0.0], nodes == start[units])
     answer = solve(program, time_limit_s=time_limit_s, max_nodes=max_nodes, start=values)
     if not len(answer.values):
-        return Solved(None, 0.0)
+        return None, 0.0
     # Rows may be off by the tolerance, and so may each binary in them. d_u and d_l only lower the objective, so that
     # what bounds it bounds d.
     largest = 100.0 * float(problem.work.sum()) / float(problem.strength[problem.open_nodes].min())
@@ -86,7 +75,7 @@ def solve_assignment(
     owner = np.zeros(problem.units, dtype=np.int64)
     chosen = answer.values[FREE:] > 0.5
     owner[units[chosen]] = nodes[chosen]
-    return Solved(owner, max(0.0, bound) if np.isfinite(bound) else 0.0)
+    return owner, max(0.0, bound) if np.isfinite(bound) else 0.0
 
 
 def _pairs(problem: Problem) -> tuple[Int64Array, Int64Array]:

@@ -274,10 +274,7 @@ def _make_space(nodes, now, pool, node):
 @kernel
 def _close_gaps(nodes, now, pool):
     """Write all lists one after another, each with some space."""
-    kept = np.empty(now[0].pool_end, np.int64)
-    for place in range(kept.size):
-        kept[place] = pool[place]
-    end = 0
+    kept, end = pool.copy(), 0
     for node in range(nodes.size):
         start = nodes[node].start
         for place in range(nodes[node].count):

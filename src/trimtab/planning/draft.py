@@ -70,14 +70,14 @@ def draft_of(problem: Problem) -> Draft:
     )
 
 
-def by_falling_load(problem: Problem, units: npt.NDArray[np.integer]) -> Int64Array:
+def by_load(problem: Problem, units: npt.NDArray[np.integer]) -> Int64Array:
     """These units by falling load; equal ones by number."""
     return units[np.argsort(-problem.work[units], kind="stable")].astype(np.int64)
 
 
 def place_new(problem: Problem, draft: Draft) -> None:
-    """Give every unit without a home the node that it leaves the least utilised, heaviest first."""
-    stuck = put_on_least_filled(draft, by_falling_load(problem, np.flatnonzero(problem.homes == NEW)))
+    """Put every unit that has no node yet on the node that it leaves the least utilised, heaviest first."""
+    stuck = put_on_least_filled(draft, by_load(problem, np.flatnonzero(draft.owner == NEW)))
     if stuck >= 0:
         raise no_room(stuck)
 
@@ -93,7 +93,7 @@ def levels_in_order(draft: Draft) -> tuple[Float64Array, Int64Array]:
 
 def empty_closed_nodes(problem: Problem, draft: Draft, *, lightest_first: bool = False) -> None:
     """Move units off the nodes that take none, as far as budget and room allow, each to the least utilised node."""
-    there = by_falling_load(problem, np.flatnonzero(~problem.open_nodes[draft.owner] & (draft.owner != NEW)))
+    there = by_load(problem, np.flatnonzero(~problem.open_nodes[draft.owner] & (draft.owner != NEW)))
     put_on_least_filled(draft, there[::-1].copy() if lightest_first else there)
 
 

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from trimtab.planning.draft import Draft, affordable, by_falling_load, draft_of, fits, put
+from trimtab.planning.draft import Draft, affordable, by_load, draft_of, fits, put
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, ROUNDING, Float64Array, Int64Array, Problem, no_room
+from trimtab.planning.problem import NEW, ROUNDING, Int64Array, Problem, no_room
 
 
 def heaviest_first(problem: Problem) -> Plan:
@@ -29,7 +29,7 @@ def heaviest_first(problem: Problem) -> Plan:
     """
     started = time.perf_counter()
     draft, nodes = draft_of(problem), np.flatnonzero(problem.open_nodes)
-    heaviest = by_falling_load(problem, np.arange(problem.units))
+    heaviest = by_load(problem, np.arange(problem.units))
     for unit in heaviest[problem.homes[heaviest] == NEW].tolist():
         if not _put_on_emptiest(draft, nodes, unit):
             raise no_room(unit)
@@ -40,15 +40,9 @@ def heaviest_first(problem: Problem) -> Plan:
     return Plan.of(problem, draft.owner, "heaviest_first", seconds=time.perf_counter() - started)
 
 
-def _levels(draft: Draft, nodes: Int64Array) -> Float64Array:
-    """How full nodes are, as a share of what they have."""
-    levels: Float64Array = draft.loads[nodes] / draft.strength[nodes]
-    return levels
-
-
 def _put_on_emptiest(draft: Draft, nodes: Int64Array, unit: int) -> bool:
     """Put a unit on the emptiest of the nodes that it fits on; False: it fits on none."""
-    for node in nodes[np.argsort(_levels(draft, nodes), kind="stable")].tolist():
+    for node in nodes[np.argsort(draft.loads[nodes] / draft.strength[nodes], kind="stable")].tolist():
         if fits.plain(draft, unit, node):
             put.plain(draft, unit, node)
             return True
@@ -59,7 +53,7 @@ def _level(draft: Draft, nodes: Int64Array) -> None:
     """Move units from the fullest node to the emptiest one, until none helps or the budget is spent."""
     stuck = np.zeros(len(nodes), np.bool_)
     while draft.budget[0] >= 1 and len(nodes) > 1:
-        levels = _levels(draft, nodes)
+        levels = draft.loads[nodes] / draft.strength[nodes]
         target = int(levels.argmin())
         giving = np.where(stuck, -np.inf, levels)
         source = int(giving.argmax())

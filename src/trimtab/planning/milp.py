@@ -99,13 +99,13 @@ def _solve_exactly(problem: Problem, board: Board, best: Best, enough: float, ti
     """Let HiGHS improve on the best placement where there is little to choose from; the bound that it proves."""
     if best.distance <= enough or problem.units * problem.nodes > SMALL or time_limit_s <= 0:
         return 0.0
-    solved = solve_assignment(problem, time_limit_s=time_limit_s, start=best.owner, max_nodes=SOLVER_NODES)
-    if solved.owner is not None and not problem.faults(solved.owner):
-        put_back(board, solved.owner)
+    owner, bound = solve_assignment(problem, time_limit_s=time_limit_s, start=best.owner, max_nodes=SOLVER_NODES)
+    if owner is not None and not problem.faults(owner):
+        put_back(board, owner)
         if Best.of(board).distance < best.distance:
             best.keep(board)
         put_back(board, best.owner)
-    return solved.bound
+    return bound
 
 
 def _settle_ties(board: Board, best: Best, near_enough: float, allowance: Allowance) -> None:

@@ -20,14 +20,15 @@ def blocks_as_units(problem: Problem, blocks: Int32Array) -> tuple[Problem, Int6
     >>> smaller.work.tolist(), smaller.move_costs.tolist(), smaller.max_cost, number.tolist()
     ([5.0, 1.0], [2.0, 1.0], 2.0, [0, 1, 0])
     """
-    labels = np.where(blocks < 0, problem.units + np.arange(problem.units), blocks)
+    labels = np.where(blocks < 0, blocks.max(initial=0) + 1 + np.arange(problem.units), blocks)
     _, first, number = np.unique(labels, return_index=True, return_inverse=True)
     if len(first) == problem.units:
         return problem, np.arange(problem.units)
     assert np.array_equal(problem.homes[first][number], problem.homes), "a block is on one node"
     loads = np.zeros((len(first), problem.loads.shape[1]))
     np.add.at(loads, number, problem.loads)
-    sizes, costs = np.bincount(number).astype(np.float64), np.bincount(number, weights=problem.move_costs)
+    sizes: Float64Array = np.bincount(number).astype(np.float64)
+    costs: Float64Array = np.bincount(number, weights=problem.move_costs).astype(np.float64)
     max_moves, max_cost = problem.max_moves, problem.max_cost
     if max_moves is not None and max_cost is not None:
         costs, max_cost = np.maximum(_shares(sizes, max_moves), _shares(costs, max_cost)), 1.0

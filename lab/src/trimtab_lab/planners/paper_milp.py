@@ -26,9 +26,8 @@ def paper_milp(problem: Problem, *, time_limit_s: float = 30.0) -> Plan:
     started = time.perf_counter()
     draft = draft_of(problem)
     place_new(problem, draft)
-    solved = solve_assignment(problem, time_limit_s=time_limit_s, spread_weight=SPREAD_WEIGHT)
-    owner = draft.owner if solved.owner is None else solved.owner
-    if problem.faults(owner):  # a row was off by the solver's tolerance
-        owner = draft.owner
+    found, bound = solve_assignment(problem, time_limit_s=time_limit_s, spread_weight=SPREAD_WEIGHT)
+    # A placement has faults if a row was off by the solver's tolerance.
+    owner = draft.owner if found is None or problem.faults(found) else found
     seconds = time.perf_counter() - started
-    return Plan.of(problem, owner, "paper_milp", lower_bound=solved.bound, seconds=seconds)
+    return Plan.of(problem, owner, "paper_milp", lower_bound=bound, seconds=seconds)
