@@ -160,10 +160,6 @@ class Placement:
         spread = tuple(Spread(slot, tuple(engines)) for slot, engines in kept.get("spread", ()))
         return cls(kept["engines"], tuple(kept["owner"]), spread)
 
-    def groups_of(self, engine: int) -> npt.NDArray[np.bool_]:
-        """Which key groups an engine holds, as a mask."""
-        return np.asarray(self.array() == engine)
-
     def array(self) -> Int32Array:
         """The owners as an array."""
         return np.array(self.owner, np.int32)

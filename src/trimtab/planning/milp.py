@@ -82,7 +82,8 @@ def _plan(problem: Problem, time_limit_s: float, seed: int, effort: int | None, 
     rising = problem.of_units(order)
     board = board_of(rising, draft.owner[order], draft.room, seed=seed)
     best, bound = Best.of(board), lower_bound(problem)
-    steps = _steps(problem) if effort is None else effort
+    usual = min(max(LEAST_STEPS, STEPS_PER_UNIT * problem.units), STEPS_PER_PAIR * problem.units * problem.nodes)
+    steps = usual if effort is None else effort
     for_ties = int(TIES * steps)
     if best.distance > near_enough:
         allowance = Allowance(steps - for_ties, started + (1 - TIES) * time_limit_s)
@@ -124,10 +125,6 @@ def _settle_ties(board: Board, best: Best, near_enough: float, allowance: Allowa
     undo_needless_moves(board, up, low)
     clear_closed_nodes(board, up, low)
     best.keep(board)
-
-
-def _steps(problem: Problem) -> int:
-    return min(max(LEAST_STEPS, STEPS_PER_UNIT * problem.units), STEPS_PER_PAIR * problem.units * problem.nodes)
 
 
 def _check(time_limit_s: float, effort: int | None, near_enough: float) -> None:

@@ -125,7 +125,7 @@ def _class_sums(falling, homes, only, edges, most, heavy, light):
 
 @kernel
 def _enumerate(loads, edges, mean, distance, node, most):
-    """The patterns of a node with at most so many units sent and got: rows of numbers sent, then got, of each class."""
+    """The patterns of a node with up to `most` units sent and got: rows of numbers sent, then got, of each class."""
     kinds = edges.size
     heavy, light = np.zeros((2, kinds, most + 1)), np.zeros((2, kinds, most + 1))
     own = loads.own[loads.first[node] : loads.first[node + 1]]
