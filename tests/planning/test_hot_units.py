@@ -59,6 +59,7 @@ def test_the_same_holds_for_the_optimising_planner(problem: Problem) -> None:
     assert plan.rstd <= QUICK_MILP(problem).rstd * (1 + 1e-9)
 
 
+@settings(max_examples=80)
 @given(problems())
 def test_draining_nodes_other_resources_and_new_units_are_respected(problem: Problem) -> None:
     assert problem.faults(plan_around_hot_units(problem, lptf).owner) == []
