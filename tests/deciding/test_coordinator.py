@@ -190,7 +190,7 @@ def test_noise_of_a_tenth_moves_nothing(seed: int, engines: int) -> None:
     assert batches_with_moves(stream) == []
 
 
-# Unequal hosts ---------------------------------------------------------------------------------
+# Unequal executors -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

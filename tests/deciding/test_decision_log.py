@@ -53,7 +53,7 @@ def entries(draw: st.DrawFn) -> Entry:
         busy_ns=column(groups),
         state_bytes=column(groups),
         engine_ns=column(engines),
-        hosts=tuple(draw(st.lists(st.text(max_size=5), min_size=engines, max_size=engines))),
+        executors=tuple(draw(st.lists(st.text(max_size=5), min_size=engines, max_size=engines))),
     )
     return Entry(
         observed=observed,
@@ -90,7 +90,7 @@ def test_what_is_written_is_what_is_read(entry: Entry) -> None:
     assert replace(found, observed=entry.observed) == entry
     for name in ("events", "busy_ns", "state_bytes", "engine_ns"):
         assert getattr(found.observed, name).tolist() == getattr(entry.observed, name).tolist()
-    for name in ("batch", "span_s", "batch_s", "placement", "hosts"):
+    for name in ("batch", "span_s", "batch_s", "placement", "executors"):
         assert getattr(found.observed, name) == getattr(entry.observed, name)
 
 

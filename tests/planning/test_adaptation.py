@@ -5,20 +5,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 
-from tests.planning.problems import problems
 from tests.support.brute_force import brute_force
 from trimtab.errors import BalanceError
 from trimtab.planning.adaptation import ClusterState, adapt
 from trimtab.planning.flux import flux
-from trimtab.planning.lptf import lptf
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 from trimtab.planning.scaling_rule import Scaling, ScalingRule
-from trimtab_lab.planners import drain_then_balance
-from trimtab_lab.planners.traffic_scaling import TrafficScalingRule
-from trimtab_lab.workloads.clusters import shrinking_cluster
 
 RULE = ScalingRule(target=60, low=40, high=80, cool_down_periods=2)
 
@@ -74,14 +68,6 @@ def test_the_plan_is_what_counts_and_not_the_present() -> None:
     problem = Problem([30.0, 30.0, 30.0, 50.0], [0, 0, 0, 1], [100.0, 100.0])
     assert decide(problem).add == 1
     assert not RULE.decide(problem, flux(problem))
-
-
-def test_a_plan_that_gathers_units_may_spare_a_node() -> None:
-    traffic = csr_array(([100.0, 100.0], ([0, 1], [2, 3])), shape=(4, 4))
-    problem = Problem([42.0, 42.0, 42.0, 42.0], [0, 0, 1, 1], [100.0, 100.0], traffic=traffic)
-    gathered = Plan.of(problem, [0, 1, 0, 1], "gathered")
-    assert RULE.decide(problem, gathered).add == 1
-    assert not TrafficScalingRule(**vars(RULE), serialisation_load=0.2).decide(problem, gathered)
 
 
 def test_no_node_goes_if_the_rest_could_not_be_balanced() -> None:
@@ -187,30 +173,3 @@ def test_a_problem_on_other_nodes_is_refused() -> None:
 def test_rules_that_contradict_themselves_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(BalanceError, match=r"plan\.scaling"):
         replace(RULE, **options)  # type: ignore[arg-type]
-
-
-def periods_until(problem: Problem, integrated: bool, distance: float) -> int:
-    for period in range(1, 40):
-        plan = flux(problem) if integrated else drain_then_balance(problem, balance=flux)
-        problem = replace(problem, homes=plan.owner)
-        if plan.load_distance <= distance:
-            return period
-    return 40
-
-
-@pytest.mark.parametrize("overloaded", [1, 5])
-def test_draining_first_leaves_overloaded_nodes_waiting(overloaded: int) -> None:
-    problem = shrinking_cluster(60, 1200, remove=10, overloaded=overloaded, seed=1)
-    assert periods_until(problem, True, 15) * 2 <= periods_until(problem, False, 15)
-
-
-def test_once_drained_the_rest_of_the_budget_balances() -> None:
-    problem = Problem([9.0, 9.0, 1.0, 1.0], [0, 0, 1, 2], [20.0] * 3, draining=[False, False, True], max_moves=2)
-    plan = drain_then_balance(problem, balance=flux)
-    assert plan.moves.tolist() == [0, 3]
-    assert problem.open_nodes[plan.owner].all()
-
-
-@given(problem=problems())
-def test_draining_first_keeps_to_the_budget(problem: Problem) -> None:
-    assert problem.faults(drain_then_balance(problem, balance=lptf).owner) == []

@@ -59,6 +59,7 @@ def test_the_same_holds_for_the_optimising_planner(problem: Problem) -> None:
     assert plan.rstd <= QUICK_MILP(problem).rstd * (1 + 1e-9)
 
 
+@settings(max_examples=80)
 @given(problems())
 def test_draining_nodes_other_resources_and_new_units_are_respected(problem: Problem) -> None:
     assert problem.faults(plan_around_hot_units(problem, lptf).owner) == []
@@ -89,4 +90,10 @@ def test_where_the_budget_has_no_move_for_one_hot_unit_another_one_still_has_its
 
 def test_without_hot_units_it_is_the_planners_own_plan() -> None:
     problem = Problem([10.0, 10.0, 10.0, 10.0], [0, 0, 0, 1], [100.0, 100.0])
+    assert plan_around_hot_units(problem, lptf).owner.tolist() == lptf(problem).owner.tolist()
+
+
+def test_where_another_resource_is_the_scarcest_without_the_hot_unit_nothing_is_set_apart() -> None:
+    """Measured by the first resource, which the second node doesn't have, the other units would have no node."""
+    problem = Problem([[6.0, 11.0], [6.0, 1.0], [7.0, 10.0]], [0, -1, 2], [[25.0, 25.0], [0.0, 10.0], [25.0, 22.0]])
     assert plan_around_hot_units(problem, lptf).owner.tolist() == lptf(problem).owner.tolist()

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.planning.problems import problems
+from tests.planning.problems import problems, started
 from tests.support.brute_force import brute_force
-from trimtab.planning.board_start import board_of
 from trimtab.planning.cost_needed import bargains_of, cost_may_suffice
 from trimtab.planning.local_search import Best
 from trimtab.planning.lower_bound import affordable_moves, crowding, lower_bound, starving, undrained
@@ -19,7 +18,6 @@ from trimtab.planning.move_patterns import patterns_of, size_classes
 from trimtab.planning.moves_needed import FEW, Loads, loads_of, may_suffice
 from trimtab.planning.pattern_bound import pattern_bound, proves
 from trimtab.planning.pattern_start import Outcome, PatternStarts
-from trimtab.planning.pieces import Pieces
 from trimtab.planning.problem import Float64Array, Int64Array, Problem
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
@@ -28,10 +26,9 @@ from trimtab_lab.workloads.clusters import synthetic_cluster
 @given(problem=problems())
 def test_no_bound_is_above_the_best_placement(problem: Problem) -> None:
     best = brute_force(problem).load_distance
-    parts = Pieces.of(problem)
     almost = best + 1e-7
-    assert crowding(problem, parts) <= almost
-    assert starving(problem, parts) <= almost
+    assert crowding(problem) <= almost
+    assert starving(problem) <= almost
     assert undrained(problem) <= almost
     assert lower_bound(problem) <= almost
 
@@ -168,19 +165,18 @@ def test_a_start_from_patterns_keeps_the_rules_and_is_never_said_to_be_impossibl
     best, moves = brute_force(problem).load_distance, affordable_moves(problem)
     if not problem.units:
         return
-    parts = Pieces.of(problem)
-    board = board_of(problem, parts)
+    problem, board = started(problem)
     outcome = PatternStarts.of(problem, moves, seed=seed).lay_out(board, best, 60.0)
     assert outcome is not Outcome.IMPOSSIBLE
-    assert problem.faults(parts.placement(board.pieces["owner"])) == []
+    assert problem.faults(board.units["owner"]) == []
 
 
 def test_a_start_from_patterns_has_about_the_distance_that_it_aims_at() -> None:
     problem = synthetic_cluster(20, 400, varies=40.0, seed=1)
-    board = board_of(problem, Pieces.of(problem))
+    problem, board = started(problem)
     assert PatternStarts.of(problem, 20, seed=1).lay_out(board, 0.15, 60.0) is Outcome.LAID_OUT
     assert Best.of(board).distance < 2.0 < problem.load_distance(problem.homes)
-    board = board_of(problem, Pieces.of(problem))
+    problem, board = started(problem)
     assert PatternStarts.of(problem, 20, seed=1).lay_out(board, 0.001, 60.0) is Outcome.IMPOSSIBLE
 
 

@@ -5,10 +5,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.planning.problems import problems
 from tests.support.brute_force import brute_force
@@ -16,10 +14,8 @@ from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import Kernel
 from trimtab.planning.flux import flux
 from trimtab.planning.milp import milp
-from trimtab.planning.pieces import Pieces
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Int64Array, Problem
-from trimtab_lab.planners.paper_milp import paper_milp
+from trimtab.planning.problem import NEW, Problem
 from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 pytestmark = pytest.mark.slow  # the optimising planner
@@ -28,10 +24,8 @@ PATIENT = 60.0
 """Tests end by effort, never by time."""
 
 
-def planned(
-    problem: Problem, *, effort: int | None = None, together: npt.ArrayLike | None = None, near_enough: float = 0.0
-) -> Plan:
-    plan = milp(problem, time_limit_s=PATIENT, effort=effort, together=together, near_enough=near_enough)
+def planned(problem: Problem, *, effort: int | None = None, near_enough: float = 0.0) -> Plan:
+    plan = milp(problem, time_limit_s=PATIENT, effort=effort, near_enough=near_enough)
     assert problem.faults(plan.owner) == []
     return plan
 
@@ -44,70 +38,6 @@ def test_a_small_problem_is_solved_and_the_bound_proves_it(problem: Problem) -> 
     assert plan.load_distance == pytest.approx(best, abs=1e-6)
     assert plan.lower_bound <= best + 1e-6
     assert plan.lower_bound >= 0.98 * best - 1e-3  # the search itself stops at a gap of 1 %
-
-
-@settings(max_examples=40)
-@given(problem=problems(most_nodes=3, most_units=6))
-def test_the_paper_s_program_has_the_same_optimum(problem: Problem) -> None:
-    best = brute_force(problem).load_distance
-    plan = paper_milp(problem)
-    assert problem.faults(plan.owner) == []
-    assert plan.load_distance == pytest.approx(best, rel=1e-3, abs=1e-5)
-    assert plan.lower_bound <= best + 1e-6
-
-
-def tied(labels: list[int], plan: Plan) -> list[bool]:
-    return [len(set(plan.owner[np.array(labels) == label].tolist())) == 1 for label in sorted(set(labels) - {-1})]
-
-
-@settings(max_examples=60)
-@given(problem=problems(most_units=6), data=st.data())
-def test_units_that_belong_together_end_up_together(problem: Problem, data: st.DataObject) -> None:
-    labels = data.draw(st.lists(st.integers(-1, 1), min_size=problem.units, max_size=problem.units))
-    together = np.array(labels, dtype=np.int64)
-    best = best_together(problem, labels)
-    if best == np.inf:
-        with pytest.raises(BalanceError, match=r"plan\.(together|room)"):
-            planned(problem, together=together)
-    else:
-        plan = planned(problem, together=together)
-        assert all(tied(labels, plan))
-        assert plan.load_distance == pytest.approx(best, abs=1e-6)
-
-
-def best_together(problem: Problem, labels: list[int]) -> float:
-    """The least distance over all placements without fault of pieces, one by one."""
-    parts = Pieces.of(problem, np.array(labels, dtype=np.int64))
-    best = np.inf
-    for number in range(problem.nodes**parts.count):
-        owner = parts.placement(number // problem.nodes ** np.arange(parts.count) % problem.nodes)
-        if not problem.faults(owner):
-            best = min(best, problem.load_distance(owner))
-    return float(best)
-
-
-def test_units_apart_are_brought_together_at_the_fewest_moves() -> None:
-    problem = Problem([5.0, 5.0, 5.0, 5.0], [0, 0, 1, 1], [100.0, 100.0], max_moves=1)
-    plan = planned(problem, together=[3, 3, 3, -1])
-    assert plan.owner.tolist() == [0, 0, 0, 1]
-
-
-def test_a_pair_moves_as_one_and_costs_two_moves() -> None:
-    problem = Problem([5.0, 5.0, 4.0, 4.0], [0, 0, 0, 0], [100.0, 100.0], max_moves=2)
-    assert planned(problem, together=[0, 0, -1, -1]).load_distance == pytest.approx(1.0)
-    assert planned(replace(problem, max_moves=1), together=[0, 0, 1, 1]).moves.tolist() == []
-
-
-def test_bringing_together_more_than_the_budget_allows_is_an_error() -> None:
-    problem = Problem([5.0, 5.0, 5.0], [0, 1, 2], [100.0, 100.0, 100.0], max_moves=1)
-    with pytest.raises(BalanceError, match=r"plan\.together.*2 moves"):
-        milp(problem, together=[0, 0, 0])
-
-
-@pytest.mark.parametrize("together", [[0, 0], [0.5, 1.0, 1.0], [[0, 0, 0]]])
-def test_labels_must_be_a_whole_number_for_each_unit(together: npt.ArrayLike) -> None:
-    with pytest.raises(BalanceError, match=r"plan\.together"):
-        milp(Problem([5.0, 5.0, 5.0], [0, 0, 0], [100.0, 100.0]), together=together)
 
 
 @pytest.mark.parametrize("options", [{"time_limit_s": 0.0}, {"effort": -1}, {"near_enough": -1.0}])
@@ -216,7 +146,7 @@ def test_unequal_capacities_get_unequal_loads() -> None:
 
 def kernels() -> dict[str, int]:
     """How many types each compiled function of the search was compiled for."""
-    files = ("board", "board_start", "proposals", "neighbourhoods", "local_search", "worst_first", "tidy")
+    files = ("board", "draft", "proposals", "neighbourhoods", "local_search", "worst_first", "tidy")
     found = {}
     for name in (*files, "moves_needed", "cost_needed", "move_patterns"):
         for function, value in vars(sys.modules[f"trimtab.planning.{name}"]).items():
@@ -234,10 +164,3 @@ def test_nothing_is_compiled_twice_whatever_the_problem() -> None:
     planned(synthetic_cluster(6, 90, varies=30.0, seed=1, max_moves=70), effort=1_000)
     planned(Problem(np.zeros(0), np.zeros(0), [1.0]), effort=1_000)
     assert kernels() == before
-
-
-def test_a_unit_is_where_its_piece_is() -> None:
-    problem = synthetic_cluster(4, 24, varies=10.0, seed=1)
-    labels: Int64Array = np.where(np.arange(24) % 3 == 0, problem.homes, -1).astype(np.int64)
-    parts = Pieces.of(problem, labels)
-    assert parts.placement(parts.homes).tolist() == problem.homes.tolist()

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from scipy.sparse import csr_array
 
 from tests.planning.problems import problems
@@ -122,6 +122,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, object], code: str) -
     assert caught.value.code == code
 
 
+@settings(max_examples=30)
 @given(problem=problems())
 def test_a_copy_with_another_budget_and_a_pickled_one_are_the_same_problem(problem: Problem) -> None:
     for twin in (pickle.loads(pickle.dumps(problem)), replace(problem, max_moves=None)):

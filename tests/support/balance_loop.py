@@ -1,6 +1,6 @@
 """A coordinator and a simulated stream in a closed loop: its decisions place the key groups of the next batch.
 
-No Spark, and simulated time: batches of any cost on hosts of any speed, thousands in a second.
+No Spark, and simulated time: batches of any cost on executors of any speed, thousands in a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BalanceLoop:
 
     coordinator  decides
     placement    of the next batch
-    speeds       of the hosts by name; engines are dealt out to them in turn
+    speeds       of the executors by name; engines are dealt out to them in turn
     event_ns     (groups,) what an event of each key group costs at speed 1
     overhead_s   what a batch takes in addition to its slowest engine
     interval_s   how often a batch is begun; one that takes longer delays the next
@@ -64,10 +64,10 @@ class BalanceLoop:
 
     def observation(self, events: npt.NDArray[np.int64], state_bytes: npt.ArrayLike | None = None) -> Observation:
         """What the engines would report about a batch with the present placement."""
-        owner, hosts = self.placement.array(), self.hosts
+        owner, executors = self.placement.array(), self.executors
         costs = EVENT_NS if self.event_ns is None else self.event_ns
         off = 1.0 + self.noise * self._dice.uniform(-1.0, 1.0, len(events))
-        speed = np.array([self.speeds[host] for host in hosts])[owner]
+        speed = np.array([self.speeds[executor] for executor in executors])[owner]
         busy = np.rint(events * costs * off / speed).astype(np.int64)
         engine_ns = np.bincount(owner, weights=busy, minlength=self.placement.engines).astype(np.int64)
         batch_s = self.overhead_s + float(engine_ns.max()) / 1e9
@@ -80,12 +80,12 @@ class BalanceLoop:
             busy_ns=busy,
             state_bytes=np.zeros(len(events), np.int64) if state_bytes is None else np.asarray(state_bytes, np.int64),
             engine_ns=engine_ns,
-            hosts=hosts,
+            executors=executors,
         )
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """The host of each engine."""
+    def executors(self) -> tuple[str, ...]:
+        """The executor of each engine."""
         names = list(self.speeds)
         return tuple(names[engine % len(names)] for engine in range(self.placement.engines))
 
@@ -93,7 +93,7 @@ class BalanceLoop:
         """By engine: the percentage of the interval that such a batch would take, as key groups are placed now."""
         costs = EVENT_NS if self.event_ns is None else self.event_ns
         work = np.bincount(self.placement.array(), weights=np.asarray(events) * costs, minlength=self.placement.engines)
-        speed = np.array([self.speeds[host] for host in self.hosts])
+        speed = np.array([self.speeds[executor] for executor in self.executors])
         return np.asarray(100.0 * work / 1e9 / speed / self.interval_s)
 
     def rstd(self, events: npt.ArrayLike) -> float:

@@ -32,7 +32,7 @@ from trimtab_lab.demo.view import DemoView, added
 
 
 def batch_progress(batch: int, placement: Placement, moved: int = 0) -> BatchProgress:
-    counts = [int(placement.groups_of(engine).sum()) for engine in range(placement.engines)]
+    counts = [placement.owner.count(engine) for engine in range(placement.engines)]
     return BatchProgress(
         stream="ticks",
         batch=batch,

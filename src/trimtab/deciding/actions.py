@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trimtab.deciding.placement import Placement, Spread
+from trimtab.deciding.placement import Placement, Spread, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,7 @@ def applied(actions: Iterable[Action], placement: Placement) -> Placement:
             case DropEngines(count):
                 left = placement.engines - count
                 assert max(placement.owner) < left, "only empty engines are dropped"
-                kept = (each.within(left) for each in placement.spread)
-                placement = Placement(left, placement.owner, tuple(each for each in kept if each is not None))
+                placement = Placement(left, placement.owner, within(placement.spread, left))
             case SpreadKeys(spread):
                 placement = placement.with_spread(spread)
             case DrainEngine():

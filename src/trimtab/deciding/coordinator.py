@@ -267,7 +267,7 @@ class Coordinator:
     def _problem(self, observed: Observation, engines: int, *, now: bool = False) -> Problem:
         """The problem for the current placement; `now`: with the loads of the last batch alone."""
         spread = observed.placement.spread
-        loads = self._estimates.loads_now(spread) if now else self._estimates.loads(spread)
+        loads = self._estimates.loads(spread, now=now)
         draining = np.array([engine in self._memory.draining for engine in range(engines)])
         ballast = self._estimates.ballast(spread, engines)
         return self._made(loads, observed.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
@@ -294,13 +294,7 @@ class Coordinator:
             costs = np.concatenate([costs, np.full(len(ballast), 2 * max_cost + 1.0)])
             homes = np.concatenate([homes, np.arange(len(ballast), dtype=np.int32)])
         return Problem(
-            loads=loads,
-            homes=homes,
-            capacities=capacities,
-            draining=draining,
-            state_bytes=costs,
-            max_moves=moves,
-            max_cost=max_cost,
+            loads, homes, capacities, draining=draining, state_bytes=costs, max_moves=moves, max_cost=max_cost
         )
 
 

@@ -78,7 +78,7 @@ def to_bytes(entry: Entry) -> bytes:
         "spread": observed.placement.as_json()["spread"],
         "hot": [observed.hot.slots.tolist(), observed.hot.events.tolist(), observed.hot.busy_ns.tolist()],
         "engine_ns": observed.engine_ns.tolist(),
-        "hosts": observed.hosts,
+        "hosts": observed.executors,  # the name that logs have for it
         "is_planner_compiled": observed.is_planner_compiled,
         "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
         "balance": entry.balance and entry.balance.as_json(),
@@ -120,7 +120,7 @@ def from_bytes(content: bytes) -> Entry:
         busy_ns=column("busy_ns"),
         state_bytes=column("state_bytes"),
         engine_ns=np.array(about["engine_ns"], np.int64),
-        hosts=tuple(about["hosts"]),
+        executors=tuple(about["hosts"]),
         hot=ObservedHotKeys(*(np.array(each, np.int64) for each in about["hot"])),
         is_planner_compiled=about.get("is_planner_compiled", True),  # older logs were written after compiling
     )

@@ -1,11 +1,11 @@
-"""Estimates what key groups will cost from what batches measured: rate times cost per event, and the hosts' speeds.
+"""Estimates what key groups will cost from what batches measured: rate times cost per event, and the executors' speeds.
 
 A rate changes at once when the stream does, so it is averaged over a few batches. The cost of an event hardly changes,
 and is measured with more noise, so it is averaged over many. A key group of which little is known is assumed to cost
 as much per event as the others (Heinze et al. 2013, section 3: new queries are estimated from known ones).
 
-A host's speed is what its key groups cost elsewhere or earlier, divided by what they cost there now. Only the ratio
-between hosts counts: what slows all of them down alike is no reason to move anything.
+An executor's speed is what its key groups cost elsewhere or earlier, divided by what they cost there now. Only the
+ratio between executors counts: what slows all of them down alike is no reason to move anything.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ COST_HALF_LIFE = 8.0
 KNOWN_EVENTS = 20.0
 """After this many events, a key group's own cost weighs as much as the average of all."""
 ALIKE = 0.1
-"""Hosts whose speeds differ by less than this from the median are taken to be equal: such differences are noise."""
+"""Executors whose speeds differ by less than this from the median are taken to be equal: such differences are noise."""
 SPEED_HALF_LIFE = 1.0
 FEW_GROUPS = 8
-"""With fewer key groups than this, a host's speed is unknown until they have also been elsewhere."""
+"""With fewer key groups than this, an executor's speed is unknown until they have also been elsewhere."""
 STRIKING = 1.4
-"""If a host's median key group costs this many times what it does elsewhere, the host is slow; otherwise the key groups
-are costly."""
+"""If an executor's median key group costs this many times what it does elsewhere, the executor is slow; otherwise the
+key groups are costly."""
 GAPS = 20
 """The shortest pause within this many batches is Spark's overhead; longer ones may be for lack of rows."""
 SMALL_BATCH = 0.25
@@ -69,8 +69,8 @@ class LoadEstimates:
         self._state_bytes: Float64Array = np.zeros(0)
         self._hot: dict[int, float] = {}  # nanoseconds or events in a second, by slot
         self._speeds: dict[str, float] = {}
-        self._hosts: tuple[str, ...] = ()
-        self._known_hosts: set[str] = set()
+        self._executors: tuple[str, ...] = ()
+        self._known_executors: set[str] = set()
         self._overhead_s = 0.0
         self._gaps_s: deque[float] = deque(maxlen=GAPS)
 
@@ -80,7 +80,7 @@ class LoadEstimates:
         fresh = self._taken <= 1 or len(self._rates) != len(observed.events)
         self._taken += 1
         begins = self._begins(observed)
-        self._hosts = observed.hosts
+        self._executors = observed.executors
         self._update_speeds(observed, begins, fresh)
         speed = self._engine_speeds()[observed.placement.array()]
         events, busy_ns = self._without_hot_keys(observed)
@@ -101,24 +101,21 @@ class LoadEstimates:
         # A batch writes only the state of the keys that it touched: the group's state is at least as large.
         self._state_bytes = np.maximum(observed.state_bytes, self._state_bytes * 0.99)
 
-    def loads(self, spread: Sequence[Spread] = ()) -> Float64Array:
-        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit."""
-        return self._with_hot_keys(self._loads(self._rates), spread)
+    def loads(self, spread: Sequence[Spread] = (), *, now: bool = False) -> Float64Array:
+        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit.
 
-    def loads_now(self, spread: Sequence[Spread] = ()) -> Float64Array:
-        """The same for the last batch alone, or the average if that batch was small."""
-        return self._with_hot_keys(self._loads(self._rates if self._is_small else self._rates_now), spread)
-
-    def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without the loads of `hot_keys`."""
-        return self._loads(self._rates)
-
-    def _with_hot_keys(self, total: Float64Array, spread: Sequence[Spread]) -> Float64Array:
+        `now`: of the last batch alone, unless that batch was small.
+        """
+        total = self._loads(self._rates_now if now and not self._is_small else self._rates)
         apart = {each.slot for each in spread}
         for slot, load in self._hot.items():
             if slot not in apart:
                 total[slot >> GROUP_SHIFT] += self._scaled(load)
         return total
+
+    def loads_without_hot_keys(self) -> Float64Array:
+        """By key group, without the loads of `hot_keys`."""
+        return self._loads(self._rates)
 
     def _loads(self, rates: Float64Array) -> Float64Array:
         match self._measure:
@@ -200,32 +197,27 @@ class LoadEstimates:
         coming = np.full(max(0, engines - len(known)), known.mean() if len(known) else 1.0)
         return 100.0 * np.concatenate([known, coming])
 
-    @property
-    def host_speeds(self) -> dict[str, float]:
-        """The speed of each host of the last batch; 1 is the median."""
-        return {host: self._speed(host) for host in dict.fromkeys(self._hosts)}
-
     def _engine_speeds(self) -> Float64Array:
-        return np.array([self._speed(host) for host in self._hosts])
+        return np.array([self._speed(executor) for executor in self._executors])
 
-    def _speed(self, host: str) -> float:
-        speed = self._speeds.get(host, 1.0)
+    def _speed(self, executor: str) -> float:
+        speed = self._speeds.get(executor, 1.0)
         return speed if abs(speed - 1.0) > ALIKE else 1.0
 
     def _begins(self, observed: Observation) -> BoolArray:
-        """Which engines are new or on a new host: they load code and connect workers, which happens only once."""
-        known = self._known_hosts
-        self._known_hosts = known | set(observed.hosts)
-        return np.array([host not in known or engine >= len(self._hosts) for engine, host in enumerate(observed.hosts)])
+        """Which engines are new or on a new executor: they load code and connect workers, which happens only once."""
+        known, now, engines = self._known_executors, observed.executors, len(self._executors)
+        self._known_executors = known | set(now)
+        return np.array([executor not in known or engine >= engines for engine, executor in enumerate(now)])
 
     def _update_speeds(self, observed: Observation, begins: BoolArray, fresh: bool) -> None:
-        """Compare the time that each host's key groups took with the time expected of them."""
-        names = tuple(dict.fromkeys(observed.hosts))
+        """Compare the time that each executor's key groups took with the time expected of them."""
+        names = tuple(dict.fromkeys(observed.executors))
         if len(names) < 2 or self._measure is not Measure.BUSY:
             self._speeds = {}
             return
         owner = observed.placement.array()
-        number = np.array([names.index(host) for host in observed.hosts])[owner]
+        number = np.array([names.index(executor) for executor in observed.executors])[owner]
         if fresh:
             self._speeds = dict(zip(names, _speeds_at_first(observed, number, len(names)), strict=True))
             return
@@ -235,27 +227,26 @@ class LoadEstimates:
         known = (expected > 0) & (actual > 0)
         if not known.any():
             return
-        ratios = np.ones(len(names))  # a host that is new or had nothing to do is taken to be as fast as the median
+        ratios = np.ones(len(names))  # one that is new or had nothing to do is taken to be as fast as the median
         ratios[known] = expected[known] / actual[known]
         ratios[known] /= np.median(ratios[known])
         fade = 0.5 ** (1.0 / SPEED_HALF_LIFE)
         self._speeds = {
-            host: float(np.clip(fade * self._speeds.get(host, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
-            for host, ratio in zip(names, ratios, strict=True)
+            executor: float(np.clip(fade * self._speeds.get(executor, 1.0) + (1 - fade) * ratio, 0.05, 20.0))
+            for executor, ratio in zip(names, ratios, strict=True)
         }
 
 
-def _speeds_at_first(observed: Observation, number: Int64Array, hosts: int) -> list[float]:
-    """The speeds of hosts before the costs of key groups are known; `number` is the host of each key group.
+def _speeds_at_first(observed: Observation, number: Int64Array, executors: int) -> list[float]:
+    """The speeds of executors before the costs of key groups are known; `number` is the executor of each key group.
 
-    Key groups differ in cost, but it is unlikely that nearly all of one host's are costly.
+    Key groups differ in cost, but it is unlikely that nearly all of one executor's are costly.
     """
     known = (observed.events > 0) & (observed.busy_ns > 0)
-    costs = [
-        observed.busy_ns[known & (number == host)] / observed.events[known & (number == host)] for host in range(hosts)
-    ]
+    event_ns, number = observed.busy_ns[known] / observed.events[known], number[known]
+    costs = [event_ns[number == executor] for executor in range(executors)]
     if min(len(each) for each in costs) < FEW_GROUPS:
-        return [1.0] * hosts
+        return [1.0] * executors
     usual = np.array([float(np.median(each)) for each in costs])
     speeds = np.median(usual) / usual
     return [float(speed) if max(speed, 1 / speed) > STRIKING else 1.0 for speed in speeds]

@@ -52,7 +52,7 @@ class Observation:
     busy_ns       (groups,) time spent on them
     state_bytes   (groups,) state written for them
     engine_ns     (engines,) time in each engine's task
-    hosts         (engines,) where each engine's task ran
+    executors     (engines,) where each engine's task ran
     hot           the hottest keys of split queries; a key that is spread is counted here and in no key group's columns
     is_planner_compiled  whether the policy's planner is compiled; a plain one decides until then
     """
@@ -65,7 +65,7 @@ class Observation:
     busy_ns: Int64Array
     state_bytes: Int64Array
     engine_ns: Int64Array
-    hosts: tuple[str, ...]
+    executors: tuple[str, ...]
     hot: ObservedHotKeys = field(default_factory=lambda: ObservedHotKeys())
     is_planner_compiled: bool = True
 
@@ -83,7 +83,7 @@ class Observation:
             busy_ns=counts * 1_000_000,
             state_bytes=np.zeros(len(counts), np.int64),
             engine_ns=spent.astype(np.int64),
-            hosts=("",) * placement.engines,
+            executors=("",) * placement.engines,
         )
 
     @property
@@ -113,15 +113,15 @@ def observe(
         busy_ns=busy_ns,
         state_bytes=state_bytes,
         engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
-        hosts=tuple(report.executor for report in reports),
+        executors=tuple(report.executor for report in reports),
         hot=ObservedHotKeys.of(reports, receive_ns),
     )
 
 
 def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
-    """The time to receive a row on each host.
+    """The time to receive a row on each executor.
 
-    It is averaged over the engines of a host: those whose tasks start first also wait until the others' rows are read,
+    It is averaged over an executor's engines: those whose tasks start first also wait until the others' rows are read,
     and would look busier than they are.
     """
     spent: dict[str, float] = {}
@@ -130,4 +130,4 @@ def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
         spent[report.executor] = spent.get(report.executor, 0.0) + report.stages_ms.get("receive", 0.0) * 1e6
         own = int(report.loads.columns()[1].sum()) + report.hot.spread_events
         rows[report.executor] = rows.get(report.executor, 0) + own
-    return {host: spent[host] / max(1, rows[host]) for host in spent}
+    return {executor: spent[executor] / max(1, rows[executor]) for executor in spent}

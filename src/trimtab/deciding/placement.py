@@ -126,8 +126,7 @@ class Placement:
         room = [engine for engine, free in enumerate(share) for _ in range(free)]
         for group, engine in zip(homeless, room, strict=True):
             owner[group] = engine
-        kept = (each.within(engines) for each in self.spread)
-        return Placement(engines, tuple(owner), tuple(each for each in kept if each is not None))
+        return Placement(engines, tuple(owner), within(self.spread, engines))
 
     def with_spread(self, spread: Iterable[Spread]) -> Placement:
         """The placement with exactly these keys spread, over engines that exist; every other key is on one engine.
@@ -139,8 +138,7 @@ class Placement:
         assert len(ordered) <= MOST_SPREAD
         assert len({each.slot for each in ordered}) == len(ordered)
         # The number of engines may have shrunk since this was decided.
-        kept = (each.within(self.engines) for each in ordered)
-        return replace(self, spread=tuple(each for each in kept if each is not None))
+        return replace(self, spread=within(ordered, self.engines))
 
     def spread_slots(self) -> Int64Array:
         """The keys that are spread, in order."""
@@ -162,10 +160,6 @@ class Placement:
         spread = tuple(Spread(slot, tuple(engines)) for slot, engines in kept.get("spread", ()))
         return cls(kept["engines"], tuple(kept["owner"]), spread)
 
-    def groups_of(self, engine: int) -> npt.NDArray[np.bool_]:
-        """Which key groups an engine holds, as a mask."""
-        return np.asarray(self.array() == engine)
-
     def array(self) -> Int32Array:
         """The owners as an array."""
         return np.array(self.owner, np.int32)
@@ -173,6 +167,11 @@ class Placement:
     def moves_from(self, before: Placement) -> int:
         """How many key groups are on another engine than before."""
         return sum(a != b for a, b in zip(self.owner, before.owner, strict=True))
+
+
+def within(spread: Iterable[Spread], engines: int) -> tuple[Spread, ...]:
+    """These keys on the first `engines` engines, except those that have no share there."""
+    return tuple(kept for each in spread if (kept := each.within(engines)) is not None)
 
 
 def check_engines(engines: int, key_groups: int) -> None:

@@ -18,7 +18,7 @@ class Measure(Enum):
     """What counts as load."""
 
     BUSY = "busy"
-    """Time spent on a key group: for events that differ in cost, and hosts that differ in speed."""
+    """Time spent on a key group: for events that differ in cost, and executors that differ in speed."""
 
     EVENTS = "events"
     """Events of a key group: steadier, and enough if each costs the same."""

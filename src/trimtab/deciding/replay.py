@@ -40,7 +40,7 @@ def replay_with(entries: Iterable[Entry], balance: Balance | None, scale: Scale 
     """Let another policy decide on the same loads.
 
     It starts from the placement of the first entry and then uses its own: loads follow their key groups. The time of an
-    engine's task is then the sum of its key groups' times, and all hosts are taken to be equally fast.
+    engine's task is then the sum of its key groups' times, and all executors are taken to be equally fast.
     """
     coordinator: Coordinator | None = None
     placement: Placement | None = None
@@ -75,5 +75,5 @@ def _observed_with(observed: Observation, placement: Placement) -> Observation:
         batch_s=batch_s,
         span_s=max(observed.span_s, batch_s),
         engine_ns=spent,
-        hosts=("",) * placement.engines,
+        executors=("",) * placement.engines,
     )

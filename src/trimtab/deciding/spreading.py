@@ -21,12 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.deciding.placement import MOST_SPREAD, SHARES, Spread
+from trimtab.deciding.observation import Float64Array
+from trimtab.deciding.placement import MOST_SPREAD, SHARES, Int32Array, Int64Array, Spread
 from trimtab.deciding.virtual_workers import first_owners, hashed_order
-
-Float64Array = npt.NDArray[np.float64]
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
 
 EPSILON = 0.01
 """How far above its share of all load an engine may be filled."""

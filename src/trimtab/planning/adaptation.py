@@ -1,6 +1,6 @@
 """One adaptation step: plan, decide whether to scale from that plan, plan again, drain gradually.
 
-The step is pure. It decides on values and starts, stops and moves nothing; whoever calls it carries out what it says.
+The step is pure: values in, decisions out. It starts, stops and moves nothing; its caller does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimtab.planning.scaling_rule import Scaling, ScalingRule
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What the adaptation remembers from period to period. Nodes have numbers that are never used twice.
+    """What is remembered from period to period. Nodes have numbers that are never used twice.
 
     nodes                  the numbers of the nodes there are; a problem's node i is `nodes[i]`
     draining               those of them that are to be emptied
@@ -38,11 +38,11 @@ class ClusterState:
 
     @classmethod
     def of(cls, nodes: int) -> ClusterState:
-        """So many nodes, numbered from 0, none draining."""
+        """This many nodes, numbered from 0, none draining."""
         return cls(tuple(range(nodes)), frozenset(), nodes)
 
     def without(self, nodes: tuple[int, ...]) -> ClusterState:
-        """The cluster once these nodes are gone."""
+        """The cluster without these nodes."""
         left = tuple(node for node in self.nodes if node not in nodes)
         return replace(self, nodes=left, draining=self.draining - set(nodes))
 
@@ -66,10 +66,9 @@ class Adaptation:
     state       the cluster from now on
     problem     what the plan is for
     plan        the placement to carry out, within the budget
-    terminated  nodes that have been emptied and can go
+    terminated  draining nodes that are empty and can be stopped
     added       nodes to start before the plan is carried out
     drained     nodes that are to be emptied from now on
-    kept        nodes that were to be emptied and stay after all
     """
 
     state: ClusterState
@@ -78,7 +77,6 @@ class Adaptation:
     terminated: tuple[int, ...] = ()
     added: tuple[int, ...] = ()
     drained: tuple[int, ...] = ()
-    kept: tuple[int, ...] = ()
 
     @property
     def owners(self) -> Int64Array:
@@ -95,12 +93,12 @@ def adapt(
     """One period of Madsen's Algorithm 1.
 
     1. Nodes that were to be emptied and are empty are terminated.
-    2. A plan is made, but not carried out: it only shows what balancing and gathering can mend by themselves.
-    3. The rule decides from that plan whether to grow or to shrink (None: it never does).
+    2. A plan is made, but not carried out: it only shows what balancing can do by itself.
+    3. The rule decides from that plan whether to grow or to shrink; without a rule nodes neither come nor go.
     4. If it does, a second plan is made for the cluster as it will be: new nodes take units, and draining ones are
        emptied as far as the budget allows, the rest in later periods; the planner weighs one against the other.
-    5. What the plan leaves of the budget goes into emptying the draining nodes further. A planner for which load
-       distance is everything may find that the last units are best left where they are, and draining has to end.
+    5. What the plan leaves of the budget goes into emptying the draining nodes further. A planner that minimises only
+       the load distance may leave the last units where they are, and draining has to end.
 
     `problem_of(state)` gives the problem on the nodes of a state, in their order, with its draining ones.
 
@@ -139,12 +137,11 @@ def adapt(
         terminated=terminated,
         added=state.nodes[len(before.nodes) :],
         drained=tuple(sorted(state.draining - before.draining)),
-        kept=tuple(sorted(before.draining - state.draining)),
     )
 
 
 def _emptied_further(problem: Problem, plan: Plan) -> Plan:
-    """The plan, with what it leaves of the budget spent on the nodes that take no units."""
+    """The plan, with what it leaves of the budget spent on emptying closed nodes."""
     if bool(problem.open_nodes[plan.owner].all()):
         return plan
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Assignment model: the placement as a mixed-integer linear program, with one binary for each piece and node.
+"""Assignment model: the placement as a mixed-integer linear program, with one binary for each unit and node.
 
 The formulation of Madsen et al. (2017, section 4.3.1). What is printed there and differs here: (3) is asked only of the
 nodes that stay, as (4) is, since load distance is defined over those; the mean isn't rounded up; and (5), which keeps d
@@ -13,26 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.planning.linear_program import TOLERANCE, LinearProgram, solve
-from trimtab.planning.pieces import Pieces
 from trimtab.planning.problem import NEW, Float64Array, Int64Array, Problem
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FREE = 3
-"""The columns that are no binaries: d, d_u and d_l."""
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """What the solver found.
-
-    owner  (pieces,) the node of each piece, or None if it found nothing
-    bound  no placement has a smaller load distance
-    """
-
-    owner: Int64Array | None
-    bound: float
+"""The columns that aren't binaries: d, d_u and d_l."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,62 +33,63 @@ class Rows:
 
 def solve_assignment(
     problem: Problem,
-    parts: Pieces,
     *,
     time_limit_s: float,
     spread_weight: float = 0.0,
     start: Int64Array | None = None,
     max_nodes: int | None = None,
-) -> Solved:
-    """Minimise d - spread_weight (d_u + d_l) over all placements of the pieces within the budget.
+) -> tuple[Int64Array | None, float]:
+    """Minimise d - spread_weight (d_u + d_l) over all placements within the budget.
 
-    `start` is a placement to improve on; `max_nodes` ends the search in the same place on every machine.
+    `start` is a placement to improve on; `max_nodes` ends the search in the same place on every machine. Returns the
+    node of each unit, None if nothing was found, and a load distance that no placement is below.
 
     >>> problem = Problem(loads=[30.0, 20.0, 10.0], homes=[0, 0, 0], capacities=[100.0, 100.0], max_moves=1)
-    >>> solve_assignment(problem, Pieces.of(problem), time_limit_s=10.0).owner.tolist()  # from the lightest on
-    [0, 0, 1]
+    >>> solve_assignment(problem, time_limit_s=10.0)[0].tolist()
+    [1, 0, 0]
     """
     from scipy.sparse import vstack
 
-    pieces, nodes = _pairs(problem, parts)
-    rows = [_placed(parts, pieces), *_levels(problem, parts, pieces, nodes)]
-    rows += _budgets(problem, parts, pieces, nodes) + _sides(problem, parts, pieces, nodes)
+    units, nodes = _pairs(problem)
+    rows = [_placed(problem, units), *_levels(problem, units, nodes)]
+    rows += _budgets(problem, units, nodes) + _sides(problem, units, nodes)
     spread = np.inf if spread_weight else 0.0
     program = LinearProgram(
         matrix=vstack([part.matrix for part in rows], format="csr"),
-        costs=np.append([1.0, -spread_weight, -spread_weight], np.zeros(len(pieces))),
-        most=np.append([np.inf, spread, spread], np.ones(len(pieces))),
-        whole=np.arange(len(pieces) + FREE) >= FREE,
+        costs=np.append([1.0, -spread_weight, -spread_weight], np.zeros(len(units))),
+        most=np.append([np.inf, spread, spread], np.ones(len(units))),
+        whole=np.arange(len(units) + FREE) >= FREE,
         lowest=np.concatenate([part.lowest for part in rows]),
         highest=np.concatenate([part.highest for part in rows]),
     )
     values = None
     if start is not None:
-        distance = problem.load_distance(parts.placement(start))
-        values = np.append([distance, 0.0, 0.0], nodes == start[pieces])
+        values = np.append([problem.load_distance(start), 0.0, 0.0], nodes == start[units])
     answer = solve(program, time_limit_s=time_limit_s, max_nodes=max_nodes, start=values)
+    if not len(answer.values):
+        return None, 0.0
     # Rows may be off by the tolerance, and so may each binary in them. d_u and d_l only lower the objective, so that
     # what bounds it bounds d.
-    largest = 100.0 * float(parts.works.sum()) / float(problem.strength[problem.open_nodes].min())
+    largest = 100.0 * float(problem.work.sum()) / float(problem.strength[problem.open_nodes].min())
     bound = answer.bound - 4 * TOLERANCE * (1 + largest)
-    if not len(answer.values):
-        return Solved(None, 0.0)
-    owner = np.zeros(parts.count, dtype=np.int64)
+    owner = np.zeros(problem.units, dtype=np.int64)
     chosen = answer.values[FREE:] > 0.5
-    owner[pieces[chosen]] = nodes[chosen]
-    return Solved(owner, max(0.0, bound) if np.isfinite(bound) else 0.0)
+    owner[units[chosen]] = nodes[chosen]
+    return owner, max(0.0, bound) if np.isfinite(bound) else 0.0
 
 
-def _pairs(problem: Problem, parts: Pieces) -> tuple[Int64Array, Int64Array]:
-    """The pieces and nodes of the binaries: any open node, and a closed one for what is there."""
-    may = np.repeat(problem.open_nodes[None, :], parts.count, axis=0)
-    homed = np.flatnonzero(parts.homes != NEW)
-    may[homed, parts.homes[homed]] = True
-    pieces, nodes = np.nonzero(may)
-    return pieces.astype(np.int64), nodes.astype(np.int64)
+def _pairs(problem: Problem) -> tuple[Int64Array, Int64Array]:
+    """The units and nodes of the binaries: a unit may go to any open node, or stay on a closed one."""
+    may = np.repeat(problem.open_nodes[None, :], problem.units, axis=0)
+    homed = np.flatnonzero(problem.homes != NEW)
+    may[homed, problem.homes[homed]] = True
+    units, nodes = np.nonzero(may)
+    return units.astype(np.int64), nodes.astype(np.int64)
 
 
-def _sparse(values: Float64Array, rows: Int64Array, count: int, free: tuple[float, float, float]) -> csr_array:
+def _sparse(
+    values: Float64Array, rows: Int64Array, count: int, free: tuple[float, float, float] = (0.0, 0.0, 0.0)
+) -> csr_array:
     """A matrix with one value in each binary's column, and the same three in each row for the others."""
     from scipy.sparse import csr_array, hstack
 
@@ -111,50 +99,43 @@ def _sparse(values: Float64Array, rows: Int64Array, count: int, free: tuple[floa
     return hstack((csr_array(np.tile(free, (count, 1))), binaries), format="csr")
 
 
-def _placed(parts: Pieces, pieces: Int64Array) -> Rows:
-    """Constraint (1): every piece is on one node."""
-    ones = np.ones(parts.count)
-    return Rows(_sparse(np.ones(len(pieces)), pieces, parts.count, (0.0, 0.0, 0.0)), ones, ones)
+def _placed(problem: Problem, units: Int64Array) -> Rows:
+    """Constraint (1): every unit is on one node."""
+    ones = np.ones(problem.units)
+    return Rows(_sparse(np.ones(len(units)), units, problem.units), ones, ones)
 
 
-def _levels(problem: Problem, parts: Pieces, pieces: Int64Array, nodes: Int64Array) -> list[Rows]:
+def _levels(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
     """Constraints (3) and (4): open nodes are at most d - d_u above the mean, and d - d_l below it."""
     count = int(problem.open_nodes.sum())
     row_of = np.where(problem.open_nodes, np.cumsum(problem.open_nodes) - 1, -1)
     strength = np.where(problem.open_nodes, problem.strength, np.inf)
-    points, rows = 100.0 * parts.works[pieces] / strength[nodes], row_of[nodes]
+    points, rows = 100.0 * problem.work[units] / strength[nodes], row_of[nodes]
     free, mean = np.full(count, np.inf), np.full(count, problem.mean)
     above = Rows(_sparse(points, rows, count, (-1.0, 1.0, 0.0)), -free, mean)
     below = Rows(_sparse(points, rows, count, (1.0, 0.0, -1.0)), mean, free)
     return [above, below]
 
 
-def _budgets(problem: Problem, parts: Pieces, pieces: Int64Array, nodes: Int64Array) -> list[Rows]:
+def _budgets(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
     """Constraint (2), in moves and in cost: what is spent on units that aren't at home."""
-    piece_of = np.repeat(np.arange(parts.count), np.diff(parts.first))
-    homes = problem.homes[parts.members]
-    homed = homes != NEW
+    homes = problem.homes[units]
+    leaves = (homes != NEW) & (homes != nodes)
     budgets = []
     for limit, prices in ((problem.max_moves, np.ones(problem.units)), (problem.max_cost, problem.move_costs)):
-        if limit is None:
-            continue
-        at_home = np.zeros((parts.count, problem.nodes))
-        np.add.at(at_home, (piece_of[homed], homes[homed]), prices[parts.members][homed])
-        scale = max(1.0, float(limit))
-        spent = (at_home.sum(axis=1)[pieces] - at_home[pieces, nodes]) / scale
-        matrix = _sparse(spent, np.zeros(len(pieces), dtype=np.int64), 1, (0.0, 0.0, 0.0))
-        budgets.append(Rows(matrix, np.array([-np.inf]), np.array([float(limit) / scale])))
+        if limit is not None:
+            scale = max(1.0, float(limit))
+            matrix = _sparse(leaves * prices[units] / scale, np.zeros(len(units), dtype=np.int64), 1)
+            budgets.append(Rows(matrix, np.array([-np.inf]), np.array([float(limit) / scale])))
     return budgets
 
 
-def _sides(problem: Problem, parts: Pieces, pieces: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """The other resources: no node is filled past its capacity, or past what it has now."""
-    homed = problem.homes != NEW
+def _sides(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
+    """The other resources: no node is filled past its capacity, or past what it holds now."""
     sides = []
-    for side, resource in enumerate(np.flatnonzero(np.arange(problem.loads.shape[1]) != problem.bottleneck)):
-        used = np.bincount(problem.homes[homed], weights=problem.loads[homed, resource], minlength=problem.nodes)
-        most = np.maximum(problem.capacities[:, resource], used)
+    for resource in problem.side_resources:
+        most = np.maximum(problem.capacities[:, resource], problem.used(problem.homes, resource))
         scale = max(1.0, float(most.max()))
-        matrix = _sparse(parts.needs[pieces, side] / scale, nodes, problem.nodes, (0.0, 0.0, 0.0))
+        matrix = _sparse(problem.loads[units, resource] / scale, nodes, problem.nodes)
         sides.append(Rows(matrix, np.full(problem.nodes, -np.inf), most / scale))
     return sides

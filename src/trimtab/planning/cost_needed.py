@@ -1,7 +1,7 @@
-"""Cost needed: can every node come into a band around the mean at such a cost? "No" is a proof, "yes" is none.
+"""Cost needed: can a cost bring every node into a band around the mean? "No" is a proof, "yes" is none.
 
-Too full nodes have to send load, and too empty ones to get some. At best they take the units with the most load for
-their cost, the last one only in part (a fractional knapsack), and every move serves one sender and one receiver.
+Nodes that are too full have to send load, and nodes that are too empty to get some. At best they choose the units with
+the most load for their cost, the last one only in part (a fractional knapsack).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -62,7 +62,7 @@ def cost_may_suffice(problem: Problem, loads: Loads, bargains: Bargains, distanc
 
 @kernel
 def _to_send(send, work, cost, homes):
-    """What it costs at least that each node sends so much of its own; `send` is used up."""
+    """What it costs at least that each node sends this much of its own load; `send` is used up."""
     total = 0.0
     for unit in range(work.size):
         wanted = send[homes[unit]]
@@ -73,6 +73,6 @@ def _to_send(send, work, cost, homes):
 
 
 def _to_get(get: Float64Array, bargains: Bargains) -> float:
-    """What it costs at least that each node gets so much, if each could have the best bargains of all."""
+    """What it costs at least that each node gets this much load, if each could have the best bargains of all."""
     got, paid = np.append(0.0, np.cumsum(bargains.work)), np.append(0.0, np.cumsum(bargains.cost))
     return float(np.interp(get[get > 0], got, paid).sum())

@@ -29,7 +29,7 @@ def dlb(problem: Problem, *, policy: Policy = "heavy", theta: float = 15.0) -> P
     helps, and so moves many and levels finer. The deviation never grows, unless nodes are being emptied.
 
     Before that, new units are placed and closed nodes are emptied as far as the budget allows. Units of no load are
-    never worth a move. A node that has no room for anybody's units is set aside, and the next emptiest one receives.
+    never worth a move. A node without room for any unit is set aside, and the next emptiest one receives.
 
     >>> problem = Problem(loads=[3.0, 1.0, 1.0, 1.0, 1.0], homes=[0, 0, 0, 0, 1], capacities=[10.0, 10.0])
     >>> dlb(problem).moves.tolist(), dlb(problem, policy="light").moves.tolist()

@@ -1,7 +1,7 @@
 """Draft: a placement being made, with the load of every node and what is left of the budget and of the room.
 
 The heuristics share it, so the rules of a plan (budget, closed nodes, side resources) are kept in one place: a unit
-goes to a node only by `put`, after `fits` and `affordable` have agreed. Compiled: importing this imports Numba.
+goes to a node only by `put`, after `fits` and `affordable` allowed it.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -48,9 +48,7 @@ class Draft(NamedTuple):
 
 def draft_of(problem: Problem) -> Draft:
     """Start with every unit where it lives."""
-    sides = np.arange(problem.loads.shape[1]) != problem.bottleneck
-    needs = np.ascontiguousarray(problem.loads[:, sides])
-    has = problem.capacities[:, sides]
+    needs, has = problem.loads[:, problem.side_resources], problem.capacities[:, problem.side_resources]
     used = np.zeros_like(has)
     placed = problem.homes != NEW
     np.add.at(used, problem.homes[placed], needs[placed])
@@ -61,25 +59,25 @@ def draft_of(problem: Problem) -> Draft:
     return Draft(
         owner=problem.homes.copy(),
         loads=problem.node_loads(problem.homes),
-        room=room,
+        room=np.ascontiguousarray(room),
         budget=np.array([moves, cost]),
         homes=problem.homes,
         work=problem.work,
-        needs=needs,
+        needs=np.ascontiguousarray(needs),
         costs=problem.move_costs,
         strength=problem.strength,
         open_nodes=problem.open_nodes,
     )
 
 
-def heaviest_first(problem: Problem, units: npt.NDArray[np.integer]) -> Int64Array:
+def by_load(problem: Problem, units: npt.NDArray[np.integer]) -> Int64Array:
     """These units by falling load; equal ones by number."""
     return units[np.argsort(-problem.work[units], kind="stable")].astype(np.int64)
 
 
 def place_new(problem: Problem, draft: Draft) -> None:
-    """Give every unit without a home the node that it leaves the least utilised, heaviest first."""
-    stuck = put_on_least_filled(draft, heaviest_first(problem, np.flatnonzero(problem.homes == NEW)))
+    """Put every unit that has no node yet on the node that it leaves the least utilised, heaviest first."""
+    stuck = put_on_least_filled(draft, by_load(problem, np.flatnonzero(draft.owner == NEW)))
     if stuck >= 0:
         raise no_room(stuck)
 
@@ -95,7 +93,7 @@ def levels_in_order(draft: Draft) -> tuple[Float64Array, Int64Array]:
 
 def empty_closed_nodes(problem: Problem, draft: Draft, *, lightest_first: bool = False) -> None:
     """Move units off the nodes that take none, as far as budget and room allow, each to the least utilised node."""
-    there = heaviest_first(problem, np.flatnonzero(~problem.open_nodes[draft.owner] & (draft.owner != NEW)))
+    there = by_load(problem, np.flatnonzero(~problem.open_nodes[draft.owner] & (draft.owner != NEW)))
     put_on_least_filled(draft, there[::-1].copy() if lightest_first else there)
 
 

@@ -1,4 +1,4 @@
-"""Units too hot for any node to bear with others: they get a node each, and the rest is planned without them.
+"""Hot units: each gets a node for itself, and the other units are planned without them.
 
 A planner that minimises the load distance has nothing to gain once a single unit is above the mean: its node is the
 farthest, whatever happens to the others, and they are left as they are. Setting it apart makes the others a problem of
@@ -13,16 +13,15 @@ from dataclasses import replace
 import numpy as np
 
 from trimtab.planning.plan import Plan, Planner
-from trimtab.planning.problem import NEW, ROUNDING, Problem
+from trimtab.planning.problem import NEW, ROUNDING, Int32Array, Int64Array, Problem
 
 
 def plan_around_hot_units(problem: Problem, planner: Planner) -> Plan:
-    """The planner's placement of all units but the hot ones, which have one of the strongest nodes each.
+    """The planner's placement of all units but the hot ones, each of which has one of the strongest nodes for itself.
 
     A unit is hot if it alone takes its node above what the rest of the nodes would have on average. It stays at home if
-    no free node is stronger, and goes to the least loaded of the strongest otherwise, if the budget has a move for it.
-    Where that leaves too little of the budget for the others, the planner's own placement of all units is the better
-    one, and is what is returned.
+    no free node is stronger; otherwise it goes to the least loaded of the strongest, if the budget has a move for it.
+    If that leaves too little of the budget for the others, the result is the planner's own placement of all units.
 
     >>> from trimtab.planning.lptf import lptf
     >>> problem = Problem(loads=[90.0, 4.0, 4.0, 2.0], homes=[0, 0, 1, 2], capacities=[100.0] * 3, max_moves=1)
@@ -31,14 +30,14 @@ def plan_around_hot_units(problem: Problem, planner: Planner) -> Plan:
     """
     started = time.perf_counter()
     apart = _hot_units(problem)
-    if not apart:
+    hot = np.array(sorted(apart), dtype=np.int64)
+    rest = np.delete(np.arange(problem.units), hot)
+    # Without the hot units another resource may be the scarcest: nodes would be measured by something else.
+    if not apart or problem.of_units(rest).bottleneck != problem.bottleneck:
         return planner(problem)
-    hot = np.array(sorted(apart))
     owner = problem.homes.copy()
     owner[hot] = [apart[unit] for unit in hot.tolist()]
-    rest = np.ones(problem.units, np.bool_)
-    rest[hot] = False
-    inner = planner(_without(problem, rest, hot, owner))
+    inner = planner(_without(problem, rest, owner))
     owner[rest] = inner.owner
     alone = planner(problem)
     if problem.faults(owner) or alone.rstd <= problem.rstd(owner):
@@ -74,26 +73,14 @@ def _hot_units(problem: Problem) -> dict[int, int]:
     return apart
 
 
-def _without(
-    problem: Problem,
-    rest: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    hot: np.ndarray[tuple[int], np.dtype[np.int64]],
-    owner: np.ndarray[tuple[int], np.dtype[np.int32]],
-) -> Problem:
+def _without(problem: Problem, rest: Int64Array, owner: Int32Array) -> Problem:
     """The problem of the other units, on the other nodes, with what is left of the budget."""
     draining = problem.draining.copy()
-    draining[owner[hot]] = True
-    moved = hot[(owner[hot] != problem.homes[hot]) & (problem.homes[hot] != NEW)]
-    max_cost = problem.max_cost
+    draining[np.delete(owner, rest)] = True
+    max_moves, max_cost = problem.max_moves, problem.max_cost
     return replace(
-        problem,
-        loads=problem.loads[rest],
-        homes=problem.homes[rest],
+        problem.of_units(rest),
         draining=draining,
-        state_bytes=problem.state_bytes[rest],
-        move_costs=problem.move_costs[rest],
-        traffic=None if problem.traffic is None else problem.traffic[rest][:, rest],
-        operators=problem.operators[rest],
-        max_moves=None if problem.max_moves is None else problem.max_moves - len(moved),
-        max_cost=None if max_cost is None else max(0.0, max_cost - float(problem.move_costs[moved].sum())),
+        max_moves=None if max_moves is None else max_moves - len(problem.moved(owner)),
+        max_cost=None if max_cost is None else max(0.0, max_cost - problem.migration_cost(owner)),
     )

@@ -2,111 +2,101 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import cycle
-from typing import assert_never
 
-from trimtab.planning.board import Board
-from trimtab.planning.local_search import Allowance, Best, Goal, cool, restore
+from trimtab.planning.board import Board, put_back
+from trimtab.planning.local_search import Allowance, Best, Goal, cool
 from trimtab.planning.lower_bound import affordable_moves
 from trimtab.planning.pattern_bound import has_patterns, pattern_bound
 from trimtab.planning.pattern_start import Outcome, PatternStarts
-from trimtab.planning.pieces import Pieces
-from trimtab.planning.problem import Problem
+from trimtab.planning.problem import Int64Array, Problem
 from trimtab.planning.worst_first import worst_first
 
 COOLINGS = 9
-"""So many coolings are in the steps allowed, or somewhat more, as some are shorter."""
+"""The steps allowed are enough for this many coolings, or somewhat more, as some are shorter."""
 CLOSE = 0.01
 """The search ends when the distance is above the bound by no more than this share."""
 ASIDE = 0.1
 """The temperature of a cooling that starts from a good placement, as a share of the usual one."""
 AFRESH = 1_000
-"""With fewer steps for each node than this in a cooling there is no time to begin anew."""
+"""A cooling with fewer steps for each node than this is too short to begin from the first placement again."""
 PATTERN_STEPS = 0.5
 """The steps of a cooling that starts from patterns, as a share of the usual ones."""
 AIMS = (0.9, 0.1, 0.02, 0.4, 0.2)
 """What patterns aim at, between the bound (0) and the best distance (1). The first one is mostly a quick proof."""
 
 
-class Turn(Enum):
-    """Where a cooling starts from."""
-
-    START = "where the search began: hot, to find other places"
-    BEST = "the best placement so far"
-    PATTERN = "patterns that fit together"
-
-
-TURNS = (Turn.PATTERN, Turn.PATTERN, Turn.START, Turn.PATTERN, Turn.PATTERN, Turn.BEST)
-
-
 def level(
-    problem: Problem, parts: Pieces, board: Board, *, bound: float, near_enough: float, allowance: Allowance, seed: int
+    problem: Problem, board: Board, *, bound: float, near_enough: float, allowance: Allowance, seed: int
 ) -> tuple[Best, float]:
-    """Bring the load distance down from what the board shows; the best placement found, and the bound then known.
+    """Bring the load distance down from the board's placement; the best placement found, and the bound then known.
 
     Ends when the distance is close to the bound or near enough, or when the allowance is used up. The board ends at the
     best placement.
     """
-    run = _Run(problem, board, Best.of(board), bound, near_enough, allowance, max(1, allowance.steps // COOLINGS))
+    homes, moves = board.units["owner"].copy(), affordable_moves(problem)
     worst_first(board)
-    run.start, run.best = Best.of(board), Best.of(board)
-    moves = affordable_moves(problem)
-    if parts.count == problem.units and has_patterns(problem, moves):
-        run.patterns = PatternStarts.of(problem, moves, seed=seed)
-    run.take(Turn.START)
+    start, steps = board.units["owner"].copy(), max(1, allowance.steps // COOLINGS)
+    patterns = PatternStarts.of(problem, moves, seed=seed) if has_patterns(problem, moves) else None
+    run = _Run(board, homes, start, Best.of(board), bound, near_enough, allowance, steps, patterns)
+    run.cool_from_start()
     run.bound = pattern_bound(problem, moves, run.bound, run.best.distance, allowance.in_time)
-    turns = cycle(TURNS)
+    pattern, begin, best = run.cool_from_pattern, run.cool_from_start, run.cool_from_best
+    turns = cycle((pattern, pattern, begin, pattern, pattern, best))
     while allowance.steps > 0 and run.best.distance > run.floor:
-        run.take(next(turns))
+        next(turns)()
     run.bound = pattern_bound(problem, moves, run.bound, run.best.distance, allowance.in_time)
-    restore(board, run.best)
+    put_back(board, run.best.owner)
     return run.best, run.bound
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
-    """What a levelling knows so far."""
+    """What a levelling knows so far.
 
-    def __init__(
-        self,
-        problem: Problem,
-        board: Board,
-        home: Best,
-        bound: float,
-        near_enough: float,
-        allowance: Allowance,
-        steps: int,
-    ) -> None:
-        self.problem, self.board, self.home, self.start, self.best = problem, board, home, home, home
-        self.bound, self.near_enough, self.allowance, self.steps = bound, near_enough, allowance, steps
-        self.patterns: PatternStarts | None = None
-        self.aims = cycle(AIMS)
-        self.ceiling = float("inf")
+    homes    the placement in which only new units aren't at home
+    start    the placement that `worst_first` made of it
+    steps    of a cooling
+    ceiling  patterns are too many to go through at this distance
+    """
+
+    board: Board
+    homes: Int64Array
+    start: Int64Array
+    best: Best
+    bound: float
+    near_enough: float
+    allowance: Allowance
+    steps: int
+    patterns: PatternStarts | None
+    ceiling: float = float("inf")
+    aims: Iterator[float] = field(default_factory=lambda: cycle(AIMS))
 
     @property
     def floor(self) -> float:
         """The distance at which to stop."""
         return max(self.bound * (1 + CLOSE), self.near_enough)
 
-    def take(self, turn: Turn) -> None:
-        """One cooling, or a better bound."""
-        match turn:
-            case Turn.START:
-                restore(self.board, self.start if self.steps >= AFRESH * self.problem.nodes else self.best)
-                self._cool(1.0, self.steps)
-            case Turn.BEST:
-                restore(self.board, self.best)
-                self._cool(ASIDE, self.steps)
-            case Turn.PATTERN:
-                if self.patterns is not None and self.allowance.in_time():
-                    self._from_pattern(self.patterns)
-            case _:
-                assert_never(turn)
+    def cool_from_start(self) -> None:
+        """A hot cooling from where the search began, to find other places; from the best placement if it is short."""
+        begins_afresh = self.steps >= AFRESH * len(self.board.nodes)
+        put_back(self.board, self.start if begins_afresh else self.best.owner)
+        self._cool(1.0, self.steps)
 
-    def _from_pattern(self, patterns: PatternStarts) -> None:
+    def cool_from_best(self) -> None:
+        """A cooling from the best placement so far."""
+        put_back(self.board, self.best.owner)
+        self._cool(ASIDE, self.steps)
+
+    def cool_from_pattern(self) -> None:
+        """A cooling from patterns that fit together; if there are none, a better bound."""
+        if self.patterns is None or not self.allowance.in_time():
+            return
         distance = self.bound + next(self.aims) * (min(self.best.distance, self.ceiling) - self.bound)
-        restore(self.board, self.home)
-        match patterns.lay_out(self.board, distance, self.allowance.left_s()):
+        put_back(self.board, self.homes)
+        match self.patterns.lay_out(self.board, distance, self.allowance.left_s()):
             case Outcome.LAID_OUT:
                 self._cool(ASIDE, int(PATTERN_STEPS * self.steps) + 1)
             case Outcome.IMPOSSIBLE:
@@ -115,13 +105,5 @@ class _Run:
                 self.ceiling = distance
 
     def _cool(self, heat: float, steps: int) -> None:
-        cool(
-            self.board,
-            self.best,
-            Goal.DISTANCE,
-            self.allowance,
-            floor=self.floor,
-            width=self.floor,
-            steps=steps,
-            heat=heat,
-        )
+        board, best, floor = self.board, self.best, self.floor
+        cool(board, best, Goal.DISTANCE, self.allowance, floor=floor, width=floor, steps=steps, heat=heat)

@@ -1,4 +1,4 @@
-"""Linear program: what HiGHS is given, and what it answers. It runs on one thread and says nothing."""
+"""Linear program: what HiGHS is given, and what it answers. It runs on one thread and prints nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Local search: simulated annealing towards a band around the mean that narrows whenever all nodes are inside of it.
+"""Local search: simulated annealing towards a band around the mean, which narrows whenever all nodes are inside of it.
 
-The load distance itself is a poor guide, since most changes leave it as it is. How far nodes are outside of a band that
-is a little narrower than the best one so far, added up, tells better from worse, and leaves all else free to change.
+The load distance itself is a poor guide, since most changes leave it as it is. The sum of the nodes' distances from a
+band that is a little narrower than the best one so far tells better from worse, and leaves all else free to change.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -15,20 +15,10 @@ from enum import IntEnum
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.board import Board, aim, shift
-from trimtab.planning.neighbourhoods import (
-    chance,
-    exchange,
-    follow_up,
-    pay,
-    replace,
-    retarget,
-    send_home,
-    swap,
-    transfer,
-)
+from trimtab.planning.board import Board, aim, put_back
+from trimtab.planning.neighbourhoods import chance, next_proposal
 from trimtab.planning.problem import ROUNDING, Float64Array, Int64Array
-from trimtab.planning.proposals import accept, emptied, fits, forget, gain
+from trimtab.planning.proposals import accept, emptied, gain
 
 NARROWER = 0.05
 """The band that is aimed at is narrower than the best one so far by this share."""
@@ -42,22 +32,22 @@ CHUNK = 20_000
 
 
 class Goal(IntEnum):
-    """What is made smaller, with what came before kept as it is."""
+    """What is made smaller; what the goals before it reached is kept."""
 
     DISTANCE = 0
     """How far the farthest open node is from the mean."""
-    LEFT_BEHIND = 1
+    CLOSED_LOAD = 1
     """The load on closed nodes."""
     OTHER_SIDE = 2
-    """How far nodes are on the side, above or below the mean, on which they are closer (the paper's d_u and d_l)."""
+    """How far the farthest node is from the mean on the side, above or below, where that is less (d_u and d_l)."""
 
 
 @dataclass(slots=True, eq=False)
 class Best:
     """The best placement so far.
 
-    owner   (pieces,)  the node of each piece
-    marks   (3,)       points above and below the mean of the farthest nodes, and points left on closed nodes
+    owner   (units,)  the node of each unit
+    marks   (3,)      how far the farthest nodes are above and below the mean, and the load on closed nodes, in points
     """
 
     owner: Int64Array
@@ -65,13 +55,12 @@ class Best:
 
     @classmethod
     def of(cls, board: Board) -> Best:
-        """What the board shows now."""
-        return cls(board.pieces["owner"].copy(), _marks(board))
+        """The board's placement."""
+        return cls(board.units["owner"].copy(), _marks(board))
 
-    def keep(self, board: Board, better: bool = True) -> None:
-        """Take over what the board shows now, if it is better."""
-        if better:
-            self.owner, self.marks = board.pieces["owner"].copy(), _marks(board)
+    def keep(self, board: Board) -> None:
+        """Replace it by the board's placement."""
+        self.owner, self.marks = board.units["owner"].copy(), _marks(board)
 
     @property
     def distance(self) -> float:
@@ -81,22 +70,22 @@ class Best:
 
 @dataclass(slots=True)
 class Allowance:
-    """What a search may still use: steps, and time until `deadline_s` on the clock."""
+    """What a search may still use: steps, and the time until `deadline_s` on the clock."""
 
     steps: int
     deadline_s: float
     clock: Callable[[], float] = time.perf_counter
 
     def in_time(self) -> bool:
-        """Whether the deadline is still to come."""
+        """Whether it is before the deadline."""
         return self.clock() < self.deadline_s
 
     def left_s(self) -> float:
-        """The time until then."""
+        """The time until the deadline."""
         return self.deadline_s - self.clock()
 
     def take(self, wanted: int) -> int:
-        """How many steps may be done now; they count as used."""
+        """Use up to `wanted` steps; how many are allowed now."""
         if not self.in_time():
             self.steps = 0
         granted = min(wanted, self.steps)
@@ -107,14 +96,14 @@ class Allowance:
 def search(
     board: Board, best: Best, goal: Goal, allowance: Allowance, *, floor: float, width: float, cooling_steps: int
 ) -> None:
-    """Cool again and again from the best placement, until the floor is reached or the allowance is used up.
+    """Cool again and again from the best placement, until the goal's measure is at the floor or the allowance used up.
 
     The board ends at the best. `width` is how far from the mean nodes may be where the goal isn't to bring them closer.
     """
-    restore(board, best)
-    while allowance.steps > 0 and not _reached(best.marks, int(goal), floor):
+    put_back(board, best.owner)
+    while allowance.steps > 0 and _measure(best.marks, int(goal)) > floor:
         cool(board, best, goal, allowance, floor=floor, width=width, steps=cooling_steps)
-        restore(board, best)
+        put_back(board, best.owner)
 
 
 def cool(
@@ -128,7 +117,7 @@ def cool(
     steps: int,
     heat: float = 1.0,
 ) -> None:
-    """One cooling, from what the board shows; `heat` is a share of the usual temperature."""
+    """One cooling, from the board's placement; `heat` is a share of the usual temperature."""
     _aim(board, best.marks, int(goal), floor, width)
     left = min(steps, allowance.steps)
     share, rate = heat * min(HOT, HOT_NODES / len(board.nodes)), COOLED ** (1.0 / max(1, left))
@@ -137,18 +126,6 @@ def cool(
         left -= granted
         if reached:
             return
-
-
-def restore(board: Board, best: Best) -> None:
-    """Put the best placement back on the board."""
-    _put_back(board, best.owner)
-
-
-@kernel
-def _put_back(board, owner):
-    for piece in range(owner.size):
-        if board.pieces[piece].owner != owner[piece]:
-            shift(board, piece, owner[piece])
 
 
 @kernel
@@ -169,11 +146,6 @@ def _measure(marks, goal):
 
 
 @kernel
-def _reached(marks, goal, floor):
-    return _measure(marks, goal) <= floor
-
-
-@kernel
 def _aim(board, marks, goal, floor, width):
     """The band for a goal: only the side that it is about gets narrower."""
     narrow = max(floor, (1 - NARROWER) * _measure(marks, goal))
@@ -188,33 +160,9 @@ def _aim(board, marks, goal, floor, width):
 
 
 @kernel
-def _copy_owners(pieces, owner):
-    for piece in range(owner.size):
-        owner[piece] = pieces[piece].owner
-
-
-@kernel
-def _next_proposal(board):
-    """Write a random proposal that is within the budget and the room; False if it came to nothing."""
-    forget(board.now)
-    way = chance(board.now)
-    if way < 0.3:
-        found = transfer(board)
-    elif way < 0.5:
-        found = swap(board)
-    elif way < 0.7:
-        found = replace(board)
-    elif way < 0.85:
-        found = retarget(board)
-    elif way < 0.95:
-        found = exchange(board)
-    else:
-        found = send_home(board)
-    if not found:
-        return False
-    while board.now[0].changes < 4 and chance(board.now) < board.now[0].chain and follow_up(board):
-        pass
-    return pay(board) and fits(board)
+def _copy_owners(units, owner):
+    for unit in range(owner.size):
+        owner[unit] = units[unit].owner
 
 
 @kernel
@@ -223,25 +171,25 @@ def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
     unsaved = False
     for _ in range(steps):
         share *= rate
-        if not _next_proposal(board):
+        if not next_proposal(board):
             continue
-        better = gain(board.nodes, board.now, board.draft)
+        better = gain(board.nodes, board.now, board.proposal)
         if goal != 0:
-            better += emptied(board.pieces, board.nodes, board.now, board.draft)
+            better += emptied(board.units, board.nodes, board.now, board.proposal)
         if better < 0.0 and chance(board.now) >= np.exp(better / (share * max(best[0], best[1], ROUNDING))):
             continue
         if unsaved:  # only now: a better one may have followed at once
-            _copy_owners(board.pieces, best_owner)
+            _copy_owners(board.units, best_owner)
             unsaved = False
         accept(board)
         if _improved(board, best, goal, better):
             unsaved = True
-            if _reached(best, goal, floor):
+            if _measure(best, goal) <= floor:
                 break
             _aim(board, best, goal, floor, width)
     if unsaved:
-        _copy_owners(board.pieces, best_owner)
-    return _reached(best, goal, floor), share
+        _copy_owners(board.units, best_owner)
+    return _measure(best, goal) <= floor, share
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Lower bound: a load distance that no placement within the budget can be below, whatever it looks like.
 
 The largest of four bounds, each of which leaves out most of what makes the problem hard. All of them ignore side
-resources, and all but one that units may be tied together: leaving out conditions can only lower a bound.
+resources: leaving out conditions can only lower a bound.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import numpy as np
 
 from trimtab.planning.cost_needed import bargains_of, cost_may_suffice
 from trimtab.planning.moves_needed import loads_of, may_suffice
-from trimtab.planning.pieces import Pieces
-from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Problem
+from trimtab.planning.problem import NEW, ROUNDING, Problem
 
 NEAR = 1e-6
 """Bounds are found by halving, until they are known up to this share of them."""
 
 
-def lower_bound(problem: Problem, parts: Pieces | None = None) -> float:
+def lower_bound(problem: Problem) -> float:
     """A proven bound on the load distance of any plan for this problem.
 
-    `parts` are the pieces that can't be divided, by default single units. Never above the optimum; how close it is
-    depends on the budget: with few moves it is mostly exact or nearly so, and with no limit it is mostly 0.
+    It is never above the optimum. How close it is depends on the budget: with few moves it is mostly exact or nearly
+    so, and with no limit it is mostly 0.
 
     >>> problem = Problem(loads=[30.0, 20.0, 10.0], homes=[0, 0, 0], capacities=[100.0, 100.0], max_moves=1)
     >>> round(lower_bound(problem), 3)
@@ -32,22 +31,22 @@ def lower_bound(problem: Problem, parts: Pieces | None = None) -> float:
 
     Time O(units log units) for a few moves, and as much times the logarithm of the precision.
     """
-    parts = Pieces.of(problem) if parts is None else parts
-    simple = max(0.0, crowding(problem, parts), starving(problem, parts), undrained(problem))
+    simple = max(0.0, crowding(problem), starving(problem), undrained(problem))
     bound = max(simple, _by_moves(problem, simple))
     # A little less: rounding must never make a bound that a placement is below.
     return max(0.0, bound * (1 - ROUNDING) - ROUNDING * problem.mean)
 
 
-def crowding(problem: Problem, parts: Pieces) -> float:
-    """Of the k n + 1 largest pieces some node of n has k + 1; the lightest they can be is still a load.
+def crowding(problem: Problem) -> float:
+    """Of the k n + 1 largest units one of n nodes has k + 1 at least, and so the load of the lightest k + 1 of them.
 
     >>> problem = Problem(loads=[30.0, 30.0, 30.0], homes=[0, 0, 0], capacities=[100.0, 100.0])
-    >>> crowding(problem, Pieces.of(problem))
+    >>> crowding(problem)
     15.0
     """
     nodes = int(problem.open_nodes.sum())
-    falling = parts.works[_must_be_on_open_nodes(problem, parts)][::-1]
+    may_stay = ~problem.open_nodes[problem.homes] & (problem.homes != NEW)  # on a closed node
+    falling = np.sort(problem.work[~may_stay])[::-1]
     if not len(falling):
         return 0.0
     rounds = np.arange((len(falling) - 1) // nodes + 1)
@@ -57,15 +56,15 @@ def crowding(problem: Problem, parts: Pieces) -> float:
     return 100.0 * load / float(problem.strength[problem.open_nodes].max()) - problem.mean
 
 
-def starving(problem: Problem, parts: Pieces) -> float:
-    """Some node has at most its share of the number of pieces; the heaviest they can be may be less than the mean.
+def starving(problem: Problem) -> float:
+    """Some node has at most an equal share of the number of units; even the heaviest ones may be less than the mean.
 
     >>> problem = Problem(loads=[30.0, 30.0], homes=[0, 0], capacities=[100.0, 100.0, 100.0])
-    >>> starving(problem, Pieces.of(problem))
+    >>> starving(problem)
     20.0
     """
-    share = parts.count // int(problem.open_nodes.sum())
-    load = float(parts.works[parts.count - share :].sum())
+    share = problem.units // int(problem.open_nodes.sum())
+    load = float(np.sort(problem.work)[problem.units - share :].sum())
     return problem.mean - 100.0 * load / float(problem.strength[problem.open_nodes].min())
 
 
@@ -118,9 +117,3 @@ def _by_moves(problem: Problem, known: float) -> float:
         else:
             low = middle
     return low
-
-
-def _must_be_on_open_nodes(problem: Problem, parts: Pieces) -> BoolArray:
-    """Pieces that can't stay on a closed node, since they aren't there."""
-    must: BoolArray = (parts.homes == NEW) | problem.open_nodes[parts.homes]
-    return must

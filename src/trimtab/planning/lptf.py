@@ -8,22 +8,22 @@ import time
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import Draft, affordable, draft_of, fits, heaviest_first, put, put_on_least_filled
+from trimtab.planning.draft import Draft, affordable, by_load, draft_of, fits, place_new, put, put_on_least_filled
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Int64Array, Problem, no_room
+from trimtab.planning.problem import NEW, Int64Array, Problem
 
 STILL_USEFUL = 0.5
 """A move is made if it still gains this share of what it promised when the moves were last ranked."""
 PATIENT_ROUNDS = 20
 ANY_USE = 1e-9
-"""After so many rankings a move is made if it still gains this share: something, and more than rounding."""
+"""After PATIENT_ROUNDS rankings a move is made if it still gains the share ANY_USE: more than rounding."""
 
 
 def lptf(problem: Problem) -> Plan:
     """Place all units anew: the heaviest first, each on the node that it leaves the least utilised.
 
     The most utilised of n equal nodes has at most 4/3 - 1/(3n) times the load that it must have, and mostly far less.
-    Where units live now plays no part (but for exact ties), so that most of them move: the paper saw 76 %.
+    Where units live now doesn't count, except in exact ties, so most of them move: in the paper 76 %.
 
     If the budget doesn't allow all of these moves, those are made that are the most useful: off closed nodes first,
     then by how much they reduce the variance of utilisation (per cost, if cost is what limits), as long as they do.
@@ -44,22 +44,19 @@ def lptf(problem: Problem) -> Plan:
 
 
 def _from_scratch(problem: Problem) -> Int64Array:
-    """Where every unit would go if nobody lived anywhere; NEW for units that found no room."""
+    """Where every unit would go if all were new; NEW for units that found no room."""
     draft = draft_of(problem)
     placed = problem.homes != NEW
     np.add.at(draft.room, problem.homes[placed], draft.needs[placed])
     draft.owner[:], draft.loads[:], draft.budget[:] = NEW, 0.0, np.inf
-    put_on_least_filled(draft, heaviest_first(problem, np.arange(problem.units)))
+    put_on_least_filled(draft, by_load(problem, np.arange(problem.units)))
     return draft.owner.astype(np.int64)
 
 
 def _place_new_as_wanted(problem: Problem, draft: Draft, wanted: Int64Array) -> None:
-    new = heaviest_first(problem, np.flatnonzero((problem.homes == NEW) & (wanted != NEW)))
+    new = by_load(problem, np.flatnonzero((problem.homes == NEW) & (wanted != NEW)))
     _put_as_wanted(draft, new, wanted, np.full(len(new), -np.inf))
-    left = heaviest_first(problem, np.flatnonzero(draft.owner == NEW))
-    stuck = put_on_least_filled(draft, left)
-    if stuck >= 0:
-        raise no_room(stuck)
+    place_new(problem, draft)
 
 
 def _most_useful_moves(problem: Problem, draft: Draft, wanted: Int64Array) -> None:
@@ -99,7 +96,7 @@ def _gains(draft, units, wanted):
 
 @kernel
 def _put_as_wanted(draft, units, wanted, least_gains):
-    """Put units where they are wanted, in this order, if they gain at least so much; how many were put."""
+    """Put units on their wanted nodes, in this order, if they gain at least `least_gains`; how many were put."""
     count = 0
     for position in range(units.size):
         unit = units[position]

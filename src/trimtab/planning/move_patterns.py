@@ -1,7 +1,7 @@
 """Move patterns: all ways in which a node can come into its band, by how many units of each size it sends and gets.
 
-What they weigh is only known up to the spread of sizes in a class. Of patterns with the same differences of units sent
-and got in each class only one with the fewest is kept. Compiled: importing this imports Numba.
+Sizes are divided into classes, so what a pattern weighs is known only up to the spread of sizes in a class. Of the
+patterns with the same difference of units sent and got in each class, one with the fewest is kept.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -17,7 +17,7 @@ from trimtab.planning.moves_needed import Loads, band
 from trimtab.planning.problem import Float64Array, Int64Array
 
 MOST_COMBINATIONS = 1_500_000
-"""More combinations of numbers than this aren't gone through."""
+"""More combinations of numbers than this take too long to go through."""
 NONE = 32_000
 """No pattern: more moves than any has."""
 
@@ -53,33 +53,28 @@ def size_classes(falling: Float64Array, count: int) -> Float64Array:
 
 
 def patterns_of(loads: Loads, edges: Float64Array, mean: float, distance: float, moves: int) -> Patterns | None:
-    """Every pattern that may bring a node within the distance, given that all nodes have to do with so many moves.
+    """Every pattern that may bring a node within the distance, if all nodes together have this many moves.
 
-    None if there are too many to go through. A node without any pattern has none here.
+    None if there are too many to go through. A node that can't come within the distance has no pattern.
     """
     least = np.zeros(len(loads.at_home), dtype=np.int64)
     _fewest(loads, mean, distance, moves, least)
-    # What the others need at least is not there for this one: moves have two ends each.
+    # What the others need at least isn't left for this one: moves have two ends each.
     most = np.minimum(least + 2 * moves - int(least.sum()), 2 * moves)
-    kinds = len(edges)
-    none = np.zeros((0, 2 * kinds), dtype=np.int64)
-    if (
-        sum(math.comb(int(ends) + 2 * kinds, 2 * kinds) for ends in most[loads.open_nodes] if ends >= 0)
-        > MOST_COMBINATIONS
-    ):
+    places, kinds = np.flatnonzero(loads.open_nodes), len(edges)
+    if sum(math.comb(max(ends, 0) + 2 * kinds, 2 * kinds) for ends in most[places].tolist()) > MOST_COMBINATIONS:
         return None
-    found = [
-        _enumerate(loads, edges, mean, distance, node, int(most[node])) if np.all(most >= least) else none
-        for node in np.flatnonzero(loads.open_nodes)
-    ]
-    node = np.repeat(np.flatnonzero(loads.open_nodes), [len(rows) for rows in found])
-    rows = np.concatenate(found)
-    return Patterns(node.astype(np.int64), rows[:, :kinds].copy(), rows[:, kinds:].copy())
+    if np.any(most < least):
+        rows = np.zeros((0, 2 * kinds), dtype=np.int64)
+        return Patterns(rows[:, 0], rows[:, :kinds], rows[:, kinds:])
+    found = [_enumerate(loads, edges, mean, distance, node, int(most[node])) for node in places]
+    node, rows = np.repeat(places, [len(rows) for rows in found]), np.concatenate(found)
+    return Patterns(node, rows[:, :kinds].copy(), rows[:, kinds:].copy())
 
 
 @kernel
 def _fewest(loads, mean, distance, moves, least):
-    """The fewest units that each node sends and gets together; more than all moves have ends if it can't do."""
+    """The fewest units that each node has to send and get, in all; 2 * moves + 1 if more are needed."""
     size = loads.heaviest.size
     for node in range(least.size):
         if not loads.open_nodes[node]:
@@ -130,7 +125,7 @@ def _class_sums(falling, homes, only, edges, most, heavy, light):
 
 @kernel
 def _enumerate(loads, edges, mean, distance, node, most):
-    """The patterns of a node with at most so many units sent and got: rows of numbers sent, then got, of each class."""
+    """The patterns of a node with up to `most` units sent and got: rows of numbers sent, then got, of each class."""
     kinds = edges.size
     heavy, light = np.zeros((2, kinds, most + 1)), np.zeros((2, kinds, most + 1))
     own = loads.own[loads.first[node] : loads.first[node + 1]]

@@ -1,9 +1,9 @@
-"""Moves needed: can every node come into a band around the mean with so many moves? "No" is a proof, "yes" is none.
+"""Moves needed: can a number of moves bring every node into a band around the mean? "No" is a proof, "yes" is none.
 
-Each node is looked at alone. With p units out and q in, its load can change by at most what its p largest units weigh
-and the q smallest of the others, and at least by the opposite; so some (p, q) can't bring it into the band. All nodes
-together send as many as they get. If no choice of one (p, q) for each node has both sums equal and within the budget,
-no placement has all nodes in the band. Compiled: importing this imports Numba.
+Each node is looked at alone. If it sends p units and gets q, its load falls at most by what its p heaviest units weigh
+less the q lightest of the others, and rises at most by the opposite; so some (p, q) can't bring it into the band. All
+nodes together send as many units as they get. If no choice of one (p, q) for each node has both sums equal and within
+the budget, no placement has all nodes in the band.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -17,7 +17,7 @@ from trimtab.machine_code.kernel import kernel
 from trimtab.planning.problem import NEW, ROUNDING, BoolArray, Float64Array, Int64Array, Problem
 
 FEW = 62
-"""Up to so many moves all sums are gone through, as bits of one word; for more a relaxation has to do."""
+"""Up to this many moves all sums are tried, as bits of one word; for more there is a relaxation."""
 
 LEANINGS = np.linspace(-3.0, 3.0, 25)
 """How much dearer sending is than getting, in the relaxation. Any choice is valid, and the best one is taken."""
@@ -65,7 +65,7 @@ def loads_of(problem: Problem) -> Loads:
 
 
 def may_suffice(loads: Loads, mean: float, distance: float, moves: int) -> bool:
-    """False if it is proved that so many moves can't bring all nodes within this distance of the mean.
+    """False if it is proved that this many moves can't bring all nodes within this distance of the mean.
 
     >>> problem = Problem(loads=[3.0, 3.0, 3.0, 1.0], homes=[0, 0, 0, 1], capacities=[10.0, 10.0])
     >>> loads = loads_of(problem)
@@ -162,7 +162,7 @@ def _running(loads):
 
 @kernel
 def _such_units(loads, own, out, into, least, most):
-    """Whether there are units to change a load by so much, where they are few enough to look at each.
+    """Whether there are units that change a load by such an amount, if they are few enough to look at each.
 
     It matters: sizes come in clusters, with nothing in between.
     """
@@ -178,14 +178,9 @@ def _such_units(loads, own, out, into, least, most):
 @kernel
 def _one_between(falling, least, most):
     """Whether one of the loads is in between."""
-    low, high = 0, falling.size
-    while low < high:  # the first that is not above
-        middle = (low + high) >> 1
-        if falling[middle] > most:
-            low = middle + 1
-        else:
-            high = middle
-    return low < falling.size and falling[low] >= least
+    rising = falling[::-1]
+    place = np.searchsorted(rising, least)
+    return place < rising.size and rising[place] <= most
 
 
 @kernel
@@ -205,12 +200,8 @@ def _two_between(falling, least, most):
 
 @kernel
 def _price_is_low_enough(loads, mean, distance, moves, leanings):
-    """Let a unit sent cost (1 + x) / 2 and one received (1 - x) / 2; the least that all nodes pay is in the budget."""
-    size = loads.heaviest.size
-    most, least = np.zeros(size + 1), np.zeros(size + 1)
-    for place in range(size):
-        most[place + 1] = most[place] + loads.heaviest[place]
-        least[place + 1] = least[place] + loads.heaviest[size - 1 - place]
+    """Whether all nodes can pay for their moves if a unit sent costs (1 + x) / 2 and one received (1 - x) / 2."""
+    most, least = _running(loads.heaviest), _running(loads.heaviest[::-1])
     paid = np.zeros(leanings.size)
     cheapest = np.empty(leanings.size)
     for node in range(loads.at_home.size):

@@ -1,7 +1,7 @@
 """Neighbourhoods: the ways in which a placement may change in one step of the search.
 
-Each writes a proposal and says whether it found one. Pieces are looked for by size: one that brings both of its nodes
-into the band that is aimed at. Compiled: importing this imports Numba.
+Each writes a proposal and returns whether it found one. Units are chosen by size: such that both nodes come into the
+band that is aimed at.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -11,12 +11,12 @@ import numpy as np
 
 from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import excess
-from trimtab.planning.proposals import level_after, propose, tally, within_budget
+from trimtab.planning.proposals import fits, forget, level_after, propose, tally, within_budget
 
 BOTH = 0.5
-"""How often the other node is looked for among those outside of the band too."""
+"""How often the second node is outside of the band, too, if the first one is."""
 LARGEST = 8
-"""A proposal has at most so many changes: a swap, and pieces sent home to pay for it."""
+"""The most changes of a proposal: a swap, what follows it, and units sent home to pay for it."""
 
 
 @kernel
@@ -48,13 +48,13 @@ def window(nodes, now, source, source_level, target, target_level):
 
 
 @kernel
-def at_least(pieces, nodes, pool, node, work):
-    """Where in a node's list the pieces of this load or more begin."""
+def at_least(units, nodes, pool, node, work):
+    """Where in a node's list the units of this load or more begin."""
     low = nodes[node].start
     high = low + nodes[node].count
     while low < high:
         middle = (low + high) >> 1
-        if pieces[pool[middle]].work < work:
+        if units[pool[middle]].work < work:
             low = middle + 1
         else:
             high = middle
@@ -62,16 +62,16 @@ def at_least(pieces, nodes, pool, node, work):
 
 
 @kernel
-def piece_between(board, node, least, most, or_near):
-    """A random piece of a node with such a load; if there is none, a neighbour in size or -1."""
-    pieces, nodes, now, pool = board.pieces, board.nodes, board.now, board.pool
+def unit_between(board, node, least, most, or_near):
+    """A random unit of a node with such a load; if there is none, a neighbour in size or -1."""
+    units, nodes, now, pool = board.units, board.nodes, board.now, board.pool
     start, count = nodes[node].start, nodes[node].count
     if count == 0:
         return -1
     if least > most:  # no amount is right for both nodes: one between what each would like
         least = most = most + chance(now) * (least - most)
-    begin = at_least(pieces, nodes, pool, node, least)
-    end = at_least(pieces, nodes, pool, node, most)
+    begin = at_least(units, nodes, pool, node, least)
+    end = at_least(units, nodes, pool, node, most)
     if end > begin:
         return pool[begin + one_of(now, end - begin)]
     if not or_near:
@@ -109,22 +109,22 @@ def two_nodes(nodes, now):
 
 @kernel
 def transfer(board):
-    """One piece from a full node to an empty one."""
+    """One unit from a full node to an empty one."""
     source, target = two_nodes(board.nodes, board.now)
     if source < 0 or target < 0:
         return False
     nodes = board.nodes
     least, most = window(nodes, board.now, source, nodes[source].level, target, nodes[target].level)
-    piece = piece_between(board, source, least, most, True)
-    if piece < 0:
+    unit = unit_between(board, source, least, most, True)
+    if unit < 0:
         return False
-    propose(board.now, board.draft, piece, target)
+    propose(board.now, board.proposal, unit, target)
     return True
 
 
 @kernel
 def swap(board):
-    """A piece for another one: how small differences are levelled."""
+    """A unit for another one: how small differences are levelled."""
     source, target = two_nodes(board.nodes, board.now)
     if source < 0 or target < 0 or board.nodes[source].points == 0.0:
         return False
@@ -133,142 +133,166 @@ def swap(board):
     if least > most:
         least, most = most, least
     for _ in range(min(4, board.nodes[source].count)):
-        piece = board.pool[board.nodes[source].start + one_of(board.now, board.nodes[source].count)]
-        work = board.pieces[piece].work
-        back = piece_between(board, target, work - most, work - least, False)
+        unit = board.pool[board.nodes[source].start + one_of(board.now, board.nodes[source].count)]
+        work = board.units[unit].work
+        back = unit_between(board, target, work - most, work - least, False)
         if back >= 0:
-            propose(board.now, board.draft, piece, target)
-            propose(board.now, board.draft, back, source)
+            propose(board.now, board.proposal, unit, target)
+            propose(board.now, board.proposal, back, source)
             return True
     return False
 
 
 @kernel
 def replace(board):
-    """Another piece of the same home instead of one that is away: as many moves, a different size."""
+    """Another unit of the same home instead of one that is away: as many moves, a different size."""
     if board.now[0].away == 0:
         return False
-    piece = board.pieces[one_of(board.now, board.now[0].away)].nth_away
-    target, home = board.pieces[piece].owner, board.pieces[piece].home
-    propose(board.now, board.draft, piece, home)
-    nodes, work = board.nodes, board.pieces[piece].work
+    unit = board.units[one_of(board.now, board.now[0].away)].nth_away
+    target, home = board.units[unit].owner, board.units[unit].home
+    propose(board.now, board.proposal, unit, home)
+    nodes, work = board.nodes, board.units[unit].work
     above, below = nodes[home].level + work * nodes[home].points, nodes[target].level - work * nodes[target].points
     least, most = window(nodes, board.now, home, above, target, below)
-    other = piece_between(board, home, least, most, True)
+    other = unit_between(board, home, least, most, True)
     if other < 0:
         return False
-    propose(board.now, board.draft, other, target)
+    propose(board.now, board.proposal, other, target)
     return True
 
 
 @kernel
 def retarget(board):
-    """Another node for a piece that is away already, or that has no home."""
-    pieces, nodes, now = board.pieces, board.nodes, board.now
+    """Another node for a unit that is away already, or that has no home."""
+    units, nodes, now = board.units, board.nodes, board.now
     away, free = now[0].away, now[0].free
     if away + free == 0:
         return False
     chosen = one_of(now, away + free)
-    piece = pieces[chosen].nth_away if chosen < away else pieces[chosen - away].nth_free
-    node = extreme(nodes, now, -1.0, 1 + one_of(now, 4), pieces[piece].owner, False)
+    unit = units[chosen].nth_away if chosen < away else units[chosen - away].nth_free
+    node = extreme(nodes, now, -1.0, 1 + one_of(now, 4), units[unit].owner, False)
     if node < 0:
         return False
-    propose(board.now, board.draft, piece, node)
+    propose(board.now, board.proposal, unit, node)
     return True
 
 
 @kernel
 def exchange(board):
-    """Two pieces that are away change their nodes."""
+    """Two units that are away change their nodes."""
     away = board.now[0].away
     if away < 2:
         return False
-    pieces, now = board.pieces, board.now
-    one, other = pieces[one_of(now, away)].nth_away, pieces[one_of(now, away)].nth_away
-    here, there = pieces[one].owner, pieces[other].owner
+    units, now = board.units, board.now
+    one, other = units[one_of(now, away)].nth_away, units[one_of(now, away)].nth_away
+    here, there = units[one].owner, units[other].owner
     if here == there:
         return False
-    propose(board.now, board.draft, one, there)
-    propose(board.now, board.draft, other, here)
+    propose(board.now, board.proposal, one, there)
+    propose(board.now, board.proposal, other, here)
     return True
 
 
 @kernel
 def send_home(board):
-    """A piece that is away goes back, which frees budget."""
+    """A unit that is away goes back, which frees budget."""
     if board.now[0].away == 0:
         return False
-    piece = board.pieces[one_of(board.now, board.now[0].away)].nth_away
-    propose(board.now, board.draft, piece, board.pieces[piece].home)
+    unit = board.units[one_of(board.now, board.now[0].away)].nth_away
+    propose(board.now, board.proposal, unit, board.units[unit].home)
     return True
+
+
+@kernel
+def next_proposal(board):
+    """Write a random proposal that budget and room allow; False if none was found."""
+    forget(board.now)
+    way = chance(board.now)
+    if way < 0.3:
+        found = transfer(board)
+    elif way < 0.5:
+        found = swap(board)
+    elif way < 0.7:
+        found = replace(board)
+    elif way < 0.85:
+        found = retarget(board)
+    elif way < 0.95:
+        found = exchange(board)
+    else:
+        found = send_home(board)
+    if not found:
+        return False
+    while board.now[0].changes < 4 and chance(board.now) < board.now[0].chain and follow_up(board):
+        pass
+    return pay(board) and fits(board)
 
 
 @kernel
 def follow_up(board):
     """Add a change to the proposal for the node that it would leave farthest outside of the band, if there is one.
 
-    So a piece may push out another one: an ejection chain (Glover 1996).
+    So a unit may push out another one: an ejection chain (Glover 1996).
     """
-    pieces, nodes, now, draft = board.pieces, board.nodes, board.now, board.draft
-    tally(pieces, nodes, now, draft)
+    units, nodes, now, proposal = board.units, board.nodes, board.now, board.proposal
+    tally(units, nodes, now, proposal)
     node, over = -1, 0.0
     for place in range(now[0].touched):
-        touched = draft[place].touched
-        harm = excess(nodes[touched].level + draft[place].by, now[0].up, now[0].low)
+        touched = proposal[place].touched
+        harm = excess(nodes[touched].level + proposal[place].by, now[0].up, now[0].low)
         if nodes[touched].points > 0.0 and harm > over:
             node, over = touched, harm
     if node < 0:
         return False
-    level = level_after(nodes, now, draft, node)
+    level = level_after(nodes, now, proposal, node)
     sign = 1.0 if level > 0.0 else -1.0
     other = extreme(nodes, now, -sign, 1 + one_of(now, 4), node, False)
     if chance(now) < 0.5:
-        other = draft[one_of(now, now[0].touched)].touched
+        other = proposal[one_of(now, now[0].touched)].touched
     if other < 0 or other == node or nodes[other].points == 0.0:
         return False
     source, target = (node, other) if sign > 0.0 else (other, node)
     least, most = window(
-        nodes, now, source, level_after(nodes, now, draft, source), target, level_after(nodes, now, draft, target)
+        nodes, now, source, level_after(nodes, now, proposal, source), target, level_after(nodes, now, proposal, target)
     )
-    piece = piece_between(board, source, least, most, True)
-    if piece < 0:
+    unit = unit_between(board, source, least, most, True)
+    if unit < 0:
         return False
     for change in range(now[0].changes):
-        if draft[change].piece == piece:
+        if proposal[change].unit == unit:
             return False
-    propose(now, draft, piece, target)
+    propose(now, proposal, unit, target)
     return True
 
 
 @kernel
 def pay(board):
-    """Send pieces home, those that are missed the least, until the proposal is within the budget. Tallies it too."""
-    pieces, nodes, now, draft = board.pieces, board.nodes, board.now, board.draft
-    tally(pieces, nodes, now, draft)
-    while not within_budget(pieces, board.members, now, draft):
+    """Send units home, those that are missed the least, until the proposal is within the budget. Tallies it too."""
+    units, nodes, now, proposal = board.units, board.nodes, board.now, board.proposal
+    tally(units, nodes, now, proposal)
+    while not within_budget(units, now, proposal):
         if now[0].changes == LARGEST or now[0].away == 0:
             return False
         best, least = -1, np.inf
         for _ in range(3):
-            piece = pieces[one_of(now, now[0].away)].nth_away
-            harm = _missed(pieces, nodes, now, draft, piece)
+            unit = units[one_of(now, now[0].away)].nth_away
+            harm = _missed(units, nodes, now, proposal, unit)
             if harm < least:
-                best, least = piece, harm
+                best, least = unit, harm
         if best < 0:
             return False
-        propose(now, draft, best, pieces[best].home)
-        tally(pieces, nodes, now, draft)
+        propose(now, proposal, best, units[best].home)
+        tally(units, nodes, now, proposal)
     return True
 
 
 @kernel
-def _missed(pieces, nodes, now, draft, piece):
-    """By how many points nodes would be farther outside of the band with this piece at home; infinite if it moves."""
+def _missed(units, nodes, now, proposal, unit):
+    """By how many points nodes would be farther outside of the band with this unit at home; infinite if it moves."""
     for change in range(now[0].changes):
-        if draft[change].piece == piece:
+        if proposal[change].unit == unit:
             return np.inf
     up, low = now[0].up, now[0].low
-    owner, home, work = pieces[piece].owner, pieces[piece].home, pieces[piece].work
-    here, there = level_after(nodes, now, draft, owner), level_after(nodes, now, draft, home)
+    owner, home, work = units[unit].owner, units[unit].home, units[unit].work
+    here, there = level_after(nodes, now, proposal, owner), level_after(nodes, now, proposal, home)
     after = excess(here - work * nodes[owner].points, up, low) + excess(there + work * nodes[home].points, up, low)
     return after - excess(here, up, low) - excess(there, up, low)

@@ -1,7 +1,7 @@
 """NodeLists: the units of each node from heavy to light, in linked lists that compiled code can walk and change.
 
 Finding the heaviest or the lightest unit of a node takes no search, and a unit changes lists in a few steps. Units of
-no load are in no list: moving them levels nothing. Importing this imports Numba.
+no load are in no list: moving them levels nothing.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -18,7 +18,7 @@ from trimtab.planning.problem import Float64Array, Int64Array
 NONE = -1
 """No unit: the end of a list."""
 NO_LOAD = 1e-9
-"""Less than this share of all load is none: averages that fade leave it, and rounding hides what moving it levels."""
+"""A smaller share of all load counts as none: averages that fade leave it, and rounding hides what moving it levels."""
 
 
 class NodeLists(NamedTuple):
@@ -55,7 +55,7 @@ def node_lists_of(draft: Draft) -> NodeLists:
 @kernel
 def change_lists(lists, unit, source, target, from_light_end):
     """Take a unit out of one node's list and sort it into another's, looking for its place from one end."""
-    _unlink(lists, unit, source)
+    _join(lists, source, lists.heavier[unit], lists.lighter[unit], lists.lighter[unit], lists.heavier[unit])
     weights = lists.weights
     if from_light_end:
         above = lists.lightest[target]
@@ -83,12 +83,6 @@ def sort_again(nodes, levels):
 
 
 @kernel
-def _unlink(lists, unit, node):
-    above, below = lists.heavier[unit], lists.lighter[unit]
-    _join(lists, node, above, below, below, above)
-
-
-@kernel
 def _link(lists, unit, node, above, below):
     lists.heavier[unit], lists.lighter[unit] = above, below
     _join(lists, node, above, below, unit, unit)
@@ -96,7 +90,7 @@ def _link(lists, unit, node, above, below):
 
 @kernel
 def _join(lists, node, above, below, next_lighter, next_heavier):
-    """Say what comes after `above` and before `below`; where there is none, the node's list begins or ends there."""
+    """Set what comes after `above` and before `below`; where there is none, the node's list begins or ends there."""
     if above != NONE:
         lists.lighter[above] = next_lighter
     else:

@@ -1,8 +1,8 @@
 """Pattern bound: a bound that knows that a unit which leaves one node comes to another, and how large it is.
 
 Every open node takes one of its patterns (see `move_patterns`), and of each class of sizes as many units are sent as
-got. The linear relaxation of that is solved by HiGHS, but its word isn't taken for it: the prices it gives for units of
-each class are used to add up, node by node, what moves must cost at least. That holds for any prices.
+got. HiGHS solves the linear relaxation of that, but the proof doesn't rely on its arithmetic: with the prices that it
+gives for units of each class, what moves must cost at least is added up node by node. That is a bound for any prices.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from trimtab.planning.problem import BoolArray, Float64Array, Int64Array, Proble
 
 CLASSES = 3
 """More make patterns more exact, and many more of them."""
-NEAR = 0.002
-"""The bound is found up to this share of it."""
+NEAR, FAR = 0.002, 0.1
+"""The bound is found up to the share NEAR of it. A bound below the share FAR of the distance reached may be less exact:
+halving would never end if the bound were 0."""
 MOST_MOVES, MOST_PATTERNS = 1_000, 10_000
 """With more moves, or more patterns of all nodes, a program isn't solved in a moment."""
 DEAREST = 20.0
@@ -39,7 +40,7 @@ def pattern_bound(problem: Problem, moves: int, known: float, reached: float, in
     edges = size_classes(loads.heaviest, CLASSES)
     low, high = known, reached
     middle = reached * (1 - NEAR)  # mostly what was reached is the best, and one look is enough
-    while high - low > NEAR * low and in_time():
+    while high - low > NEAR * max(low, FAR * reached) and in_time():
         if proves(loads, edges, problem.mean, middle, moves):
             low = middle
         else:
@@ -49,17 +50,17 @@ def pattern_bound(problem: Problem, moves: int, known: float, reached: float, in
 
 
 def has_patterns(problem: Problem, moves: int) -> bool:
-    """Whether patterns say anything: moves are few, and nothing comes from nowhere."""
+    """Whether patterns can prove anything: moves are few, and all units have a home."""
     return bool(np.all(problem.homes >= 0)) and moves < min(problem.units, MOST_MOVES)
 
 
 def proves(loads: Loads, edges: Float64Array, mean: float, distance: float, moves: int) -> bool:
-    """Whether it is proved that so many moves can't bring all nodes within this distance of the mean."""
+    """Whether it is proved that this many moves can't bring all nodes within this distance of the mean."""
     patterns = patterns_of(loads, edges, mean, distance, moves)
     if patterns is None or len(patterns.node) > MOST_PATTERNS:
         return False
     if len(np.unique(patterns.node)) < int(loads.open_nodes.sum()):
-        return True  # some node can't do at all
+        return True  # some node has no pattern at all
     closed = closed_units(loads, edges)
     answer = solve(pattern_program(patterns, closed, moves, whole=False))
     prices = -answer.prices[-len(edges) - 1 : -1] if len(answer.prices) else np.zeros(len(edges))
@@ -101,15 +102,9 @@ def pattern_program(patterns: Patterns, closed: Int64Array, moves: int, *, whole
         extra, nowhere = np.hstack((extra, extra, -extra)), np.full(2 * kinds, DEAREST)
     spent = np.concatenate((sent, np.zeros(len(nowhere))))
     sums = np.concatenate((np.ones(nodes), np.zeros(kinds)))
+    choices = hstack((one_each, csr_array((nodes, extra.shape[1]))))
     return LinearProgram(
-        matrix=vstack(
-            (
-                hstack((one_each, csr_array((nodes, extra.shape[1])))),
-                hstack((balance, csr_array(extra))),
-                csr_array(spent[None, :]),
-            ),
-            format="csr",
-        ),
+        matrix=vstack((choices, hstack((balance, csr_array(extra))), csr_array(spent[None, :])), format="csr"),
         costs=np.concatenate((sent, nowhere)).astype(np.float64),
         most=np.concatenate((np.full(count, 1.0), closed, np.full(len(nowhere), np.inf))),
         whole=np.full(len(spent), whole, dtype=np.bool_),
@@ -119,7 +114,7 @@ def pattern_program(patterns: Patterns, closed: Int64Array, moves: int, *, whole
 
 
 def _moves_at(patterns: Patterns, closed: Int64Array, prices: Float64Array) -> float:
-    """At least so many moves are needed, whatever the prices: what each node would choose if it had to pay them."""
+    """A number of moves that is needed at least, for any prices: what each node would choose if it had to pay them."""
     paid = patterns.moves + (patterns.sent - patterns.got) @ prices
     starts: BoolArray = np.append(True, patterns.node[1:] != patterns.node[:-1])
     cheapest = np.minimum.reduceat(paid, np.flatnonzero(starts))

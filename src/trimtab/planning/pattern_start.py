@@ -1,7 +1,7 @@
 """Pattern start: a placement to begin a search with, made from patterns that fit together.
 
-Patterns say how many units of each size the nodes send and get for all of them to come into a band, with the moves that
-there are. Which units those are is left to chance, and to the search, which finds them soon once the numbers are right.
+Patterns give how many units of each size the nodes send and get so that all of them come into a band, within the
+budget. Which units those are is left to chance, and to the search, which finds them soon once the numbers are right.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from trimtab.planning.problem import Float64Array, Int64Array, Problem
 from trimtab.planning.proposals import shift_if_allowed
 
 SOLVER_NODES = 50
-"""So much of HiGHS's search mostly finds numbers that fit, or that there are none."""
+"""This much of HiGHS's search mostly finds numbers that fit, or that there are none."""
 
 
 class Outcome(Enum):
-    """What came of looking for patterns that fit together."""
+    """The result of looking for patterns that fit together."""
 
-    LAID_OUT = "the board shows such a placement"
+    LAID_OUT = "the board has such a placement"
     IMPOSSIBLE = "it is proved that no placement comes within the distance"
-    UNKNOWN = "nothing was found and nothing proved"
+    UNKNOWN = "nothing was found, and nothing proved"
 
 
 @dataclass(frozen=True, eq=False)
 class PatternStarts:
-    """Starts for a problem whose pieces are its units, a different one every time."""
+    """Starts for a search, a different one every time."""
 
     problem: Problem
     moves: int
@@ -48,14 +48,14 @@ class PatternStarts:
         return cls(problem, moves, loads, size_classes(loads.heaviest, CLASSES), np.random.default_rng(seed))
 
     def lay_out(self, board: Board, distance: float, time_limit_s: float) -> Outcome:
-        """Change a board with all pieces at home to one whose nodes are about within a distance of the mean."""
+        """Change a board with all units at home to one whose nodes are about within a distance of the mean."""
         patterns = patterns_of(self.loads, self.edges, self.problem.mean, distance, self.moves)
         if patterns is None or len(patterns.node) > MOST_PATTERNS:
             return Outcome.UNKNOWN
         if len(np.unique(patterns.node)) < int(self.loads.open_nodes.sum()):
             return Outcome.IMPOSSIBLE
         program = pattern_program(patterns, closed_units(self.loads, self.edges), self.moves, whole=True)
-        # Few moves are better, since chance needs some to spare; apart from that it decides.
+        # Few moves are better, since drawing units at random needs some to spare; apart from that, chance decides.
         costs = 0.1 * program.costs + 0.5 * self.dice.random(len(program.costs))
         answer = solve(replace(program, costs=costs), time_limit_s=time_limit_s, max_nodes=SOLVER_NODES)
         if not len(answer.values):
@@ -67,20 +67,17 @@ class PatternStarts:
         """Draw units of the right sizes, and nodes for them, as far as budget and room allow."""
         kept = np.flatnonzero(chosen[: len(patterns.node)])
         nodes, sent, got = patterns.node[kept], patterns.sent[kept], patterns.got[kept]
-        homes = board.pieces["home"].copy()
-        kinds = class_of(board.pieces["work"], self.edges)
+        homes = board.units["home"].copy()
+        kinds = class_of(board.units["work"], self.edges)
         # All closed nodes together are one more place to send from.
         places = np.where(self.problem.open_nodes[homes], homes, -1)
         for kind in range(len(self.edges)):
             numbers = [*zip(nodes, sent[:, kind], strict=True), (-1, chosen[len(patterns.node) + kind])]
-            drawn = [self._draw(np.flatnonzero((kinds == kind) & (places == place)), count) for place, count in numbers]
-            units = np.concatenate(drawn)
+            owned = [(np.flatnonzero((kinds == kind) & (places == place)), count) for place, count in numbers]
+            units = np.concatenate([self.dice.permutation(there)[:count] for there, count in owned])
             targets = self.dice.permutation(np.repeat(nodes, got[:, kind]))
             for unit, target in zip(units, _not_home(targets, homes[units]), strict=False):
                 shift_if_allowed(board, unit, target)
-
-    def _draw(self, units: Int64Array, count: int) -> Int64Array:
-        return self.dice.permutation(units)[:count]
 
 
 def _not_home(targets: Int64Array, homes: Int64Array) -> Int64Array:

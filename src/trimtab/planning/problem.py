@@ -1,10 +1,10 @@
-"""Problem: everything a planner may know, as columns. Plain values and the measures on them; no decisions."""
+"""Problem: everything a planner may know, as columns. Plain values and measures of them; no decisions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,42 +77,35 @@ class Problem:
         max_moves: int | None = None,
         max_cost: float | None = None,
     ) -> None:
-        """Bring every column to its shape and type, and refuse what makes no sense."""
+        """Bring every column to its shape and type. Raises BalanceError for columns that can't be."""
         needs, has = _table(loads, "loads"), _table(capacities, "capacities")
         units, nodes = len(needs), len(has)
         _need(nodes > 0, "plan.nodes", "there are no nodes", "give capacities at least one entry")
         if units == 0:
             needs = np.zeros((0, has.shape[1]))
         resources = needs.shape[1]
-        _need(
-            resources == has.shape[1], "plan.shape", f"loads have {resources} resource(s) and capacities {has.shape[1]}"
-        )
+        message = f"loads have {resources} resource(s) and capacities {has.shape[1]}"
+        _need(resources == has.shape[1], "plan.shape", message)
         _need(max_moves is None or max_moves >= 0, "plan.budget", f"max_moves is {max_moves}", "0 or more")
         _need(max_cost is None or max_cost >= 0, "plan.budget", f"max_cost is {max_cost}", "0 or more")
-        sizes = _amounts(np.zeros(units) if state_bytes is None else state_bytes, units, "state_bytes")
+        sizes = _amounts(state_bytes, units, "state_bytes")
         normal = {
             "loads": needs,
-            "homes": _column(homes, units, "homes").astype(np.int32),
+            "homes": _column(homes, units, "homes", np.int32),
             "capacities": has,
-            "draining": _column(np.zeros(nodes) if draining is None else draining, nodes, "draining").astype(np.bool_),
+            "draining": _column(draining, nodes, "draining", np.bool_),
             "state_bytes": sizes,
             "move_costs": sizes if move_costs is None else _amounts(move_costs, units, "move_costs"),
-            "traffic": None if traffic is None else _between(traffic, units),
-            "operators": _column(np.zeros(units) if operators is None else operators, units, "operators").astype(
-                np.int32
-            ),
+            "traffic": None if traffic is None else _traffic(traffic, units),
+            "operators": _column(operators, units, "operators", np.int32),
             "max_moves": max_moves,
             "max_cost": max_cost,
         }
         for name, value in normal.items():
             object.__setattr__(self, name, value)
-        homed = bool(np.all((self.homes >= NEW) & (self.homes < nodes)))
-        _need(
-            homed,
-            "plan.homes",
-            "a home is not one of the nodes",
-            f"nodes are 0 to {nodes - 1}, and {NEW} is a new unit",
-        )
+        are_nodes = bool(np.all((self.homes >= NEW) & (self.homes < nodes)))
+        hint = f"nodes are 0 to {nodes - 1}, and {NEW} is a new unit"
+        _need(are_nodes, "plan.homes", "a home is not one of the nodes", hint)
         hint = "leave at least one node with capacity that is not draining"
         _need(bool(self.open_nodes.any()), "plan.nodes", "no node may take units", hint)
 
@@ -129,9 +122,17 @@ class Problem:
     @cached_property
     def bottleneck(self) -> int:
         """The resource that is balanced: the one of which all units together need the greatest share."""
-        total = self.capacities.sum(axis=0)
-        share = np.divide(self.loads.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
+        if self.loads.shape[1] == 1:
+            return 0
+        # Added up in the order of size: problems with the same units in another order have the same bottleneck.
+        needed, total = np.sort(self.loads, axis=0).sum(axis=0), self.capacities.sum(axis=0)
+        share = np.divide(needed, total, out=np.zeros(len(total)), where=total > 0)
         return int(share.argmax())
+
+    @cached_property
+    def side_resources(self) -> Int64Array:
+        """All resources but the bottleneck: no node may be filled past what it has of them."""
+        return np.flatnonzero(np.arange(self.loads.shape[1]) != self.bottleneck)
 
     @cached_property
     def work(self) -> Float64Array:
@@ -153,11 +154,25 @@ class Problem:
         """The utilisation of every open node if all load were spread evenly over them, in percent."""
         return 100.0 * float(self.work.sum()) / float(self.strength[self.open_nodes].sum())
 
+    def of_units(self, units: Int64Array) -> Problem:
+        """The problem of these units alone, in this order.
+
+        >>> Problem(loads=[3.0, 2.0, 1.0], homes=[0, 1, 1], capacities=[9.0, 9.0]).of_units(np.array([2, 0])).work
+        array([1., 3.])
+        """
+        return replace(
+            self,
+            loads=self.loads[units],
+            homes=self.homes[units],
+            state_bytes=self.state_bytes[units],
+            move_costs=self.move_costs[units],
+            traffic=None if self.traffic is None else self.traffic[units][:, units],
+            operators=self.operators[units],
+        )
+
     def node_loads(self, owner: npt.ArrayLike) -> Float64Array:
         """The load of each node in the bottleneck; units without an owner count nowhere."""
-        owner = np.asarray(owner)
-        placed = owner >= 0
-        return np.bincount(owner[placed], weights=self.work[placed], minlength=self.nodes).astype(np.float64)
+        return self.used(np.asarray(owner), self.bottleneck)
 
     def utilisation(self, owner: npt.ArrayLike) -> Float64Array:
         """The load of each node as a percentage of its capacity; 0 for a node without capacity."""
@@ -191,7 +206,7 @@ class Problem:
         return 100.0 * float(pairs.data[owner[senders] == owner[receivers]].sum()) / total if total > 0 else 0.0
 
     def faults(self, owner: npt.ArrayLike) -> list[str]:
-        """What is wrong with a placement, in words; empty if nothing is. Every plan must pass."""
+        """What is wrong with a placement, in words; empty if nothing is, as for every plan."""
         owner = np.asarray(owner)
         if owner.shape != (self.units,) or not np.all((owner >= 0) & (owner < self.nodes)):
             return ["not every unit has a node"]
@@ -203,16 +218,14 @@ class Problem:
             found.append(f"a migration cost of {self.migration_cost(owner)} with {self.max_cost} allowed")
         if closed := int(np.count_nonzero(~self.open_nodes[owner] & (owner != self.homes))):
             found.append(f"{closed} unit(s) put on a node that takes none")
-        for resource in range(self.loads.shape[1]):
-            if resource == self.bottleneck:
-                continue
-            limit = np.maximum(self.capacities[:, resource], self._used(self.homes, resource))
-            used = self._used(owner, resource)
-            if np.any(used > limit * (1 + ROUNDING) + ROUNDING):
+        for resource in self.side_resources:
+            limit = np.maximum(self.capacities[:, resource], self.used(self.homes, resource))
+            if np.any(self.used(owner, resource) > limit * (1 + ROUNDING) + ROUNDING):
                 found.append(f"resource {resource} is filled past the capacity of a node")
         return found
 
-    def _used(self, owner: npt.NDArray[np.integer], resource: int) -> Float64Array:
+    def used(self, owner: npt.NDArray[np.integer], resource: int) -> Float64Array:
+        """What each node holds of a resource; units without an owner count nowhere."""
         placed = owner >= 0
         return np.bincount(owner[placed], weights=self.loads[placed, resource], minlength=self.nodes).astype(float)
 
@@ -237,19 +250,21 @@ def _table(values: npt.ArrayLike, name: str) -> Float64Array:
     return np.ascontiguousarray(table)
 
 
-def _column(values: npt.ArrayLike, size: int, name: str) -> npt.NDArray[np.float64]:
-    column = np.asarray(values)
+def _column(values: npt.ArrayLike | None, size: int, name: str, dtype: type) -> npt.NDArray[Any]:
+    column = np.zeros(size) if values is None else np.asarray(values)
     _need(column.shape == (size,), "plan.shape", f"{name} has the shape {column.shape}, and ({size},) was expected")
-    return column
+    return column.astype(dtype)
 
 
-def _amounts(values: npt.ArrayLike, size: int, name: str) -> Float64Array:
-    column = _table(values, name) if size else np.zeros((0, 1))
+def _amounts(values: npt.ArrayLike | None, size: int, name: str) -> Float64Array:
+    if values is None or not size:
+        return np.zeros(size)
+    column = _table(values, name)
     _need(column.shape == (size, 1), "plan.shape", f"{name} must have {size} entries")
     return np.ascontiguousarray(column[:, 0])
 
 
-def _between(traffic: sparray, units: int) -> csr_array:
+def _traffic(traffic: sparray, units: int) -> csr_array:
     need_solvers("scipy")
     from scipy.sparse import csr_array
 

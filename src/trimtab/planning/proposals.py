@@ -1,7 +1,6 @@
-"""Proposals: a change of a placement that is weighed before anything is changed.
+"""Proposals: changes of a placement, weighed before they are carried out.
 
-It is written into the board's `draft`: pieces, the nodes that they would go to, and what that does to the nodes.
-Compiled: importing this imports Numba.
+A proposal is written into the board's array: units, the nodes that they would go to, and how those nodes would change.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
@@ -20,110 +19,115 @@ def forget(now):
 
 
 @kernel
-def propose(now, draft, piece, node):
+def propose(now, proposal, unit, node):
     """Add a change to the proposal."""
-    draft[now[0].changes].piece, draft[now[0].changes].node = piece, node
+    proposal[now[0].changes].unit, proposal[now[0].changes].node = unit, node
     now[0].changes += 1
 
 
 @kernel
-def tally(pieces, nodes, now, draft):
-    """Add up what the changes since the last time do to the nodes' levels: to be called before they are weighed."""
+def tally(units, nodes, now, proposal):
+    """Add up how the changes since the last tally change the nodes' levels; called before they are weighed."""
     for change in range(now[0].tallied, now[0].changes):
-        piece, node = draft[change].piece, draft[change].node
-        before, work = pieces[piece].owner, pieces[piece].work
-        _touch(now, draft, before, -work * nodes[before].points)
-        _touch(now, draft, node, work * nodes[node].points)
+        unit, node = proposal[change].unit, proposal[change].node
+        before, work = units[unit].owner, units[unit].work
+        _touch(now, proposal, before, -work * nodes[before].points)
+        _touch(now, proposal, node, work * nodes[node].points)
     now[0].tallied = now[0].changes
 
 
 @kernel
-def _touch(now, draft, node, points):
+def propose_only(board, unit, node):
+    """Start a new proposal of this one change, and tally it."""
+    forget(board.now)
+    propose(board.now, board.proposal, unit, node)
+    tally(board.units, board.nodes, board.now, board.proposal)
+
+
+@kernel
+def _touch(now, proposal, node, points):
     for place in range(now[0].touched):
-        if draft[place].touched == node:
-            draft[place].by += points
+        if proposal[place].touched == node:
+            proposal[place].by += points
             return
-    draft[now[0].touched].touched, draft[now[0].touched].by = node, points
+    proposal[now[0].touched].touched, proposal[now[0].touched].by = node, points
     now[0].touched += 1
 
 
 @kernel
-def level_after(nodes, now, draft, node):
+def level_after(nodes, now, proposal, node):
     """The level that a node would have after the proposal."""
     for place in range(now[0].touched):
-        if draft[place].touched == node:
-            return nodes[node].level + draft[place].by
+        if proposal[place].touched == node:
+            return nodes[node].level + proposal[place].by
     return nodes[node].level
 
 
 @kernel
-def gain(nodes, now, draft):
-    """How many points less the nodes would be outside of the band, added up; negative if more."""
+def gain(nodes, now, proposal):
+    """By how many points the nodes would be nearer to the band, added up; negative if they would be farther off."""
     up, low, total = now[0].up, now[0].low, 0.0
     for place in range(now[0].touched):
-        level = nodes[draft[place].touched].level
-        total += excess(level, up, low) - excess(level + draft[place].by, up, low)
+        level = nodes[proposal[place].touched].level
+        total += excess(level, up, low) - excess(level + proposal[place].by, up, low)
     return total
 
 
 @kernel
-def emptied(pieces, nodes, now, draft):
-    """How many points of load would leave the closed nodes; negative if some went back there."""
+def emptied(units, nodes, now, proposal):
+    """How many points of load would leave the closed nodes; negative if load would go back there."""
     total = 0.0
     for change in range(now[0].changes):
-        piece = draft[change].piece
-        leaves = int(nodes[pieces[piece].owner].points == 0.0) - int(nodes[draft[change].node].points == 0.0)
-        total += leaves * pieces[piece].work * now[0].per_load
+        unit = proposal[change].unit
+        leaves = int(nodes[units[unit].owner].points == 0.0) - int(nodes[proposal[change].node].points == 0.0)
+        total += leaves * units[unit].work * now[0].per_load
     return total
 
 
 @kernel
 def fits(board):
     """Whether every node would have room for the side resources."""
-    draft, now = board.draft, board.now
+    proposal, now = board.proposal, board.now
     for side in range(board.needs.shape[1]):
         for place in range(now[0].touched):
-            node, more = draft[place].touched, 0.0
+            node, more = proposal[place].touched, 0.0
             for change in range(now[0].changes):
-                piece = draft[change].piece
-                if draft[change].node == node:
-                    more += board.needs[piece, side]
-                if board.pieces[piece].owner == node:
-                    more -= board.needs[piece, side]
+                unit = proposal[change].unit
+                if proposal[change].node == node:
+                    more += board.needs[unit, side]
+                if board.units[unit].owner == node:
+                    more -= board.needs[unit, side]
             if more > 0.0 and more > board.room[node, side]:
                 return False
     return True
 
 
 @kernel
-def within_budget(pieces, members, now, draft):
-    """Whether what is spent after the proposal is allowed, or at least no more than before."""
+def within_budget(units, now, proposal):
+    """Whether the budget allows what would be spent after the proposal, or the proposal spends nothing more."""
     moves, cost = 0, 0.0
     for change in range(now[0].changes):
-        piece, node = draft[change].piece, draft[change].node
-        before = pieces[piece].owner
-        for unit in range(pieces[piece].first, pieces[piece].last):
-            sign = int(members[unit].home == before) - int(members[unit].home == node)
-            moves += sign
-            cost += sign * members[unit].cost
-    if moves > 0 and now[0].moves + moves > now[0].max_moves:
+        unit = proposal[change].unit
+        home = units[unit].home
+        leaves = int(home == units[unit].owner) - int(home == proposal[change].node)
+        moves += leaves
+        cost += leaves * units[unit].cost
+    if moves > 0 and now[0].away + moves > now[0].max_moves:
         return False
     return cost <= 0.0 or now[0].cost + cost <= now[0].max_cost
 
 
 @kernel
 def accept(board):
-    """Do what is proposed."""
+    """Carry the proposal out."""
     for change in range(board.now[0].changes):
-        shift(board, board.draft[change].piece, board.draft[change].node)
+        shift(board, board.proposal[change].unit, board.proposal[change].node)
 
 
 @kernel
-def shift_if_allowed(board, piece, node):
-    """Put a piece on another open node if budget and room allow it."""
-    forget(board.now)
-    propose(board.now, board.draft, piece, node)
-    tally(board.pieces, board.nodes, board.now, board.draft)
-    allowed = within_budget(board.pieces, board.members, board.now, board.draft) and fits(board)
-    if allowed and board.pieces[piece].owner != node:
-        shift(board, piece, node)
+def shift_if_allowed(board, unit, node):
+    """Put a unit on another open node if budget and room allow it."""
+    propose_only(board, unit, node)
+    allowed = within_budget(board.units, board.now, board.proposal) and fits(board)
+    if allowed and board.units[unit].owner != node:
+        shift(board, unit, node)

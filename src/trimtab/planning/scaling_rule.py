@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.errors import BalanceError
 from trimtab.planning.lptf import lptf
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import NEW, Float64Array, Int64Array, Problem
+from trimtab.planning.problem import NEW, Int64Array, Problem
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Scaling:
 class ScalingRule:
     """When to grow and when to shrink. Utilisations are percentages of the open nodes' capacity.
 
-    A cluster grows if the plan leaves a node above `high` and the mean is above `target`: what a better placement can
-    mend needs no new node. It shrinks if the planned mean is below `low`, unless the load can't be balanced well enough
-    on the nodes that stay: none above `high`, and a load distance of at most `max_load_distance`, when the units may be
-    placed at will. Both go to the number of nodes that brings the mean to `target`, at once.
+    A cluster grows if the plan leaves a node above `high` and the mean is above `target`: an overload that a better
+    placement removes needs no new node. It shrinks if the planned mean is below `low`, unless the load can't be
+    balanced on the nodes that stay: none above `high`, and a load distance of at most `max_load_distance`, if units may
+    be placed anywhere. Both go to the number of nodes that brings the mean to `target`, at once.
 
     target, low, high    percentages; low < target < high, and the wider apart the rarer nodes come and go
     cool_down_periods    how many periods pass after a change before the next one
@@ -65,7 +65,7 @@ class ScalingRule:
     drain_last: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse limits that contradict each other."""
+        """Raise BalanceError `plan.scaling` for limits that contradict each other."""
         if not 0 <= self.low < self.target < self.high:
             message = f"low {self.low}, target {self.target}, high {self.high}"
             raise BalanceError("plan.scaling", message, "they must rise in this order")
@@ -77,7 +77,7 @@ class ScalingRule:
             raise BalanceError("plan.scaling", message, "no negative period, and a capacity above 0")
 
     def decide(self, problem: Problem, plan: Plan, periods_since_scaling: int | None = None) -> Scaling:
-        """What to change now that this is the plan; None is a cluster that never changed."""
+        """What to change, given this plan; `periods_since_scaling` is None if the cluster never changed."""
         if periods_since_scaling is not None and periods_since_scaling < self.cool_down_periods:
             return Scaling()
         now, load = float(problem.work.sum()), self.planned_load(problem, plan)
@@ -91,12 +91,12 @@ class ScalingRule:
         return Scaling()
 
     def planned_load(self, problem: Problem, plan: Plan) -> float:
-        """The load of all units once the plan is in force: the same, unless a rule knows more."""
+        """The load of all units once the plan is carried out: a rule that knows more overrides it."""
         del plan
         return float(problem.work.sum())
 
     def _grow(self, problem: Problem, load: float) -> Scaling:
-        """Draining nodes are kept first, the fullest ones; they cost nothing to start."""
+        """Keep draining nodes first, the fullest ones: they cost nothing to start."""
         open_nodes = int(np.count_nonzero(problem.open_nodes))
         allowed = max((self.max_nodes or math.inf) - open_nodes, 0)
         lacking = 100.0 * load / self.target - float(problem.strength[problem.open_nodes].sum())
@@ -113,7 +113,7 @@ class ScalingRule:
         return Scaling(add=int(min(add, allowed - len(keep))), keep=tuple(keep))
 
     def _shrink(self, problem: Problem, load: float) -> Scaling:
-        """The nodes that are the cheapest to empty go, as many as the target allows and balancing bears."""
+        """Drain the nodes that are the cheapest to empty, as many as the target allows and the rest can be balanced."""
         order = np.flatnonzero(problem.open_nodes)[::-1] if self.drain_last else _cheapest_to_empty(problem)
         strength = problem.strength[order]
         left = strength.sum() - np.cumsum(strength)
@@ -140,8 +140,6 @@ class ScalingRule:
 def _cheapest_to_empty(problem: Problem) -> Int64Array:
     """The open nodes by what their units cost to move, then by their load."""
     placed = problem.homes != NEW
-    costs: Float64Array = np.bincount(
-        problem.homes[placed], weights=problem.move_costs[placed], minlength=problem.nodes
-    ).astype(np.float64)
+    costs = np.bincount(problem.homes[placed], problem.move_costs[placed], problem.nodes)
     order = np.lexsort((problem.node_loads(problem.homes), costs))
     return order[problem.open_nodes[order]]

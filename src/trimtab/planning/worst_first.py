@@ -1,4 +1,4 @@
-"""Worst first: a start for the search. The node farthest from the mean gives or gets a piece, again and again."""
+"""Worst first: a start for the search. The node farthest from the mean gives or gets a unit, again and again."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 from __future__ import annotations
@@ -6,18 +6,18 @@ from __future__ import annotations
 from trimtab.machine_code.kernel import kernel
 from trimtab.planning.board import shift
 from trimtab.planning.neighbourhoods import at_least
-from trimtab.planning.proposals import fits, forget, propose, tally, within_budget
+from trimtab.planning.proposals import fits, propose_only, within_budget
 
 
 @kernel
 def worst_first(board):
-    """Move pieces from the fullest node, or a closed one, to the emptiest until the budget is spent or none helps.
+    """Move units from the fullest node, or a closed one, to the emptiest until the budget is spent or none helps.
 
-    Every move brings the farther of its two nodes closer to the mean; the piece is the one that brings both closest.
+    Every move brings the farther of its two nodes closer to the mean; the unit is the one that brings both closest.
     Time O(nodes) a move.
     """
-    pieces, nodes, now, pool = board.pieces, board.nodes, board.now, board.pool
-    while now[0].moves < now[0].max_moves:
+    units, nodes, now, pool = board.units, board.nodes, board.now, board.pool
+    while now[0].away < now[0].max_moves:
         source = target = nodes[0].nth_open
         for place in range(now[0].open):
             node = nodes[place].nth_open
@@ -28,18 +28,18 @@ def worst_first(board):
         if -nodes[target].level >= nodes[source].level:  # what is missing may come from a closed node
             for place in range(now[0].closed):
                 node = nodes[place].nth_closed
-                if nodes[node].count > 0 and pieces[pool[nodes[node].start + nodes[node].count - 1]].work > 0.0:
+                if nodes[node].count > 0 and units[pool[nodes[node].start + nodes[node].count - 1]].work > 0.0:
                     source = node
-        piece = _best_piece(board, source, target)
-        if piece < 0:
+        unit = _best_unit(board, source, target)
+        if unit < 0:
             return
-        shift(board, piece, target)
+        shift(board, unit, target)
 
 
 @kernel
-def _best_piece(board, source, target):
-    """The piece that leaves the two nodes closest to the mean, if that is closer than they are; else -1."""
-    pieces, nodes, now = board.pieces, board.nodes, board.now
+def _best_unit(board, source, target):
+    """The unit that leaves the two nodes closest to the mean, if that is closer than they are; else -1."""
+    units, nodes, now = board.units, board.nodes, board.now
     if nodes[source].count == 0 or source == target:
         return -1
     above, below = nodes[source].level, nodes[target].level
@@ -48,16 +48,14 @@ def _best_piece(board, source, target):
     else:
         ideal = -below / nodes[target].points
     best, distance = -1, max(abs(above), abs(below)) * (1 - 1e-9)
-    near = at_least(pieces, nodes, board.pool, source, ideal)
+    near = at_least(units, nodes, board.pool, source, ideal)
     start, end = nodes[source].start, nodes[source].start + nodes[source].count
     for place in range(max(start, near - 2), min(end, near + 2)):
-        piece = board.pool[place]
-        work = pieces[piece].work
+        unit = board.pool[place]
+        work = units[unit].work
         after = max(abs(above - work * nodes[source].points), abs(below + work * nodes[target].points))
         if after < distance:
-            forget(now)
-            propose(now, board.draft, piece, target)
-            tally(pieces, nodes, now, board.draft)
-            if within_budget(pieces, board.members, now, board.draft) and fits(board):
-                best, distance = piece, after
+            propose_only(board, unit, target)
+            if within_budget(units, now, board.proposal) and fits(board):
+                best, distance = unit, after
     return best

@@ -135,5 +135,5 @@ def _make(run: Any, change: Move | Resize, rng: np.random.Generator) -> None:
         case Resize(engines):
             run.resize(engines)
         case Move(engine, to):
-            groups = np.flatnonzero(run.placement["ticks"].groups_of(engine))
+            groups = np.flatnonzero(run.placement["ticks"].array() == engine)
             run.move({int(group): to for group in rng.choice(groups, len(groups) // 2, replace=False)})

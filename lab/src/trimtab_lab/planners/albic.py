@@ -14,6 +14,7 @@ from trimtab.planning.draft import Draft, draft_of, place_new, put
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Int32Array, Problem
+from trimtab_lab.planners.blocks import blocks_as_units
 from trimtab_lab.planners.collocation_moves import gather_traffic
 from trimtab_lab.planners.collocation_pairs import join_pairs
 from trimtab_lab.planners.collocation_sets import Pairs, partitions, talkative_pairs, traffic_both_ways, with_foresight
@@ -156,16 +157,13 @@ class _Period:
         left = _what_is_left(self.problem, draft)
         if left.max_moves == 0:
             return
+        smaller, number = blocks_as_units(left, blocks)
         solved = milp(
-            left,
-            together=blocks,
-            seed=self.seed,
-            time_limit_s=self.time_limit_s,
-            effort=self.effort,
-            near_enough=near_enough,
+            smaller, seed=self.seed, time_limit_s=self.time_limit_s, effort=self.effort, near_enough=near_enough
         )
-        for unit in np.flatnonzero(solved.owner != draft.owner):
-            put(draft, unit, solved.owner[unit])
+        owner = solved.owner[number]
+        for unit in np.flatnonzero(owner != draft.owner):
+            put(draft, unit, owner[unit])
 
 
 def _what_is_left(problem: Problem, draft: Draft) -> Problem:

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import affordable, draft_of, fits, heaviest_first, least_filled, put
+from trimtab.planning.draft import affordable, by_load, draft_of, fits, least_filled, put
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem, no_room
 from trimtab_lab.planners.collocation_sets import traffic_both_ways
@@ -100,7 +100,7 @@ def _as_far_as_allowed(problem: Problem, wanted: Int32Array, max_load_distance: 
     if not problem.faults(wanted):
         return wanted
     draft = draft_of(problem)
-    stuck = _place_new_ones(draft, heaviest_first(problem, np.flatnonzero(problem.homes == NEW)), wanted)
+    stuck = _place_new_ones(draft, by_load(problem, np.flatnonzero(problem.homes == NEW)), wanted)
     if stuck >= 0:
         raise no_room(stuck)
     _go(draft, _by_value(problem, wanted), wanted, problem.mean, max_load_distance)

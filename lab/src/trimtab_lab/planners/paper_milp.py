@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from trimtab.planning.assignment_model import solve_assignment
-from trimtab.planning.board_start import board_of
-from trimtab.planning.pieces import Pieces
+from trimtab.planning.draft import draft_of, place_new
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 
@@ -25,11 +24,10 @@ def paper_milp(problem: Problem, *, time_limit_s: float = 30.0) -> Plan:
     Reference: Madsen et al. (2017), section 4.3.1; `assignment_model` says what differs from the print.
     """
     started = time.perf_counter()
-    parts = Pieces.of(problem)
-    board = board_of(problem, parts)
-    solved = solve_assignment(problem, parts, time_limit_s=time_limit_s, spread_weight=SPREAD_WEIGHT)
-    owner = parts.placement(board.pieces["owner"] if solved.owner is None else solved.owner)
-    if problem.faults(owner):  # a row was off by the solver's tolerance
-        owner = parts.placement(board.pieces["owner"])
+    draft = draft_of(problem)
+    place_new(problem, draft)
+    found, bound = solve_assignment(problem, time_limit_s=time_limit_s, spread_weight=SPREAD_WEIGHT)
+    # A placement has faults if a row was off by the solver's tolerance.
+    owner = draft.owner if found is None or problem.faults(found) else found
     seconds = time.perf_counter() - started
-    return Plan.of(problem, owner, "paper_milp", lower_bound=solved.bound, seconds=seconds)
+    return Plan.of(problem, owner, "paper_milp", lower_bound=bound, seconds=seconds)

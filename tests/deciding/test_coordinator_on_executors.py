@@ -1,4 +1,4 @@
-"""The coordinator on hosts that slow down, and through a day's load curve: loads are computed, not measured."""
+"""The coordinator on executors that slow down, and through a day's load curve: loads are computed, not measured."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OVERHEAD_S = 0.4
 
 
 class Bottle:
-    """Engines on hosts of their own, of which one may be slow; an event costs a millisecond."""
+    """Engines on executors of their own, of which one may be slow; an event costs a millisecond."""
 
     def __init__(self, coordinator: Coordinator, engines: int) -> None:
         self.coordinator, self.placement, self.batch = coordinator, Placement.even(engines, GROUPS), 0
         self._noise = np.random.default_rng(1)
 
     def run(self, keys: Int64Array, *, slow: int = -1, factor: float = 1.0) -> Observation:
-        """A batch, in which the host of one engine may be slow."""
+        """A batch, in which the executor of one engine may be slow."""
         events = np.bincount(keys * 7919 % GROUPS, minlength=GROUPS)
         owner = self.placement.array()
         cost = EVENT_NS * np.where(owner == slow, factor, 1.0) * self._noise.normal(1.0, 0.03, GROUPS)
@@ -42,7 +42,7 @@ class Bottle:
             Observation.of_events(self.batch, self.placement, events.tolist()),
             busy_ns=busy_ns,
             engine_ns=engine_ns,
-            hosts=tuple(str(engine) for engine in range(self.placement.engines)),
+            executors=tuple(str(engine) for engine in range(self.placement.engines)),
             batch_s=batch_s,
             span_s=max(1.0, batch_s + 0.05),
         )
@@ -97,26 +97,26 @@ def test_waiting_for_the_trigger_is_no_work() -> None:
     assert bottle.placement.engines == 1, "0.15 s of the 0.6 that are left are a quarter"
 
 
-@pytest.mark.parametrize("hosts", [("a", "a"), ("a", "b")])
-def test_the_time_of_an_engines_first_batch_does_not_count_as_the_cost_of_its_events(hosts: tuple[str, str]) -> None:
-    """It loads code, and on a new host starts Python workers, which takes as long as many batches."""
+@pytest.mark.parametrize("executors", [("a", "a"), ("a", "b")])
+def test_the_time_of_an_engines_first_batch_is_not_the_cost_of_its_events(executors: tuple[str, str]) -> None:
+    """It loads code, and on a new executor starts Python workers, which takes as long as many batches."""
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     one = Observation.of_events(0, Placement.even(1, 4), [100] * 4)
     for _ in range(5):
-        estimates.take(dataclasses.replace(one, hosts=hosts[:1]))
+        estimates.take(dataclasses.replace(one, executors=executors[:1]))
     two = Observation.of_events(5, Placement.even(2, 4), [100] * 4)
     slow_ns = np.where(two.placement.array() == 1, 20, 1) * two.busy_ns
-    estimates.take(dataclasses.replace(two, hosts=hosts, busy_ns=slow_ns))
+    estimates.take(dataclasses.replace(two, executors=executors, busy_ns=slow_ns))
     assert estimates.event_ns() == pytest.approx(EVENT_NS)
     assert estimates.capacities(2).tolist() == [100.0, 100.0]
-    for _ in range(3):  # it stays slow: now the host or its key groups are the cause
-        estimates.take(dataclasses.replace(two, hosts=hosts, busy_ns=slow_ns))
+    for _ in range(3):  # it stays slow: now the executor or its key groups are the cause
+        estimates.take(dataclasses.replace(two, executors=executors, busy_ns=slow_ns))
     observed = estimates.event_ns() / np.repeat(estimates.capacities(2)[None], 2, 0).ravel()
     assert observed[1] > 2 * observed[0]
 
 
 @pytest.mark.parametrize("slow", range(4))
-def test_a_host_that_is_slow_from_the_start_is_known_at_once(slow: int) -> None:
+def test_an_executor_that_is_slow_from_the_start_is_known_at_once(slow: int) -> None:
     bottle = Bottle(Coordinator(Balance()), 4)
     batches = np.array_split(zipf_keys(3000 * 12, 1000, 1.05, seed=2), 12)
     observed = [bottle.run(keys, slow=slow, factor=3.0) for keys in batches]
@@ -124,18 +124,18 @@ def test_a_host_that_is_slow_from_the_start_is_known_at_once(slow: int) -> None:
     assert max(share(each, slow) for each in observed[6:]) < 0.15
 
 
-def test_a_host_with_one_costly_key_group_is_not_slow() -> None:
+def test_an_executor_with_one_costly_key_group_is_not_slow() -> None:
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     observed = Observation.of_events(0, Placement.even(4, 64), [400, *[20] * 63])
     busy_ns = observed.busy_ns.copy()
     busy_ns[0] *= 10
     for _ in range(2):
-        estimates.take(dataclasses.replace(observed, busy_ns=busy_ns, hosts=tuple("abcd")))
+        estimates.take(dataclasses.replace(observed, busy_ns=busy_ns, executors=tuple("abcd")))
     assert estimates.capacities(4).tolist() == [100.0] * 4
 
 
 def test_a_hot_key_is_as_heavy_on_a_slow_host_as_elsewhere() -> None:
-    """A key on each host, and one that is spread over both: 300 events each."""
+    """A key on each executor, and one that is spread over both: 300 events each."""
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     slots = np.array([group << GROUP_SHIFT for group in range(3)])
     placement = Placement.even(2, 64).with_spread((Spread.over(int(slots[2]), [0, 1]),))
@@ -144,6 +144,6 @@ def test_a_hot_key_is_as_heavy_on_a_slow_host_as_elsewhere() -> None:
     hot = ObservedHotKeys(slots, np.full(3, 300), (300 * EVENT_NS * np.array([1.0, 3.0, 2.0])).astype(np.int64))
     busy_ns = (observed.busy_ns * slower).astype(np.int64)
     for _ in range(2):
-        estimates.take(dataclasses.replace(observed, busy_ns=busy_ns, hosts=("a", "b"), hot=hot))
+        estimates.take(dataclasses.replace(observed, busy_ns=busy_ns, executors=("a", "b"), hot=hot))
     loads = estimates.hot_keys()[1]
     assert loads == pytest.approx(np.full(3, loads[0]))
