@@ -30,7 +30,7 @@ from trimtab.state.bundle import State, group_start, to_bundle
 from trimtab.state.compaction import SHARE, TARGET_KEYS, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
 from trimtab.state.gathering import Int64Array
-from trimtab.state.manifest import Run
+from trimtab.state.manifest import StateRun
 from trimtab.state.runs import Reader
 from trimtab.state.segment import open_segment, write_segment
 
@@ -126,7 +126,7 @@ class Ours:
 
     folder: Folder
     pool: Pool
-    runs: tuple[Run, ...] = ()
+    runs: tuple[StateRun, ...] = ()
     sequence: int = 0
     written: int = 0
 
@@ -167,12 +167,12 @@ class Ours:
         """Compare."""
         return _equal(answer, self.pool.state_of(slots, numbers))
 
-    def _add(self, bundle: Any, is_base: bool, sequence: int, first: int, end: int) -> Run:
+    def _add(self, bundle: Any, is_base: bool, sequence: int, first: int, end: int) -> StateRun:
         self.written += 1
         name = f"{self.written}.segment"
         _, sizes = write_segment(self.folder, name, {"q": bundle})
         size = sizes["q"]
-        return Run(name, "q", sequence, is_base, first, end, size.slots, size.keys, size.size_bytes)
+        return StateRun(name, "q", sequence, is_base, first, end, size.slots, size.keys, size.size_bytes)
 
 
 @dataclass

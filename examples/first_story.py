@@ -13,6 +13,7 @@ import tempfile
 from typing import Any
 
 import trimtab
+import trimtab_lab.workloads.first_story  # noqa: F401 - defines the operator that the query calls
 from trimtab_lab.workloads.tweet_feeds import SPARK_SCHEMA, write_feed
 from trimtab_lab.workloads.tweets import TweetStream
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing
 from trimtab_lab.planners import OF_THE_LAB
 from trimtab_lab.prebuilding import PARTS
 from trimtab_lab.routers import ROUTERS

@@ -16,7 +16,7 @@ from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance
 from trimtab.machine_code import shelf
-from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Folder
 from trimtab_lab.workloads.clusters import synthetic_cluster
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import bottle as bottles
 from tests.support.bottle import Bottle
 from tests.support.driver_laws import journey
 from tests.support.laws import bag
@@ -18,9 +19,10 @@ from tests.support.queries import DrawnChoices
 from tests.support.stream_cases import FIXED_QUERIES, random_stream
 from trimtab import evaluate
 from trimtab.deciding.placement import Placement
-from trimtab.driver.shell import StreamFiles
 from trimtab.engine.operator import TIME_US
 from trimtab.errors import InputError, OperatorError, StateError, ThreadLimitError
+from trimtab.state.checkpoint import StreamFolders
+from trimtab.state.sweep import sweep
 from trimtab.worker.orders import LATE, QUARANTINE
 
 pytestmark = pytest.mark.slow  # whole jobs
@@ -100,15 +102,14 @@ def test_files_of_work_that_was_lost_are_swept_at_the_next_start(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[str] = []
-    sweep = StreamFiles.sweep_leftovers
     bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
     folder = tmp_path / "segments"
 
-    def noted(files: StreamFiles) -> None:
+    def noted(folders: StreamFolders) -> None:
         left.extend(path.name for path in folder.iterdir())
-        sweep(files)
+        sweep(folders)
 
-    monkeypatch.setattr(StreamFiles, "sweep_leftovers", noted)
+    monkeypatch.setattr(bottles, "sweep", noted)
     bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), dies_after=4)
     assert len(left) == 2, "what both engines wrote before the job died"
     assert bottle.manifest is not None

@@ -35,7 +35,7 @@ from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize
 from trimtab.state.sweep import KEEP
-from trimtab.worker.orders import EngineReport, GroupLoads, Output
+from trimtab.worker.orders import EngineReport, Output
 
 IDENTITY = Identity("job", "t", "incarnation", key_groups=4)
 SETUP = Setup("ts", 1_000, {"q": QuerySetup("SELECT 1", "print-1")})
@@ -50,7 +50,7 @@ def report(engine: int, batch: int, **options: Any) -> EngineReport:
     """The report of an engine that wrote some state of the query."""
     segment = SegmentFile(f"{batch}-{engine}", 1, "00")
     settings: dict[str, Any] = {"segment": segment, "parts": {"q": PartSize(1, 1, 1)}, "outputs": {}} | options
-    return EngineReport(engine, 3, 10_000, 0, 0, 1.0, {}, GroupLoads(b"", b"", b"", b""), **settings)
+    return EngineReport(engine, 3, 10_000, **settings)
 
 
 def reported(batch: int, **options: Any) -> EnginesReported:

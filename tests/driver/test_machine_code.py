@@ -11,12 +11,14 @@ import pytest
 
 from trimtab.driver.machine_code import StreamMachineCode
 from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code.compiler import Requested
 from trimtab.machine_code.offer import Offer
 from trimtab.machine_code.shelf import Entry, Folder, digest_of
 from trimtab.machine_code.wanted import Note
 from trimtab.worker import foreign_host as foreign
-from trimtab.worker.foreign_host import ForeignHost, foreign_host
-from trimtab.worker.orders import EngineReport, GroupLoads
+from trimtab.worker.foreign_host import foreign_host
+from trimtab.worker.orders import EngineReport
+from trimtab.worker.ready import warm_engines
 
 NOTE = Note(("module", "function"), (0,))
 ENTRY, CODE = Entry("module.function", "00ff"), b"machine code"
@@ -49,7 +51,7 @@ def own_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def report(**parts: Any) -> EngineReport:
-    return EngineReport(0, 0, None, 0, 0, 0.0, {}, GroupLoads(b"", b"", b"", b""), **parts)
+    return EngineReport(0, **parts)
 
 
 def stream(compiler: Any, *, warm: bool = True) -> StreamMachineCode:
@@ -96,9 +98,10 @@ def test_what_a_foreign_host_made_is_offered_by_digest_only() -> None:
 
 def test_a_host_of_another_kind_requests_the_plan_and_what_was_missed_only_once() -> None:
     compiler = Asked()
-    host = ForeignHost(compiler)  # type: ignore[arg-type]
-    host.ask("plan 1", PLAN, (NOTE,))
-    host.ask("plan 1", PLAN, (NOTE,))
+    host = Requested(compiler)  # type: ignore[arg-type]
+    for _ in range(2):
+        host.ask(warm_engines, PLAN)
+        host.ask_noted((NOTE,))
     assert compiler.requests == [("warm_engines", PLAN), ("compile_noted", (NOTE,))]
     assert host.made() == {}
     compiler.done[0]({ENTRY: digest_of(CODE)}, True)

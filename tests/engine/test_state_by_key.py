@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -249,6 +249,7 @@ class Stream:
     rows: pa.Table
     cuts: tuple[int, ...]
     delay_us: int
+    kernels: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def partition(self) -> tuple[str, ...]:
@@ -262,8 +263,11 @@ class Stream:
         return (TIME_US,) if isinstance(self.query.operator, KeyedQuery) else ()
 
     def make(self) -> Operator:
+        """A new operator; patterns share their kernels, since to generate one takes longer than to run it here."""
         if isinstance(self.query.operator, MatchQuery):
-            return Matcher(self.query.operator, scalar=scalar, max_threads=300)
+            matcher = Matcher(self.query.operator, scalar=scalar, max_threads=300)
+            matcher._generated = self.kernels
+            return matcher
         return operator_of(self.query)
 
     @property

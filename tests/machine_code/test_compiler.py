@@ -73,6 +73,6 @@ def test_the_death_of_the_process_is_logged_once(compiler: Compiler, caplog: pyt
         ended.wait(0.1)
     compiler.ask(use_all, None, answers.take)
     assert compiler.is_broken
-    assert compiler.is_idle
+    assert not compiler._waiting
     assert answers.made == []
     assert caplog.text.count("status 7") == 1

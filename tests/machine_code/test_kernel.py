@@ -3,7 +3,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +14,20 @@ from trimtab.machine_code import shelf, wanted
 from trimtab.machine_code.compile_process import compile_noted
 from trimtab.machine_code.fingerprint import fingerprint
 from trimtab.machine_code.kernel import Kernel, kernel
-from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing
+from trimtab.machine_code.missing import Missing, NotCompiledError, if_missing
 from trimtab.machine_code.shelf import Entry, Folder, digest_of
 
 
 @pytest.fixture(autouse=True)
-def empty_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def empty_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing installed, nothing cached, and nothing loaded in this process."""
     for name in ("installed", "cache"):
         folder = Folder(tmp_path / name)
         monkeypatch.setattr(shelf, name, lambda folder=folder: folder)
     for each in (double, doubled_sum, factorial):
         each.__dict__.pop("machine", None)
+    monkeypatch.setattr(shelf, "_offered", shelf._Offered())
     wanted.take()
-    yield
-    shelf.forget_offer()
 
 
 def fresh(old: Kernel) -> Kernel:

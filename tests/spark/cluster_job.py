@@ -1,4 +1,4 @@
-"""A job on a real cluster of two executors; one is released, and another one requested. Run by `test_hosts`."""
+"""A job on a real cluster of two executors; one is released, and another one requested. Run by `test_assignment`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions
 
 from trimtab.spark.where import pinning
-from trimtab.spark.where.hosts import Executor
+from trimtab.spark.where.assignment import Executor
 from trimtab.spark.where.pinning import WAIT, Homes, Pin
 
 

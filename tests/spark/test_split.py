@@ -29,7 +29,7 @@ from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, OperatorError
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
-from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.intake import intake_of
 from trimtab.worker.orders import EngineReport
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.float64(), "s": pa.string()})
@@ -278,7 +278,7 @@ def test_a_key_with_most_of_the_stream_is_found_and_spread_evenly(scheme: str, t
     placement = Placement.even(4, 64)
 
     def events_of_engines() -> list[int]:
-        loads = [int(report.loads.columns()[1].sum()) + report.hot.spread_events for report in bottle.reports]
+        loads = [int(report.loads.events.sum()) + report.hot.spread_events for report in bottle.reports]
         assert sum(loads) == bottle_rows
         return loads
 
@@ -316,8 +316,8 @@ def deviation(loads: Sequence[int]) -> float:
 
 def test_a_split_query_has_a_route_of_its_own_if_others_are_not_split() -> None:
     compiled = {name: compile_query(COUNTS, {"t": SCHEMA}, event_time="ts") for name in "abc"}
-    assert [route.split for route in plan_intake(compiled, SCHEMA, "ts", ["b"]).routes] == [False, True]
-    assert [route.split for route in plan_intake(compiled, SCHEMA, "ts", "abc").routes] == [True]
+    assert [route.split for route in intake_of(compiled, SCHEMA, "ts", ["b"]).routes] == [False, True]
+    assert [route.split for route in intake_of(compiled, SCHEMA, "ts", "abc").routes] == [True]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from trimtab.api.run import Run
 from trimtab.cli.job_queries import columns_of, compile_known
 from trimtab.driver.resuming import fingerprint
 from trimtab.errors import JobError, QueryError, StateError, TrimtabError
+from trimtab.spark import pipeline as pipelines
 from trimtab.spark.pipeline import Pipeline
-from trimtab.state import local_copies
 
 
 class Hold:
@@ -54,7 +54,7 @@ def start(bench: Bench, sql: str = RISES, **settings: Any) -> Run:
 def test_a_start_does_not_wait_for_the_checksums_of_the_state(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run(events((1, 0, 1)), rises=RISES)
     bench.stream.add(events((1, 1, 2)))
-    with slow(monkeypatch, local_copies, "check_content") as hold:
+    with slow(monkeypatch, pipelines, "verify_segment") as hold:
         run = start(bench, close=True)
         assert hold.reached.wait(PATIENCE_S)
         assert run.is_active
@@ -77,7 +77,7 @@ def test_damage_found_after_the_start_has_returned_ends_the_job_before_its_first
     flipped(bench.home / "segments" / name)
     bench.stream.add(events((1, 1, 2)))
     before = contents(bench.checkpoint)
-    with slow(monkeypatch, local_copies, "check_content"):
+    with slow(monkeypatch, pipelines, "verify_segment"):
         run = start(bench, close=True)
     with pytest.raises(StateError, match=name) as raised:
         run.await_termination(PATIENCE_S)
@@ -92,7 +92,7 @@ def test_damage_found_after_the_start_has_returned_ends_the_job_before_its_first
 def test_a_job_that_is_still_starting_can_be_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run(events((1, 0, 1)), rises=RISES)
     bench.stream.add(events((1, 1, 2)))
-    with slow(monkeypatch, local_copies, "check_content") as hold:
+    with slow(monkeypatch, pipelines, "verify_segment") as hold:
         run = start(bench, close=True)
         stopper = threading.Thread(target=run.stop)
         stopper.start()

@@ -25,18 +25,18 @@ from trimtab.state.compaction import (
     cuts,
     plan_merges,
 )
-from trimtab.state.manifest import Run
+from trimtab.state.manifest import StateRun
 from trimtab.state.runs import floors_of
 
 GROUPS = 256
 
 
-def recent(name: str, sequence: int, slots: int = 10) -> Run:
-    return Run(name, "q", sequence, False, 0, GROUPS, slots, slots, 0)
+def recent(name: str, sequence: int, slots: int = 10) -> StateRun:
+    return StateRun(name, "q", sequence, False, 0, GROUPS, slots, slots, 0)
 
 
-def base(name: str, sequence: int, first: int = 0, end: int = GROUPS, keys: int = 10) -> Run:
-    return Run(name, "q", sequence, True, first, end, keys, keys, 0)
+def base(name: str, sequence: int, first: int = 0, end: int = GROUPS, keys: int = 10) -> StateRun:
+    return StateRun(name, "q", sequence, True, first, end, keys, keys, 0)
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Simulation:
 
     keys: int
     engines: int = 1
-    runs: tuple[Run, ...] = ()
+    runs: tuple[StateRun, ...] = ()
     shares: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     touched: int = 0
     written: int = 0
@@ -83,14 +83,14 @@ class Simulation:
             plan = plan_merges("q", self.runs, GROUPS)  # for the next round, if it comes later
         return self
 
-    def add(self, share: npt.NDArray[np.float64], sequence: int, is_base: bool, first: int, end: int) -> Run:
+    def add(self, share: npt.NDArray[np.float64], sequence: int, is_base: bool, first: int, end: int) -> StateRun:
         name = f"{sequence}-{len(self.shares)}-{self.written}"
         self.shares[name] = share
         count = round(float(share.sum()) * self.keys / GROUPS)
         self.written += count
-        return Run(name, "q", sequence, is_base, first, end, count, count, 0)
+        return StateRun(name, "q", sequence, is_base, first, end, count, count, 0)
 
-    def merged(self, merge: Merge) -> list[Run]:
+    def merged(self, merge: Merge) -> list[StateRun]:
         floors = floors_of(merge.base, GROUPS)
         unknown = np.ones(GROUPS)
         for run in merge.runs:
@@ -112,7 +112,7 @@ class Simulation:
         return self.written / self.touched
 
     @property
-    def base(self) -> list[Run]:
+    def base(self) -> list[StateRun]:
         return sorted((run for run in self.runs if run.is_base), key=lambda run: run.first_group)
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from trimtab.errors import StateError
 from trimtab.state import manifest as manifests
 from trimtab.state.files import Folder
-from trimtab.state.manifest import Manifest, QueryState, Run, SegmentFile, seal
+from trimtab.state.manifest import Manifest, QueryState, SegmentFile, StateRun, seal
 
 SEGMENT = SegmentFile("000000000041-e0-a.segment", 512, "00ff00ff00ff00ff")
-RUN = Run(SEGMENT.name, "drops", 41, False, 0, 8, 3, 4, 100)
+RUN = StateRun(SEGMENT.name, "drops", 41, False, 0, 8, 3, 4, 100)
 
 
 def example(batch: int = 42, **changes: Any) -> Manifest:
@@ -44,7 +44,7 @@ def example(batch: int = 42, **changes: Any) -> Manifest:
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 numbers = st.integers(0, 2**62)
 times = st.none() | st.integers(-(2**62), 2**62)
-runs = st.builds(Run, st.sampled_from(["a", "b"]), names, st.integers(-1, 2**40), st.booleans(), *[numbers] * 5)
+runs = st.builds(StateRun, st.sampled_from(["a", "b"]), names, st.integers(-1, 2**40), st.booleans(), *[numbers] * 5)
 queries = st.dictionaries(names, st.builds(QueryState, names, st.lists(runs, max_size=4).map(tuple), st.text()))
 FILES = {name: SegmentFile(name, 5, "0" * 16) for name in ("a", "b")}
 

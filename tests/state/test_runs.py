@@ -14,7 +14,7 @@ from tests.state.model import Model, array, due, model_of, random_key, same, slo
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.compaction import Merge, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
-from trimtab.state.manifest import Run
+from trimtab.state.manifest import StateRun
 from trimtab.state.runs import Reader, floors_of, merge
 from trimtab.state.segment import open_segment, write_segment
 
@@ -30,15 +30,15 @@ class Store:
         self.groups = groups
         self.known = [slot(group, rest) for group in range(groups) for rest in (0, 1, 2, 7, (1 << 48) - 1)]
         self.truth: Model = {}
-        self.runs: tuple[Run, ...] = ()
+        self.runs: tuple[StateRun, ...] = ()
         self.bundles: dict[str, Bundle] = {}
         self.sequence = -1
         self.kept: Callable[[str, Bundle], Bundle] = lambda _, bundle: bundle
 
-    def add(self, bundle: Bundle, sequence: int, is_base: bool, first: int, end: int) -> Run:
+    def add(self, bundle: Bundle, sequence: int, is_base: bool, first: int, end: int) -> StateRun:
         name = str(len(self.bundles))
         self.bundles[name] = self.kept(name, bundle)
-        return Run(name, "q", sequence, is_base, first, end, len(bundle.slots), bundle.keys, 0)
+        return StateRun(name, "q", sequence, is_base, first, end, len(bundle.slots), bundle.keys, 0)
 
     def batch(self, engines: int = 2) -> None:
         """Touch some slots; each engine writes a run of its own."""
@@ -56,7 +56,7 @@ class Store:
             run = self.add(to_bundle(state, array(own)), self.sequence, False, 0, self.groups)
             self.runs = (run, *self.runs)
 
-    def carry_out(self, merge: Merge) -> tuple[Merge, list[Run]]:
+    def carry_out(self, merge: Merge) -> tuple[Merge, list[StateRun]]:
         made = carry_out(merge, lambda run: self.bundles[run.segment], target_keys=4)
         return merge, [self.add(bundle, merge.sequence, merge.to_base, *bounds) for *bounds, bundle in made]
 
@@ -65,7 +65,7 @@ class Store:
         recent = sorted((run for run in self.runs if not run.is_base), key=lambda run: -run.sequence)
         base = sorted((run for run in self.runs if run.is_base), key=lambda run: run.first_group)
         sequences = sorted({run.sequence for run in recent})
-        done: list[tuple[Merge, list[Run]]] = []
+        done: list[tuple[Merge, list[StateRun]]] = []
         if recent and self.random.random() < 0.6:
             bounds = sorted({0, self.groups, *(bound for run in base for bound in (run.first_group, run.end_group))})
             first, end = sorted(self.random.choice(len(bounds), 2, replace=False).tolist())
@@ -145,8 +145,8 @@ def test_the_largest_group_number_works_as_any_other() -> None:
     assert slots[-1] == np.iinfo(np.int64).max
     bundle = to_bundle({"keys": pa.table({"__slot": slots, "deadline_us": [1, 2, 3]})}, slots)
     runs = [
-        (Run("a", "q", 0, True, 0, groups - 1, 1, 1, 0), bundle.take(np.array([0]))),
-        (Run("b", "q", 0, True, groups - 1, groups, 2, 2, 0), bundle.take(np.array([1, 2]))),
+        (StateRun("a", "q", 0, True, 0, groups - 1, 1, 1, 0), bundle.take(np.array([0]))),
+        (StateRun("b", "q", 0, True, groups - 1, groups, 2, 2, 0), bundle.take(np.array([1, 2]))),
     ]
     reader = Reader(runs, groups)
     everything = np.ones(groups, np.bool_)
@@ -174,7 +174,9 @@ def test_what_a_base_run_forgot_does_not_come_back_when_older_runs_are_merged() 
     freed = to_bundle({}, np.array([5]))
     other = to_bundle({"keys": pa.table({"__slot": [slot(1, 0)]})}, np.array([slot(1, 0)]))
     bundles = {"lives": lives, "freed": freed, "other": other, "base": to_bundle({}, np.array([], np.int64))}
-    recent = tuple(Run(name, "q", at, False, 0, 2, 1, 1, 0) for name, at in (("other", 3), ("freed", 2), ("lives", 1)))
-    base = Run("base", "q", 2, True, 0, 1, 0, 0, 0)
+    recent = tuple(
+        StateRun(name, "q", at, False, 0, 2, 1, 1, 0) for name, at in (("other", 3), ("freed", 2), ("lives", 1))
+    )
+    base = StateRun("base", "q", 2, True, 0, 1, 0, 0, 0)
     [(first, end, merged)] = carry_out(Merge("q", recent, 0, 2, False, (base,)), lambda run: bundles[run.segment])
     assert (first, end, merged.slots.tolist()) == (0, 2, [slot(1, 0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_a_deleted_segment_can_be_read_as_long_as_it_is_open(folder: Folder) -> 
 
 
 def test_a_segment_is_opened_once_in_a_process(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "_OPEN", segment._OpenSegments(2))
+    monkeypatch.setattr(segment, "_opened", lru_cache(2)(segment._opened.__wrapped__))
     for name in ("a", "b", "c"):
         write_segment(folder, name, {"q": some_bundle()})
     first: Segment = open_segment(folder.path_of("a"))
@@ -144,7 +145,7 @@ def test_any_damage_to_the_magic_words_or_the_footer_is_noticed_when_opening(fol
         damaged[place] ^= 1 << (place % 8)
         path.write_bytes(damaged)
         with pytest.raises(StateError) as raised:
-            segment._opened(str(path))
+            segment._opened.__wrapped__(str(path), (0, 0, 0))
         assert raised.value.code == ("state.foreign" if place < len(MAGIC) else "state.corrupt")
         assert str(path) in str(raised.value)
         assert "hint" in str(raised.value)
@@ -177,7 +178,7 @@ def test_a_damaged_table_is_reported(folder: Folder) -> None:
     content[offset : offset + 64] = b"\x55" * 64
     path.write_bytes(content)
     with pytest.raises(StateError) as raised:
-        segment._opened(str(path)).part("q").tables["keys"]
+        segment._opened.__wrapped__(str(path), (0, 0, 0)).part("q").tables["keys"]
     assert raised.value.code == "state.corrupt"
 
 

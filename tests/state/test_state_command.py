@@ -22,7 +22,7 @@ from trimtab.state import manifest as manifests
 from trimtab.state.bundle import to_bundle
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.lock import CheckpointLock
-from trimtab.state.manifest import Manifest, QueryState, Run
+from trimtab.state.manifest import Manifest, QueryState, StateRun
 from trimtab.state.segment import write_segment
 from trimtab.state.sweep import sweep
 
@@ -66,7 +66,7 @@ class Writer:
 
     def __init__(self, location: Path) -> None:
         self.checkpoint = Checkpoint.open(str(location), GROUPS)
-        self.runs: dict[str, list[Run]] = {}
+        self.runs: dict[str, list[StateRun]] = {}
         self.files: dict[str, manifests.SegmentFile] = {}
 
     def commit(
@@ -89,7 +89,7 @@ class Writer:
             self.files.clear()
         self.files[file.name] = file
         for name, size in sizes.items():
-            run = Run(file.name, name, batch, base, 0, GROUPS, size.slots, size.keys, size.size_bytes)
+            run = StateRun(file.name, name, batch, base, 0, GROUPS, size.slots, size.keys, size.size_bytes)
             self.runs.setdefault(name, []).insert(0, run)
         queries = {name: QueryState("f", tuple(runs), f"SELECT {name}") for name, runs in self.runs.items()}
         manifests.write(

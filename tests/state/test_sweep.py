@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint, StreamFolders
 from trimtab.state.files import Folder
 from trimtab.state.manifest import Manifest, SegmentFile
-from trimtab.state.sweep import OLD_S, Swept, sweep, what_to_delete
+from trimtab.state.sweep import OLD_S, sweep
 
 
 def segment(batch: int, rest: str = "e0-a") -> str:
@@ -48,44 +50,38 @@ def assert_whole(folders: StreamFolders) -> None:
 def test_old_versions_are_deleted_with_the_files_that_only_they_name(folders: StreamFolders) -> None:
     for batch in range(6):
         commit(folders, batch, segment(0, "e0-base"), segment(batch))
-    assert sweep(folders) == Swept(3, 3, 0)
+    sweep(folders)
     assert manifests.batches(folders.manifests) == [3, 4, 5]
     assert folders.segments.names() == sorted([segment(0, "e0-base"), *map(segment, (3, 4, 5))])
-    assert sweep(folders) == Swept(0, 0, 0)
-    assert sweep(folders, keep=1) == Swept(2, 2, 0)
+    sweep(folders, keep=1)
+    assert manifests.batches(folders.manifests) == [5]
     assert_whole(folders)
 
 
-def test_files_of_the_batch_under_way_stay_until_a_job_starts_again(folders: StreamFolders) -> None:
-    commit(folders, 5, segment(5))
-    folders.segments.write(segment(6), b"x")
-    folders.segments.write(segment(5, "e1-dead"), b"x")  # of an attempt that was given up
-    assert sweep(folders).segments == 1
-    assert folders.segments.names() == [segment(5), segment(6)]
-    assert sweep(folders, at_start=True).segments == 1
-    assert folders.segments.names() == [segment(5)]
-
-
-def test_a_committed_file_that_no_manifest_names_any_more_is_deleted_whatever_its_batch(folders: StreamFolders) -> None:
-    merged, again, under_way = (segment(999_999_999_999, each) for each in ("m-a", "m-b", "m-c"))
+def test_what_no_version_names_is_deleted_whatever_its_batch(folders: StreamFolders) -> None:
+    merged, again, lost = (segment(999_999_999_999, each) for each in ("m-a", "m-b", "m-c"))
     commit(folders, 5, merged)
     commit(folders, 6, again)
-    folders.segments.write(under_way, b"x")
+    for name in (lost, segment(7), segment(5, "e1-dead")):
+        folders.segments.write(name, b"x")
     folders.manifests.write(manifests.manifest_name(4), b"{")  # damaged: names no files, and is deleted
-    assert sweep(folders, keep=1) == Swept(2, 1, 0)
-    assert folders.segments.names() == [again, under_way]
+    folders.outbox.write("000000000007-e0-a.parquet", b"x")
+    sweep(folders, keep=1)
+    assert manifests.batches(folders.manifests) == [6]
+    assert folders.segments.names() == [again]
+    assert folders.outbox.names() == []
 
 
-def test_before_the_first_commit_only_a_start_sweeps(folders: StreamFolders) -> None:
+def test_before_the_first_commit_all_segments_are_leftovers(folders: StreamFolders) -> None:
     folders.segments.write(segment(0), b"x")
-    assert sweep(folders) == Swept(0, 0, 0)
-    assert sweep(folders, at_start=True) == Swept(0, 1, 0)
+    sweep(folders)
+    assert folders.segments.names() == []
 
 
 def test_files_with_other_names_are_kept(folders: StreamFolders) -> None:
     folders.segments.write("notes.txt", b"")
     folders.manifests.write("7.json", b"")
-    sweep(folders, at_start=True)
+    sweep(folders)
     assert folders.segments.names() == ["notes.txt"]
     assert folders.manifests.names() == ["7.json"]
 
@@ -94,8 +90,8 @@ def test_old_temporary_files_are_deleted(folders: StreamFolders) -> None:
     for folder in (folders.manifests, folders.segments):
         for name, age_s in ((".old", OLD_S + 10), (".new", OLD_S - 10)):
             folder.write(name, b"")
-            os.utime(folder.path_of(name), (1e9 - age_s, 1e9 - age_s))
-    assert sweep(folders, at_start=True, now_s=1e9) == Swept(0, 0, 2)
+            os.utime(folder.path_of(name), (time.time() - age_s, time.time() - age_s))
+    sweep(folders)
     assert [name for name, _ in folders.segments.temporaries()] == [".new"]
 
 
@@ -136,11 +132,14 @@ def test_a_sweeper_may_die_at_any_moment(
     assert folders.segments.names() == [*map(segment, (3, 4, 5))]
 
 
-@given(st.lists(st.lists(st.integers(0, 30), max_size=5), min_size=1, max_size=5), st.booleans())
-def test_exactly_the_files_that_no_manifest_needs_are_deleted(named: list[list[int]], at_start: bool) -> None:
-    names = [segment(batch) for batch in range(31)]
-    kept = [manifest(20 + place, *map(segment, each)) for place, each in enumerate(named)]
-    gone = set(what_to_delete(names, kept, 20, at_start=at_start))
-    needed = {segment(batch) for each in named for batch in each}
-    maybe_under_way = set() if at_start else set(names[21:])
-    assert gone == set(names) - needed - maybe_under_way
+@given(st.lists(st.lists(st.integers(0, 30), max_size=5), min_size=1, max_size=3))
+def test_exactly_the_files_that_no_manifest_needs_are_deleted(named: list[list[int]]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folders = StreamFolders.of(Folder(place))
+        folders.make()
+        for batch in range(31):
+            folders.segments.write(segment(batch), b"x", durable=False)
+        for number, each in enumerate(named):
+            manifests.write(folders.manifests, manifest(20 + number, *map(segment, each)), durable=False)
+        sweep(folders)
+        assert set(folders.segments.names()) == {segment(batch) for each in named for batch in each}

@@ -29,14 +29,14 @@ from tests.support.bottle_shell import BottleShell, DiedError, Outside, ReadyInB
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.happenings import BatchArrived
-from trimtab.driver.shell import StreamFiles
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, plan_merges
 from trimtab.state.files import Folder
-from trimtab.state.manifest import Manifest, Run
+from trimtab.state.manifest import Manifest, StateRun
 from trimtab.state.merging import Work, run_merge
+from trimtab.state.sweep import sweep
 from trimtab.worker.orders import EngineReport
 
 CLOCK_S = 1_700_000_000.0
@@ -72,9 +72,8 @@ class Bottle:
         keep_original: bool = False,
         split: Collection[str] = (),
     ) -> None:
-        home = Folder(folder)
-        folders = StreamFolders(home, home.child("manifests"), home.child("segments"))
-        self._files = StreamFiles.of(folders)
+        self._folders = StreamFolders.of(Folder(folder))
+        self._folders.make()
         self._traits = Traits(schema, event_time, key_groups, slot_bits, keep_original, max_threads)
         self.outside = Outside()
         self._log: list[tuple[pa.Table, int]] = []  # Spark's: the rows of each batch, written before it is begun
@@ -159,16 +158,16 @@ class Bottle:
         """Do merges of the last version; the next commit takes them up."""
         assert not self._shell.merged, "earlier merges aren't committed yet"
         assert self.manifest is not None
-        known, folder = self.manifest.segments, self._files.folders.segments
+        known, folder = self.manifest.segments, self._folders.segments
         for merge in merges:
             work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "")
             self._shell.merged.append(pickle.loads(pickle.dumps(run_merge(work))))
 
     def restart(self) -> None:
         """Forget what is in memory, sweep, and go on from the newest manifest."""
-        known = manifests.newest(self._files.folders.manifests)
-        self._shell = BottleShell(self._files, known, self._traits, self.outside)
-        self._files.sweep_leftovers()
+        known = manifests.newest(self._folders.manifests)
+        self._shell = BottleShell(self._folders, known, self._traits, self.outside)
+        sweep(self._folders)
 
     # What came out ---------------------------------------------------------------------------
 
@@ -197,7 +196,7 @@ class Bottle:
         """All rows that a query gave, or that went to LATE or QUARANTINE."""
         return self.outside.rows(query)
 
-    def runs(self, query: str) -> tuple[Run, ...]:
+    def runs(self, query: str) -> tuple[StateRun, ...]:
         """The runs that hold a query's state."""
         return () if self.manifest is None else self.manifest.queries[query].runs
 

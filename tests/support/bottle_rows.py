@@ -16,7 +16,7 @@ import xxhash
 from trimtab.deciding.placement import SHARES, Placement
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.rowwise.local import IntakeStep
-from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, Computed, IntakePlan
+from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, Computed, Intake
 
 Int64Array = npt.NDArray[np.int64]
 SLOT_BITS = GROUP_SHIFT
@@ -32,7 +32,7 @@ class RowsToEngines:
     `slot_bits`: how many bits of a key's hash its slot keeps. With few, keys share slots, which is rare on Spark.
     """
 
-    layout: IntakePlan
+    layout: Intake
     schema: pa.Schema
     key_groups: int
     slot_bits: int

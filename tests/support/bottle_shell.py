@@ -21,16 +21,17 @@ from trimtab.driver.happenings import Arrivals, BatchArrived, HandOver, Happenin
 from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
 from trimtab.driver.resuming import fingerprint
-from trimtab.driver.shell import Ready, Shell, StreamFiles
+from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
-from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing
+from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.worker.engine import Engine
-from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.intake import intake_of
 from trimtab.worker.orders import EnginePlan, EngineReport, Orders
 from trimtab.worker.ready import ReadyPlan, ReadyQuery, ready_query
 
@@ -95,9 +96,9 @@ class BottleShell(Shell):
     `steps_to_live`: how many effects it may have before it dies; None: it doesn't.
     """
 
-    def __init__(self, files: StreamFiles, known: Manifest | None, traits: Traits, outside: Outside) -> None:
-        identity = Identity("bottle", STREAM, files.folders.incarnation(), traits.key_groups)
-        super().__init__(files, files.driver(identity, known))
+    def __init__(self, folders: StreamFolders, known: Manifest | None, traits: Traits, outside: Outside) -> None:
+        identity = Identity("bottle", STREAM, folders.incarnation(), traits.key_groups)
+        super().__init__(folders, resumed(folders, identity, known))
         self.traits, self.outside = traits, outside
         self.rows, self.first_number = traits.schema.empty_table(), 0
         self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
@@ -189,7 +190,7 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
     setup = Setup.from_json(json.loads(setup_json))
     queries = {name: compiled(each.sql, traits.schema, setup.event_time) for name, each in setup.queries.items()}
     split = [name for name, each in setup.queries.items() if each.is_split]
-    layout = plan_intake(queries, traits.schema, setup.event_time, split)
+    layout = intake_of(queries, traits.schema, setup.event_time, split)
     to_engines = RowsToEngines(layout, traits.schema, traits.key_groups, traits.slot_bits, traits.keep_original)
     plan = EnginePlan(
         intake=layout,

@@ -33,7 +33,7 @@ from trimtab.api.evaluate import answer
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.driver import machine
 from trimtab.errors import MatchError, ThreadLimitError
-from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.compaction import Merge
 from trimtab.worker.orders import LATE
 from trimtab.worker.turns import distinct

@@ -39,7 +39,7 @@ from trimtab.errors import JobError, MatchError, ThreadLimitError
 from trimtab.spark.session import start_session
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.tier_one import TierOne
-from trimtab.worker.intake_plan import ORIGINAL, ROUTE, plan_intake
+from trimtab.worker.intake import ORIGINAL, ROUTE, intake_of
 
 KEY_GROUPS = 8
 MOST_ENGINES = 3
@@ -236,12 +236,12 @@ class Life:
         frame = self._spark.createDataFrame(stored(case.table))
         schema = stored(case.table).schema
         compiled = {query: compile_for(self._spark, sql, {stream: schema}, EVENT_TIME) for query, sql in own.items()}
-        plan = plan_intake(compiled, schema, EVENT_TIME)
+        plan = intake_of(compiled, schema, EVENT_TIME)
         sensitive = [r for r in plan.readings if "MATCH_RECOGNIZE" in own[r.query] or "runs_of" in own[r.query]]
         if not sensitive:
             return {}
         tier_one = TierOne(plan, frame, KEY_GROUPS, keep_original=True)
-        rows: Any = tier_one.apply(frame, Placement.even(1, KEY_GROUPS)).frame
+        rows: Any = tier_one.apply(frame, Placement.even(1, KEY_GROUPS))
         if len(plan.routes) > 1:
             rows = rows.where(f"{ROUTE} = 0")
         arrived = rows.select(*{reading.arrival for reading in sensitive}, f"{ORIGINAL}.*").toArrow()

@@ -14,7 +14,7 @@ def reported(hot: HotRows, rows: int) -> dict[int, tuple[int, int, bool]]:
     """By slot: events, busy nanoseconds, whether it is spread. All rows are in group 0, and take 10 ns each."""
     by_group, busy_ns = np.zeros(GROUPS, np.int32), np.zeros(GROUPS, np.int64)
     by_group[0], busy_ns[0] = rows, 10 * rows
-    columns = hot.report(by_group, busy_ns, 1.0).columns()
+    columns = hot.report(by_group, busy_ns, 1.0)
     rows_of = zip(*(column.tolist() for column in columns), strict=True)
     return {slot: (events, spent_ns, is_spread) for slot, events, spent_ns, is_spread in rows_of}
 

@@ -37,7 +37,7 @@ from trimtab.spark.where.settling import Demand
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
-from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.intake import intake_of
 from trimtab.worker.orders import LATE, QUARANTINE
 
 
@@ -239,10 +239,10 @@ class Job:
 
     def _check_columns(self, name: str, query: Query, stream: StreamHandle) -> None:
         """Let Spark analyse what it will compute for the query, so that mistakes are raised before the start."""
-        layout = plan_intake({name: query}, stream.schema, stream.event_time)
-        if layout.is_computed:
+        intake = intake_of({name: query}, stream.schema, stream.event_time)
+        if intake.is_computed:
             with explained({name: query}):
-                check_columns(layout, on_session(stream.frame, copy_for_jobs(self.spark)))
+                check_columns(intake, on_session(stream.frame, copy_for_jobs(self.spark)))
 
     def _check_changes(self, versions: Mapping[str, Manifest], begun: Mapping[str, BatchPlan]) -> None:
         """Raise JobError if a query differs from the one whose state the checkpoint has."""

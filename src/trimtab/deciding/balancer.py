@@ -24,7 +24,7 @@ from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance
 from trimtab.errors import StateError
 from trimtab.machine_code.compiler import Compiler
-from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.files import Folder
 
 _log = logging.getLogger("trimtab")

@@ -30,7 +30,7 @@ class ObservedHotKeys:
     @classmethod
     def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> ObservedHotKeys:
         """Add up what the engines reported of each key."""
-        reported = [(*report.hot.columns(), receive_ns[report.executor]) for report in reports]
+        reported = [(*report.hot, receive_ns[report.executor]) for report in reports]
         if not any(len(each[0]) for each in reported):
             return cls()
         slots, numbers = np.unique(np.concatenate([each[0] for each in reported]), return_inverse=True)
@@ -101,7 +101,7 @@ def observe(
     events, busy_ns, state_bytes = (np.zeros(groups, np.int64) for _ in range(3))
     receive_ns = _receive_ns(reports)
     for report in reports:
-        own, arrived, spent, written = report.loads.columns()
+        own, arrived, spent, written = report.loads
         events[own], state_bytes[own] = arrived, written
         busy_ns[own] = np.rint(spent + receive_ns[report.executor] * arrived)
     return Observation(
@@ -128,6 +128,6 @@ def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:
     rows: dict[str, int] = {}
     for report in reports:
         spent[report.executor] = spent.get(report.executor, 0.0) + report.stages_ms.get("receive", 0.0) * 1e6
-        own = int(report.loads.columns()[1].sum()) + report.hot.spread_events
+        own = int(report.loads.events.sum()) + report.hot.spread_events
         rows[report.executor] = rows.get(report.executor, 0) + own
     return {executor: spent[executor] / max(1, rows[executor]) for executor in spent}

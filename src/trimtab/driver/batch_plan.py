@@ -8,13 +8,13 @@ delay, the engines or the placement were changed in between. Such changes wait f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from trimtab.deciding.placement import Placement
 from trimtab.errors import StateError
 from trimtab.state.files import Folder
-from trimtab.state.manifest import corrupt, manifest_name, seal, unseal
+from trimtab.state.manifest import manifest_name, seal, unseal
 
 FORMAT = 1
 
@@ -73,18 +73,8 @@ class BatchPlan:
 
     def to_bytes(self) -> bytes:
         """The plan as a file."""
-        body = {
-            "incarnation": self.incarnation,
-            "number": self.number,
-            "spark_batch": self.spark_batch,
-            "closing": self.closing,
-            "clock_s": self.clock_s,
-            "watermark_us": self.watermark_us,
-            "previous_watermark_us": self.previous_watermark_us,
-            "placement": self.placement.as_json(),
-            "setup": self.setup.as_json(),
-        }
-        return seal(FORMAT, body)
+        body = {each.name: getattr(self, each.name) for each in fields(self)}
+        return seal(FORMAT, body | {"placement": self.placement.as_json(), "setup": self.setup.as_json()})
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "the plan") -> BatchPlan:
@@ -92,17 +82,12 @@ class BatchPlan:
 
         Raises StateError `state.corrupt` or `state.newer`.
         """
-        body = unseal(data, path, FORMAT)
-        try:
+
+        def read(body: dict[str, Any]) -> BatchPlan:
             placement, setup = Placement.from_json(body["placement"]), Setup.from_json(body["setup"])
             return cls(**body | {"placement": placement, "setup": setup})
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise corrupt(path, f"a part of it is missing or of the wrong kind: {error!r}") from error
 
-
-def plan_name(number: int) -> str:
-    """The file name of a batch's plan."""
-    return manifest_name(number)
+        return unseal(data, path, FORMAT, read)
 
 
 def read_plan(folder: Folder, number: int, incarnation: str) -> BatchPlan | None:
@@ -110,7 +95,7 @@ def read_plan(folder: Folder, number: int, incarnation: str) -> BatchPlan | None
 
     Raises StateError `state.corrupt`, `state.newer` or `state.foreign`.
     """
-    name = plan_name(number)
+    name = manifest_name(number)
     if not folder.exists(name):
         return None
     path = folder.shown_path(name)

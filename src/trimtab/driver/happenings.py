@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, Setup
-from trimtab.state.manifest import Manifest, Run, SegmentFile
+from trimtab.state.manifest import Manifest, SegmentFile, StateRun
 from trimtab.state.merging import Merged
 from trimtab.worker.orders import EngineReport, Output
 
@@ -65,7 +65,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class MergesCollected:
-    """These merges of state, done beside the stream, are complete."""
+    """These merges of state, done in the background, are complete."""
 
     merged: Sequence[Merged]
 
@@ -92,7 +92,7 @@ class RunEngines:
     """Let the engines take their rows, starting from this state."""
 
     plan: BatchPlan
-    runs: Mapping[str, tuple[Run, ...]]
+    runs: Mapping[str, tuple[StateRun, ...]]
     segments: Mapping[str, SegmentFile]
 
 
@@ -141,7 +141,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class PlanMerges:
-    """Begin the merges that are due in this version's state, beside the stream."""
+    """Begin the merges that are due in this version's state, in the background."""
 
     manifest: Manifest
 

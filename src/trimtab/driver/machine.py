@@ -10,7 +10,7 @@
 
 A shell (on Spark: `spark/pipeline.py`; in tests: a bottle) carries the instructions out. It may die between any two of
 these steps; the next start builds a driver from the files, which goes on without a visible difference outside. A batch
-that fails in the engines leaves no plan: who mends the query that failed is not held to it.
+that fails in the engines leaves no plan, so the user may fix the query and start again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from trimtab.driver.happenings import (
     RunEngines,
     WritePlan,
 )
-from trimtab.driver.next_version import Identity, kept_queries, next_version
+from trimtab.driver.next_version import Identity, next_version, runs_before
 from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import Manifest
 from trimtab.state.sweep import KEEP
@@ -160,9 +160,8 @@ class Driver:
         if arrived.spark_batch is not None and arrived.spark_batch < self.next_of_spark:
             return ()  # committed already; the job ended before Spark recorded that
         plan = self._plan(arrived)
-        known, kept = self.known, kept_queries(self.known, plan)
-        runs = {name: known.queries[name].runs for name in kept} if known is not None else {}
-        run = RunEngines(plan, runs, {} if known is None else known.segments)
+        segments = {} if self.known is None else self.known.segments
+        run = RunEngines(plan, runs_before(self.known, plan), segments)
         is_repeated = plan is self.unfinished
         self._under_way = _UnderWay(run, is_repeated, is_plan_written=is_repeated)
         return (run,)
@@ -181,16 +180,19 @@ class Driver:
                     "and other rows come"
                 )
             return plan
-        watermark_us = None if self.known is None else self.known.watermark_us
-        previous_us = None if self.known is None else self.known.previous_watermark_us
+        return self.new_plan(arrived)
+
+    def new_plan(self, arrived: BatchArrived) -> BatchPlan:
+        """The plan of the batch after the last committed one."""
+        known = self.known
         return BatchPlan(
             incarnation=self.identity.incarnation,
             number=self.next_number,
             spark_batch=arrived.spark_batch,
             closing=arrived.closing,
             clock_s=arrived.clock_s,
-            watermark_us=watermark_us,
-            previous_watermark_us=previous_us,
+            watermark_us=None if known is None else known.watermark_us,
+            previous_watermark_us=None if known is None else known.previous_watermark_us,
             placement=arrived.placement,
             setup=arrived.setup,
         )
@@ -220,7 +222,8 @@ class Driver:
         assert now is not None
         outbox = tuple(output.file for report in batch.reports for output in report.outputs.values() if output.file)
         # The plan stays until the next commit, because a copy of the checkpoint may be one version older.
-        gone = self._forget(now)
+        old = sorted(number for number in self._kept if number <= now.batch - KEEP)
+        gone = [self._kept.pop(number) for number in old]
         self._kept[now.batch] = now
         named = {name for each in self._kept.values() for name in each.segments}
         dropped = {name for each in gone for name in each.segments if name not in named}
@@ -232,11 +235,6 @@ class Driver:
             outbox=outbox,
         )
         return (delete, PlanMerges(now))
-
-    def _forget(self, now: Manifest) -> list[Manifest]:
-        """Drop the versions that are too old once `now` is committed, and return them."""
-        old = sorted(number for number in self._kept if number <= now.batch - KEEP)
-        return [self._kept.pop(number) for number in old]
 
     # Invariants --------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.happenings import Arrivals
 from trimtab.engine.columns.watermark import raised
-from trimtab.state.manifest import Manifest, QueryState, Run
-from trimtab.state.merging import Merged, take_up
+from trimtab.state.manifest import Manifest, QueryState, StateRun
+from trimtab.state.merging import Merged, include_merges
 from trimtab.worker.orders import EngineReport
 
 
@@ -23,16 +23,14 @@ class Identity:
     key_groups: int
 
 
-def kept_queries(known: Manifest | None, plan: BatchPlan) -> list[str]:
-    """Queries that keep their state: those that the last version has, unchanged."""
-    if known is None:
-        return []
-    queries = plan.setup.queries
-    return [
-        name
-        for name, state in known.queries.items()
+def runs_before(known: Manifest | None, plan: BatchPlan) -> dict[str, tuple[StateRun, ...]]:
+    """The runs of each query that keeps its state: one that the last version has, unchanged."""
+    queries, states = plan.setup.queries, {} if known is None else known.queries
+    return {
+        name: state.runs
+        for name, state in states.items()
         if name in queries and queries[name].fingerprint == state.fingerprint
-    ]
+    }
 
 
 def next_version(
@@ -44,13 +42,13 @@ def next_version(
     merged: Sequence[Merged] = (),
 ) -> Manifest:
     """The version after a batch; `known` is the one before it, `merged` the merges that it includes."""
-    kept = kept_queries(known, plan)
+    kept = runs_before(known, plan)
     queries = {}
     for name, query in plan.setup.queries.items():
-        before = known.queries[name].runs if known is not None and name in kept else ()
-        runs = () if plan.closing else (*_new_runs(name, plan.number, identity.key_groups, reports), *before)
+        new = _new_runs(name, plan.number, identity.key_groups, reports)
+        runs = () if plan.closing else (*new, *kept.get(name, ()))
         queries[name] = QueryState(fingerprint=query.fingerprint, runs=runs, sql=query.sql)
-    queries, files = (queries, []) if plan.closing else take_up(queries, merged)
+    queries, files = (queries, []) if plan.closing else include_merges(queries, merged)
     segments = {} if known is None else dict(known.segments)
     segments |= {report.segment.name: report.segment for report in reports if report.segment is not None}
     segments |= {file.name: file for file in files}
@@ -84,23 +82,14 @@ def next_version(
 
 
 def rows_of(name: str, reports: Sequence[EngineReport]) -> int:
-    """How many rows a query put out in a batch."""
+    """How many rows a query returned in a batch."""
     return sum(report.outputs[name].rows for report in reports if name in report.outputs)
 
 
-def _new_runs(query: str, batch: int, key_groups: int, reports: Sequence[EngineReport]) -> list[Run]:
+def _new_runs(query: str, batch: int, key_groups: int, reports: Sequence[EngineReport]) -> list[StateRun]:
+    """The recent runs that a batch adds: each may have slots of any group."""
     return [
-        Run(
-            segment=report.segment.name,
-            part=query,
-            sequence=batch,
-            is_base=False,
-            first_group=0,
-            end_group=key_groups,
-            slots=report.parts[query].slots,
-            keys=report.parts[query].keys,
-            size_bytes=report.parts[query].size_bytes,
-        )
+        StateRun(report.segment.name, query, batch, False, 0, key_groups, *report.parts[query])
         for report in reports
         if report.segment is not None and query in report.parts
     ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, Setup
+from trimtab.driver.happenings import BatchArrived
 from trimtab.driver.machine import Driver
 from trimtab.state.files import Folder
 
@@ -25,16 +26,5 @@ def begun_by_older_build(driver: Driver, home: Folder, offsets: Folder, setup: S
     kept = Placement.from_json(json.loads(placements.read(name))) if placements.exists(name) else driver.placement
     if kept is None:
         return None
-    known = driver.known
-    may_spread = any(query.is_split for query in setup.queries.values())
-    return BatchPlan(
-        incarnation=driver.identity.incarnation,
-        number=driver.next_number,
-        spark_batch=driver.next_of_spark,
-        closing=False,
-        clock_s=time.time(),
-        watermark_us=None if known is None else known.watermark_us,
-        previous_watermark_us=None if known is None else known.previous_watermark_us,
-        placement=kept if may_spread else replace(kept, spread=()),
-        setup=setup,
-    )
+    placement = kept if any(query.is_split for query in setup.queries.values()) else replace(kept, spread=())
+    return driver.new_plan(BatchArrived(driver.next_of_spark, False, time.time(), setup, placement))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.watermark import raised
@@ -19,12 +18,10 @@ from trimtab.engine.operator import Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
-from trimtab.worker.intake_plan import Reading
-from trimtab.worker.orders import EnginePlan, EngineReport, GroupLoads, Orders, Output, PackedState
+from trimtab.worker.intake import Reading
+from trimtab.worker.orders import EnginePlan, EngineReport, Int64Array, Orders, Output, PackedState
 from trimtab.worker.ready import ReadyQuery, operands, ready_query
 from trimtab.worker.turns import open_reader, packed
-
-Int64Array = npt.NDArray[np.int64]
 
 DRIVER = -1
 """The engine number in the report of the merged parts."""
@@ -53,7 +50,7 @@ class Merger:
 
         `newest_us` is the newest time of all rows of the batch.
         """
-        slots = orders.spread_slots()
+        slots = orders.spread
         if not len(slots):
             return []
         watermark = raised(orders.watermark_us, newest_us, self._plan.delay_us)
@@ -92,19 +89,8 @@ class Merger:
     def _report(self, orders: Orders, outputs: dict[str, Output], parts: dict[str, Bundle]) -> EngineReport:
         name = segment_name(orders.batch, "d", orders.incarnation)
         segment, sizes = write_segment(orders.folder, name, parts) if parts else (None, {})
-        return EngineReport(
-            engine=DRIVER,
-            events=0,
-            newest_us=None,
-            late=0,
-            quarantined=0,
-            busy_ms=0.0,
-            stages_ms={},
-            loads=GroupLoads(b"", b"", b"", b""),
-            outputs={query: output for query, output in outputs.items() if output.rows},
-            segment=segment,
-            parts=sizes,
-        )
+        found = {query: output for query, output in outputs.items() if output.rows}
+        return EngineReport(engine=DRIVER, outputs=found, segment=segment, parts=sizes)
 
 
 def _unpacked(state: PackedState) -> State:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trimtab.state.manifest import Manifest
 from trimtab.worker.orders import EngineReport
 
@@ -110,12 +108,12 @@ def progress_of(
         engines=tuple(
             EngineProgress(
                 engine=report.engine,
-                events=int(np.frombuffer(report.loads.events, np.int32).sum()) + report.hot.spread_events,
+                events=int(report.loads.events.sum()) + report.hot.spread_events,
                 busy_ms=report.busy_ms,
-                groups=report.loads.count,
+                groups=len(report.loads.groups),
                 state_bytes=0 if report.segment is None else report.segment.size_bytes,
                 stages_ms=report.stages_ms,
-                worked_ms=(float(np.frombuffer(report.loads.busy_ns, np.int64).sum()) + report.hot.spread_ns) / 1e6,
+                worked_ms=(int(report.loads.busy_ns.sum()) + report.hot.spread_ns) / 1e6,
                 executor=report.executor,
             )
             for report in reports

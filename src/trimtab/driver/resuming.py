@@ -39,7 +39,7 @@ def begun_batches(checkpoint: Checkpoint, versions: Mapping[str, Manifest]) -> d
     for name in checkpoint.streams():
         folders = checkpoint.stream(name)
         number = versions[name].batch + 1 if name in versions else 0
-        plans = folders.home.child("plans")
+        plans = folders.plans
         if plans.exists() and (plan := read_plan(plans, number, folders.incarnation())) is not None:
             found[name] = plan
     return found

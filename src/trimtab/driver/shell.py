@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimtab.driver.batch_plan import BatchPlan, Setup, plan_name, read_plan
+from trimtab.driver.batch_plan import BatchPlan, Setup, read_plan
 from trimtab.driver.happenings import (
     Arrivals,
     BatchArrived,
@@ -37,43 +37,17 @@ from trimtab.driver.partials import Merger
 from trimtab.machine_code.offer import Offer
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
-from trimtab.state.files import Folder
-from trimtab.state.manifest import Manifest
+from trimtab.state.manifest import Manifest, manifest_name
 from trimtab.state.merging import Merged
-from trimtab.state.sweep import KEEP, sweep
+from trimtab.state.sweep import KEEP
 from trimtab.worker.orders import EnginePlan, EngineReport, Orders
 
 
-@dataclass(frozen=True, slots=True)
-class StreamFiles:
-    """The folders with the files of a stream's batches."""
-
-    folders: StreamFolders
-    plans: Folder
-    outbox: Folder  # outputs that are too large for a report, until sinks have taken them
-
-    @classmethod
-    def of(cls, folders: StreamFolders) -> StreamFiles:
-        """The folders of a stream, created if missing."""
-        files = cls(folders, folders.home.child("plans"), folders.home.child("outbox"))
-        folders.make()
-        files.plans.make()
-        files.outbox.make()
-        return files
-
-    def driver(self, identity: Identity, known: Manifest | None) -> Driver:
-        """The driver that goes on from these files; changes none of them."""
-        number = 0 if known is None else known.batch + 1
-        unfinished = read_plan(self.plans, number, identity.incarnation)
-        numbers = manifests.batches(self.folders.manifests)[-KEEP:]
-        kept = [manifests.read(self.folders.manifests, batch) for batch in numbers]
-        return Driver(identity, known, unfinished, kept)
-
-    def sweep_leftovers(self) -> None:
-        """Delete what a crash left: outputs that no sink will take, and segments that no version names."""
-        for name in self.outbox.names():
-            self.outbox.delete(name)
-        sweep(self.folders, at_start=True)
+def resumed(folders: StreamFolders, identity: Identity, known: Manifest | None) -> Driver:
+    """The driver that goes on from the files in these folders; changes none of them."""
+    unfinished = read_plan(folders.plans, 0 if known is None else known.batch + 1, identity.incarnation)
+    numbers = manifests.batches(folders.manifests)[-KEEP:]
+    return Driver(identity, known, unfinished, [manifests.read(folders.manifests, batch) for batch in numbers])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +64,8 @@ class Ready:
 class Shell(ABC):
     """Runs the batches of one stream; see `machine` for the order of the steps."""
 
-    def __init__(self, files: StreamFiles, driver: Driver) -> None:
-        self.files, self.driver = files, driver
+    def __init__(self, folders: StreamFolders, driver: Driver) -> None:
+        self.folders, self.driver = folders, driver
         self._ready: Ready | None = None
 
     def run_batch(self, arrived: BatchArrived) -> None:
@@ -106,7 +80,7 @@ class Shell(ABC):
         """Carry out one instruction, and return what happened."""
         match instruction:
             case WritePlan(plan):
-                self.files.plans.write(plan_name(plan.number), plan.to_bytes())
+                self.folders.plans.write(manifest_name(plan.number), plan.to_bytes())
                 return PlanWritten()
             case RunEngines(plan):
                 reports, arrivals = self.run_engines(self.ready(plan.setup), self.orders(instruction), plan)
@@ -121,7 +95,7 @@ class Shell(ABC):
                 return MergesCollected(self.collect_merges(known))
             case Commit(manifest):
                 self.before_commit()
-                manifests.write(self.files.folders.manifests, manifest)
+                manifests.write(self.folders.manifests, manifest)
                 return Committed()
             case Delete():
                 self._delete(instruction)
@@ -144,28 +118,28 @@ class Shell(ABC):
             plan_id=ready.plan_id,
             batch=plan.number,
             engines=placement.engines,
-            owner=placement.array().tobytes(),
+            owner=placement.array(),
             watermark_us=plan.watermark_us,
             previous_watermark_us=plan.previous_watermark_us,
             runs=run.runs,
             segments=run.segments,
-            folder=self.files.folders.segments,
-            outbox=self.files.outbox,
+            folder=self.folders.segments,
+            outbox=self.folders.outbox,
             closing=plan.closing,
             incarnation=plan.incarnation,
             machine_code=self.machine_code(),
-            spread=placement.spread_slots().tobytes(),
+            spread=placement.spread_slots(),
         )
 
     def _delete(self, gone: Delete) -> None:
         for number in gone.manifests:
-            self.files.folders.manifests.delete(manifests.manifest_name(number))
+            self.folders.manifests.delete(manifest_name(number))
         for number in gone.plans:
-            self.files.plans.delete(plan_name(number))
+            self.folders.plans.delete(manifest_name(number))
         for name in gone.segments:
-            self.files.folders.segments.delete(name)
+            self.folders.segments.delete(name)
         for name in gone.outbox:
-            self.files.outbox.delete(name)
+            self.folders.outbox.delete(name)
 
     # For subclasses ----------------------------------------------------------------------------
 

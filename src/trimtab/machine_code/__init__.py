@@ -2,13 +2,11 @@
 
 kernel.py           `@kernel`: a function that runs as machine code, or as plain Python until that is made
 dispatcher.py       Numba's form of a kernel; no other module imports Numba
-numba_import.py     importing Numba beside a stream
 fingerprint.py      what machine code depends on: the function, all that it calls, the versions
-processor.py        what kind of processor this is
 shelf.py            where machine code is kept: the installation's own, the user's cache, what the driver sent
-offer.py            what a driver sends to its workers
-policy.py           what happens where machine code is missing: compile it here, run plain Python, or refuse
+offer.py            what a driver sends to its workers, for which kind of processor
+missing.py          what happens where machine code is missing: compile it here, run plain Python, or refuse
 wanted.py           what ran as plain Python and should be compiled
-compiler.py         sends requests to the compile process beside a job
+compiler.py         sends requests to the compile process of a job
 compile_process.py  that process
 """

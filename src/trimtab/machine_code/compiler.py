@@ -1,4 +1,4 @@
-"""Compiling beside a job: sends requests to the compile process, and passes its answers to callbacks.
+"""Compiling in the background of a job: sends requests to the compile process, and passes its answers to callbacks.
 
 No batch waits for it. A failure or the death of the process is logged, and the job goes on without machine code.
 """
@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 from trimtab.machine_code import shelf
-from trimtab.machine_code.compile_process import Answer, Request
+from trimtab.machine_code.compile_process import Answer, Request, compile_noted
 from trimtab.machine_code.shelf import Entry
+from trimtab.machine_code.wanted import Note
 
 _log = logging.getLogger("trimtab")
 
@@ -40,12 +41,6 @@ class Compiler:
         self._waiting: dict[int, Done] = {}
         self._asked = 0
         self.is_broken = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is waiting for its answer."""
-        with self._lock:
-            return not self._waiting
 
     def ask(self, function: Callable[[Any], None], argument: Any, done: Done) -> None:
         """Have a function called in the compile process, which compiles every kernel that it calls.
@@ -124,6 +119,41 @@ class Compiler:
             errors = self._errors.read()[-2_000:].decode(errors="replace").strip()
             self._errors.close()
         _log.warning("nothing is compiled any more; what has no machine code runs as plain Python: %s\n%s", why, errors)
+
+
+class Requested:
+    """What was requested from a compiler, and what it has compiled of that so far; its answers come in a thread."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler, self._lock = compiler, threading.Lock()
+        self._made: dict[Entry, bytes] = {}
+        self._asked: set[Any] = set()
+
+    def ask(self, function: Callable[[Any], None], argument: bytes) -> None:
+        """Request machine code for all that a function calls, unless that was done before; see `Compiler.ask`."""
+        if (function, argument) not in self._asked:
+            self._asked.add((function, argument))
+            self._compiler.ask(function, argument, self._take)
+
+    def ask_noted(self, notes: Iterable[Note]) -> None:
+        """Request machine code for what ran as plain Python; each note is requested once."""
+        fresh = tuple(note for note in dict.fromkeys(notes) if note not in self._asked)
+        if fresh:
+            self._asked |= set(fresh)
+            self._compiler.ask(compile_noted, fresh, self._take)
+
+    def _take(self, made: dict[Entry, bytes], _is_all: bool) -> None:
+        self.add(made)
+
+    def add(self, made: Mapping[Entry, bytes]) -> None:
+        """Add machine code that was compiled, here or elsewhere."""
+        with self._lock:
+            self._made |= made
+
+    def made(self) -> dict[Entry, bytes]:
+        """Everything compiled so far, with digests."""
+        with self._lock:
+            return dict(self._made)
 
 
 _shared_lock = threading.Lock()

@@ -19,7 +19,7 @@ from numba.core.runtime.nrt import rtsys
 
 from trimtab.machine_code import shelf
 from trimtab.machine_code.kernel import Kernel
-from trimtab.machine_code.policy import Missing, NotCompiledError, when_missing
+from trimtab.machine_code.missing import Missing, NotCompiledError, when_missing
 from trimtab.machine_code.shelf import Entry
 
 
@@ -31,7 +31,8 @@ class Dispatcher(CPUDispatcher):
         kernel.__dict__["machine"] = self  # set before the called kernels are visited: functions may call themselves
         for name, other in kernel.called.items():
             names[name] = other.machine
-        super().__init__(function, targetoptions=_options(kernel))
+        options = {"nopython": True, "nogil": True, "error_model": kernel.error_model}
+        super().__init__(function, targetoptions=options)
         self.kernel, self._cache = kernel, _Shelved(self)
 
     def entry(self, arguments: tuple[Any, ...]) -> Entry:
@@ -69,10 +70,6 @@ class Dispatcher(CPUDispatcher):
             return super()._compile_for_args(*args, **kws)
         except NotCompiledError:
             return self.kernel.without_machine_code(args)  # Numba calls the function that is returned here
-
-
-def _options(kernel: Kernel) -> dict[str, Any]:
-    return {"nopython": True, "nogil": True, "error_model": kernel.error_model}
 
 
 class _Compiling(threading.local):

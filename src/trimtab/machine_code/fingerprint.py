@@ -15,6 +15,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 _PACKAGES = ("numba", "llvmlite", "numpy")
+Inner = Callable[[Any], FunctionType | None]
+"""Returns the function of a value that is compiled along with the one that refers to it, None for all other values."""
 
 
 @cache
@@ -24,11 +26,8 @@ def versions() -> str:
     return " ".join([f"python {python}", *(f"{name} {version(name)}" for name in _PACKAGES)])
 
 
-def fingerprint(function: FunctionType, inner: Callable[[Any], FunctionType | None]) -> str:
-    """The hash of a function's code and of all that it refers to.
-
-    `inner` returns the function of a value that is compiled along with this one, None for all other values.
-    """
+def fingerprint(function: FunctionType, inner: Inner) -> str:
+    """The hash of a function's code and of all that it refers to."""
     known: dict[FunctionType, int] = {}
     digest = hashlib.sha256(versions().encode())
     for part in _parts(function, inner, known):
@@ -37,9 +36,7 @@ def fingerprint(function: FunctionType, inner: Callable[[Any], FunctionType | No
     return digest.hexdigest()
 
 
-def _parts(
-    function: FunctionType, inner: Callable[[Any], FunctionType | None], known: dict[FunctionType, int]
-) -> Iterator[str]:
+def _parts(function: FunctionType, inner: Inner, known: dict[FunctionType, int]) -> Iterator[str]:
     if function in known:
         yield f"the function numbered {known[function]}"
         return
@@ -76,9 +73,7 @@ def _code_parts(code: CodeType) -> Iterator[str]:
             yield repr(constant)
 
 
-def _value_parts(
-    value: Any, inner: Callable[[Any], FunctionType | None], known: dict[FunctionType, int]
-) -> Iterator[str]:
+def _value_parts(value: Any, inner: Inner, known: dict[FunctionType, int]) -> Iterator[str]:
     function = inner(value)
     if function is not None:
         yield from _parts(function, inner, known)

@@ -1,10 +1,13 @@
 """`@kernel`: a function over arrays that runs as machine code, or as plain Python until that is made.
 
-Numba is imported only when there is machine code to run or to make, because importing it takes 0.3 s.
+Numba is imported only when there is machine code to run or to make, and in a stream by a thread: importing it takes
+0.3 s, and ten times as long where Python has no bytecode of it yet.
 """
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from types import FunctionType
@@ -14,10 +17,11 @@ import numpy as np
 
 from trimtab.machine_code import shelf, wanted
 from trimtab.machine_code.fingerprint import fingerprint, referred_names
-from trimtab.machine_code.numba_import import is_numba_there
-from trimtab.machine_code.policy import Missing, NotCompiledError, when_missing
+from trimtab.machine_code.missing import Missing, NotCompiledError, when_missing
 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
+_import_lock = threading.Lock()
+_imports: list[threading.Thread] = []
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -30,6 +34,17 @@ def kernel(function: Callable[..., Any]) -> Any:
 def by_name(module: str, name: str) -> Kernel:
     """The kernel of that name; its module has been imported."""
     return _KERNELS[module, name]
+
+
+def is_numba_there() -> bool:
+    """Whether Numba is imported; if not, start importing it in a thread. The caller runs plain Python until then."""
+    with _import_lock:
+        if not _imports:
+            module = "trimtab.machine_code.dispatcher"
+            thread = threading.Thread(target=importlib.import_module, args=(module,), name="trimtab-numba", daemon=True)
+            thread.start()
+            _imports.append(thread)
+        return not _imports[0].is_alive()
 
 
 class Kernel:

@@ -135,11 +135,6 @@ def _has_digest(code: bytes | None, digest: bytes | None) -> bool:
     return code is not None and digest_of(code) == digest
 
 
-def forget_offer() -> None:
-    """Load whatever is in the cache again, as a process that isn't a worker."""
-    _offered.digests, _offered.names = None, frozenset()
-
-
 def has(name: str) -> bool:
     """Whether there is machine code of a function that may be loaded, for some types."""
     if installed().has(name):

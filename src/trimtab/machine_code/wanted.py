@@ -1,4 +1,4 @@
-"""Notes of functions that ran as plain Python for lack of machine code, so that they are compiled beside the stream.
+"""Notes of functions that ran as plain Python for lack of machine code, so that they are compiled in the background.
 
 A note has the function and the types of its arguments; it is made, sent and compared without importing Numba.
 """
@@ -23,14 +23,6 @@ class ArrayType:
     dimensions: int
     is_writable: bool
     is_contiguous: bool
-
-    def example(self) -> Any:
-        """An array of this type."""
-        array = np.zeros((2,) * self.dimensions, self.dtype)
-        if not self.is_contiguous:
-            array = np.zeros((4,) * self.dimensions, self.dtype)[(slice(None, None, 2),) * self.dimensions]
-        array.flags.writeable = self.is_writable
-        return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,10 @@ def type_of(argument: Any) -> Any:
 def example_of(described: Any) -> Any:
     """An argument of a type."""
     if isinstance(described, ArrayType):
-        return described.example()
+        dimensions, step = described.dimensions, 1 if described.is_contiguous else 2
+        array = np.zeros((2 * step,) * dimensions, described.dtype)[(slice(None, None, step),) * dimensions]
+        array.flags.writeable = described.is_writable
+        return array
     if isinstance(described, TupleType):
         items = [example_of(each) for each in described.items]
         return tuple(items) if described.kind is tuple else described.kind(*items)

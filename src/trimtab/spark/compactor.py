@@ -1,4 +1,4 @@
-"""Merges state runs beside the stream: planned after a commit, done by Spark tasks, included in a later commit.
+"""Merges state runs in the background: planned after a commit, done by Spark tasks, included in a later commit.
 
 A batch never waits for that, unless so many runs wait to be merged that reading state would become slow.
 """

@@ -33,19 +33,13 @@ _SIGNS = (
 log = logging.getLogger("trimtab")
 
 
-def is_lost_worker(error: BaseException) -> bool:
-    """Whether the error means that a process was lost."""
-    text = str(error)
-    return any(sign in text for sign in _SIGNS)
-
-
 def retried(work: Callable[[], Answer], *, retries: int = RETRIES, pause_s: float = PAUSE_S) -> Answer:
     """The result of the work, which is retried when a worker was lost; any other error is raised at once."""
     for attempt in range(retries):
         try:
             return work()
         except Exception as error:
-            if not is_lost_worker(error):
+            if not any(sign in str(error) for sign in _SIGNS):
                 raise
             log.warning("a worker was lost; the batch runs again (%d of %d retries)", attempt + 1, retries)
             time.sleep(pause_s * 2**attempt)

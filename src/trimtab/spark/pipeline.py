@@ -1,7 +1,7 @@
 """One stream's batches on Spark: the shell around `driver.machine` with real engines, sinks and executors.
 
 Spark calls `take_batch` for every micro-batch. It ends with a committed manifest, or raises: then nothing is committed,
-and Spark brings the same rows again at the next start.
+and Spark delivers the same rows again at the next start.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from trimtab.driver.next_version import Identity
 from trimtab.driver.older_builds import begun_by_older_build
 from trimtab.driver.placing import Placing
 from trimtab.driver.progress import BatchProgress, progress_of
-from trimtab.driver.shell import Ready, Shell, StreamFiles
+from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.machine_code.compiler import shared_compiler
+from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.offer import Offer
-from trimtab.machine_code.policy import Missing, if_missing
 from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
@@ -43,10 +43,12 @@ from trimtab.spark.tier_one import Ran, TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
-from trimtab.state.files import Folder, storage_errors
+from trimtab.state.files import Folder
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
+from trimtab.state.segment import verify_segment
+from trimtab.state.sweep import sweep
 from trimtab.worker.engine import run_engine
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Orders
 
@@ -86,6 +88,8 @@ class _Batch:
 class Pipeline(Shell):
     """Runs the batches of one stream; `take_batch` is what Spark calls."""
 
+    _batch: _Batch  # the last one, or the one under way
+
     def __init__(
         self,
         spark: SparkSession,
@@ -100,14 +104,14 @@ class Pipeline(Shell):
         self.spec, self._queries, self._lock, self._on_progress = spec, queries, lock, on_progress
         self._setup = queries.setup
         folders = checkpoint.stream(queries.stream)
-        files = StreamFiles.of(folders)
+        folders.make()
         identity = Identity(checkpoint.job, queries.stream, folders.incarnation(), queries.key_groups)
-        driver = files.driver(identity, known)
+        driver = resumed(folders, identity, known)
         if driver.unfinished is None:
             driver.unfinished = begun_by_older_build(
                 driver, folders.home, _offsets(checkpoint, queries.stream), self._setup
             )
-        super().__init__(files, driver)
+        super().__init__(folders, driver)
         self._check_logs(checkpoint)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
@@ -126,7 +130,6 @@ class Pipeline(Shell):
         self.placing = Placing(self._first_placement(), self._decided, may_spread=bool(queries.split))
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
-        self._batch: _Batch | None = None
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
 
     @property
@@ -157,7 +160,7 @@ class Pipeline(Shell):
         Raises StateError for damaged state files, before anything is changed, and QueryError `query.spark`.
         """
         self._verify()
-        self.files.sweep_leftovers()
+        sweep(self.folders)
         unfinished = self.driver.unfinished
         self.ready(self._setup if unfinished is None else unfinished.setup)
 
@@ -177,17 +180,12 @@ class Pipeline(Shell):
 
     def _verify(self) -> None:
         """Check every live file against its checksum, before any is used."""
-        from trimtab.state.local_copies import check_content
-
-        known, segments = self.driver.known, self.files.folders.segments
-        if known is None or not segments.is_local:
-            return  # copies of remote files are checked when they are fetched
-        for file in known.segments.values():
-            if self.stopping:
-                return
-            shown = segments.shown_path(file.name)
-            with storage_errors(shown):
-                check_content(segments.path_of(file.name), file, shown)
+        known, segments = self.driver.known, self.folders.segments
+        if known is not None and segments.is_local:  # copies of remote files are checked when they are fetched
+            for file in known.segments.values():
+                if self.stopping:
+                    return
+                verify_segment(segments.path_of(file.name), file)
 
     def make_ready(self, setup: Setup) -> Ready:
         """Compile the queries of a setup, and request their machine code."""
@@ -267,7 +265,6 @@ class Pipeline(Shell):
     def perform(self, instruction: Instruction) -> Happening | None:
         """Carry out one instruction, and add its time to a stage."""
         batch = self._batch
-        assert batch is not None
         counted_s, began_s = sum(batch.stages_s.values()), time.perf_counter()
         happened = super().perform(instruction)
         spent_s = time.perf_counter() - began_s - (sum(batch.stages_s.values()) - counted_s)
@@ -277,7 +274,6 @@ class Pipeline(Shell):
     def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
         """Run the batch's Spark job."""
         batch = self._batch
-        assert batch is not None
         tier_one = cast(ReadyOnSpark, ready).tier_one
         reports, observed = self._spark_job(tier_one, batch.frame, plan.placement, orders)
         if not reports:
@@ -292,7 +288,6 @@ class Pipeline(Shell):
     ) -> tuple[list[EngineReport], Mapping[str, Any] | None]:
         """Send rows to their engines and collect a report from each; retried if a worker or executor is lost."""
         batch = self._batch
-        assert batch is not None
 
         def engine(batches: Any) -> Any:
             context = TaskContext.get()
@@ -321,7 +316,6 @@ class Pipeline(Shell):
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks of a query, or to those for rows that no query can take."""
         batch = self._batch
-        assert batch is not None
         name, plan = output.name, output.plan
         if name not in (LATE, QUARANTINE):
             batch.matches[name] = sum(each.rows for each in output.outputs)
@@ -330,10 +324,10 @@ class Pipeline(Shell):
             return
         table, files = combine(output.outputs)
         shown = f"{self._queries.stream}{name.replace('__', '-')}" if name in (LATE, QUARANTINE) else name
-        spark, outbox = batch.frame.sparkSession, self.files.outbox
-        delivery = Delivery(shown, plan.incarnation, plan.number, table, files, outbox, spark)
+        spark, outbox = batch.frame.sparkSession, self.folders.outbox
+        delivery = Delivery(shown, plan.incarnation, plan.number, table, files, outbox, spark, output.may_repeat)
         for sink in sinks:
-            sink.take(replace(delivery, is_last=sink is sinks[-1]), may_repeat=output.may_repeat)
+            sink.take(replace(delivery, is_last=sink is sinks[-1]))
 
     def machine_code(self) -> Offer:
         """The machine code that engines may run; without it they run plain Python."""

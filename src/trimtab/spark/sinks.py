@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +34,7 @@ class Delivery:
     files: tuple[str, ...]
     outbox: Folder
     spark: SparkSession
+    may_repeat: bool  # whether sinks may have taken some or all of this batch before
     is_last: bool = True  # no other sink needs the files after this one
 
     @property
@@ -47,22 +48,21 @@ class Delivery:
         return self.spark.createDataFrame(self.table)
 
 
-class Sink(Protocol):
+class Sink:
     """Where a query's rows go."""
 
-    takes_files: bool  # whether it can take files that engines wrote
+    takes_files = False  # whether it can take files that engines wrote
 
     def prepare(self, name: str) -> None:
         """Called once when the job starts, before anything runs; raises JobError for what can't work."""
-        ...
 
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
-        """Take a batch. `may_repeat`: the sink may have taken some or all of this batch before."""
-        ...
+    def take(self, delivery: Delivery) -> None:
+        """Take a batch."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
-class ParquetSink:
+class ParquetSink(Sink):
     """A folder of parquet files with each batch's rows exactly once, which can be read at any time.
 
     Files appear by renaming, so they are always complete. Their names hold the query, the stream's incarnation and the
@@ -71,14 +71,15 @@ class ParquetSink:
 
     path: str
     compression: str = "snappy"
-    takes_files: bool = True
+
+    takes_files = True
 
     def prepare(self, name: str) -> None:
         """Make the folder."""
         del name
         Folder(self.path).make()
 
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+    def take(self, delivery: Delivery) -> None:
         """Write the batch's files."""
         stem = f"{safe_name(delivery.name)}-{delivery.incarnation[:12]}-{delivery.batch:09d}"
         written: list[str] = []
@@ -94,14 +95,14 @@ class ParquetSink:
                 folder.publish(delivery.outbox.path_of(file), written[-1])
             else:
                 folder.write(written[-1], delivery.outbox.read(file))
-        if may_repeat:  # the try before a crash may have left more files than this one
+        if delivery.may_repeat:  # the try before a crash may have left more files than this one
             for name in folder.names():
                 if name.startswith(stem) and name not in written:
                     folder.delete(name)
 
 
 @dataclass(slots=True)
-class FunctionSink:
+class FunctionSink(Sink):
     """A user's function, called with (DataFrame, batch id) for every batch that has rows, in event-time order.
 
     After a crash the last batch may come again with the same id and the same rows: a function that remembers which ids
@@ -109,31 +110,21 @@ class FunctionSink:
     """
 
     function: BatchFunction
-    takes_files: bool = False
 
-    def prepare(self, name: str) -> None:
-        """Nothing to do."""
-
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+    def take(self, delivery: Delivery) -> None:
         """Call the function."""
-        del may_repeat
         if not delivery.is_empty:
             self.function(delivery.frame(), delivery.batch)
 
 
 @dataclass(slots=True)
-class ConsoleSink:
+class ConsoleSink(Sink):
     """Rows printed as a table, for trying things out."""
 
     rows: int = 20
-    takes_files: bool = False
 
-    def prepare(self, name: str) -> None:
-        """Nothing to do."""
-
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+    def take(self, delivery: Delivery) -> None:
         """Print the first rows."""
-        del may_repeat
         if delivery.table is None:
             return
         table = delivery.table
@@ -144,23 +135,19 @@ class ConsoleSink:
 
 
 @dataclass(slots=True)
-class MemorySink:
+class MemorySink(Sink):
     """Rows kept in the driver and shown as a temporary view of the query's name; gone when the driver ends."""
 
     spark: SparkSession  # the user's own: a batch has another session, whose views the user can't see
     view: str | None = None
-    takes_files: bool = False
-    tables: dict[int, pa.Table] = field(
-        default_factory=dict
-    )  # by batch, so that a repeated batch replaces its first try
+    tables: dict[int, pa.Table] = field(default_factory=dict)  # by batch: a repeated one replaces its first try
 
     def prepare(self, name: str) -> None:
         """Take the query's name if none was given."""
         self.view = self.view or name
 
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+    def take(self, delivery: Delivery) -> None:
         """Keep the rows and show them."""
-        del may_repeat
         if delivery.table is None:
             return
         self.tables[delivery.batch] = delivery.table
@@ -169,12 +156,11 @@ class MemorySink:
 
 
 @dataclass(slots=True)
-class DeltaSink:
+class DeltaSink(Sink):
     """A Delta Lake table, exactly once: Delta ignores a batch whose number it already has from this stream."""
 
     spark: SparkSession
     options: dict[str, Any]
-    takes_files: bool = False
 
     def prepare(self, name: str) -> None:
         """Raise JobError `job.sink` if the session has no Delta Lake."""
@@ -190,34 +176,24 @@ class DeltaSink:
                 "pip install delta-spark and start Spark with its package, or write parquet",
             ) from error
 
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
-        """Append in one Delta transaction."""
-        del may_repeat
-        if delivery.is_empty:
-            return
-        options = delta_options(delivery) | self.options
-        delivery.frame().write.format("delta").mode("append").options(**options).save()
-
-
-def delta_options(delivery: Delivery) -> dict[str, str]:
-    """The write options that identify the batch to Delta Lake."""
-    return {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
+    def take(self, delivery: Delivery) -> None:
+        """Append in one Delta transaction, which records the stream and the batch."""
+        batch = {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
+        FormatSink("delta", batch | self.options).take(delivery)
 
 
 @dataclass(slots=True)
-class FormatSink:
-    """Any format that Spark can append to. At least once: a batch that is repeated after a crash is appended again."""
+class FormatSink(Sink):
+    """Any format that Spark can append to. At least once: a batch that is repeated after a crash is appended again.
+
+    If something is wrong, Spark raises it in the first batch.
+    """
 
     format: str
     options: dict[str, Any]
-    takes_files: bool = False
 
-    def prepare(self, name: str) -> None:
-        """Nothing to do: if something is wrong, Spark raises it in the first batch."""
-
-    def take(self, delivery: Delivery, *, may_repeat: bool) -> None:
+    def take(self, delivery: Delivery) -> None:
         """Append."""
-        del may_repeat
         if not delivery.is_empty:
             delivery.frame().write.format(self.format).mode("append").options(**self.options).save()
 
@@ -233,7 +209,9 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
         return FunctionSink(target)
     match target.lower():
         case "parquet":
-            return _parquet(dict(options))
+            if "path" not in options:
+                raise JobError("job.sink", "a parquet sink needs a path", 'write .write("parquet", path="out/")')
+            return ParquetSink(**_only(target, options, ("path", "compression")))
         case "console":
             return ConsoleSink(**_only(target, options, ("rows",)))
         case "memory":
@@ -242,12 +220,6 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
             return DeltaSink(spark, options)
         case _:
             return FormatSink(target, options)
-
-
-def _parquet(options: dict[str, Any]) -> ParquetSink:
-    if "path" not in options:
-        raise JobError("job.sink", "a parquet sink needs a path", 'write .write("parquet", path="out/")')
-    return ParquetSink(**_only("parquet", options, ("path", "compression")))
 
 
 def _only(format_: str, options: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
@@ -260,10 +232,7 @@ def _only(format_: str, options: dict[str, Any], known: tuple[str, ...]) -> dict
 
 def _aligned(table: pa.Table) -> str:
     """Rows as text in columns."""
-    cells = [table.column_names, *([_shown(v) for v in row.values()] for row in table.to_pylist())]
+    rows = [["null" if value is None else str(value) for value in row.values()] for row in table.to_pylist()]
+    cells = [table.column_names, *rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-
-
-def _shown(value: object) -> str:
-    return "null" if value is None else str(value)

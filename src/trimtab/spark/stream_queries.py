@@ -22,7 +22,7 @@ from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.tier_one import TierOne
-from trimtab.worker.intake_plan import plan_intake
+from trimtab.worker.intake import intake_of
 from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
 
 
@@ -68,12 +68,12 @@ class StreamQueries:
         """
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
-        layout = plan_intake(queries, self.schema, setup.event_time, split)
+        intake = intake_of(queries, self.schema, setup.event_time, split)
         keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
         with explained(queries):
-            tier_one = TierOne(layout, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
+            tier_one = TierOne(intake, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
         plan = EnginePlan(
-            intake=layout,
+            intake=intake,
             queries=queries,
             schema=tier_one.schema,
             delay_us=setup.delay_us,
@@ -90,20 +90,18 @@ class StreamQueries:
         own = self.queries.get(name)
         if own is not None and own.sql == wanted.sql and fingerprint(own) == wanted.fingerprint:
             return own
+        cause: QueryError | None = None
         try:
             query = compile_for(self.spark, wanted.sql, {self.stream: self.schema}, event_time)
+            if fingerprint(query) == wanted.fingerprint:
+                return query
         except QueryError as error:
-            raise self._not_understood(name) from error
-        if fingerprint(query) != wanted.fingerprint:
-            raise self._not_understood(name)
-        return query
-
-    def _not_understood(self, name: str) -> JobError:
-        return JobError(
+            cause = error
+        raise JobError(
             "job.unfinished-batch",
             f"a batch of stream {self.stream} was begun with a query {name} that can't be compiled any more",
             "start the job once as it was, so that the batch is finished, and change it then",
-        )
+        ) from cause
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +29,7 @@ from pyspark.util import PythonEvalType
 from trimtab.deciding.placement import Placement
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.spark.splitter import Splitter
-from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, IntakePlan, Reading, Route
+from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, Intake, Reading, Route
 
 REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
 Task = Callable[[Any], Any]
@@ -36,16 +38,8 @@ _OBSERVED = "trimtab_intake"
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
-    """A batch on its way: rows at their engines' partitions. `is_observed`: rows are counted that are left out."""
-
-    frame: DataFrame
-    is_observed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Ran:
-    """What the engines gave, and of a batch with rows left out: `events` and the `newest` time of all its rows."""
+    """The engines' reports, and if rows are filtered out: the `events` of the whole batch, and their `newest` time."""
 
     reports: pa.Table
     observed: Mapping[str, Any] | None
@@ -57,50 +51,50 @@ class TierOne:
     `frame` is the stream itself, or anything with its schema.
     """
 
-    def __init__(self, plan: IntakePlan, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
-        self.plan, self._spark, self._key_groups = plan, frame.sparkSession, key_groups
+    def __init__(self, intake: Intake, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
+        self._intake, self._spark, self._key_groups = intake, frame.sparkSession, key_groups
         self._keep_original = keep_original
-        source = next(c.source for c in plan.columns if c.name == plan.time)
+        source = next(c.source for c in intake.columns if c.name == intake.time)
         self._time_type = frame.schema[str(source)].dataType.typeName()
         self._steps: list[Any] = [self._sequence(self._passed(frame))]
-        if plan.is_computed:
+        if intake.is_computed:
             self._steps.append(self._sequence(self._extracted()))
         computed = self._computed(frame)
-        self._where = self._wanted() if plan.is_filtered else None
+        self._where = self._wanted() if intake.is_filtered else None
         types = {field.name: field.dataType.typeName() for field in computed.schema.fields}
         found = {name: F.col(name) for name in types}
         if len(self._steps) == 1 and self._where is None and not keep_original:
             # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
-            found = {c.name: F.col(_quoted(c.source)) for c in plan.columns}
+            found = {c.name: F.col(_quoted(c.source)) for c in intake.columns}
             self._steps, computed = [], frame
         self._sent = self._sequence(self._split(types, found))
         routed = self._select(computed, self._sent)
         self.schema: pa.Schema = to_arrow_schema(routed.schema, timezone="UTC")
         self._inputs = [F.col(name) for name in routed.columns]
-        self._splitter = Splitter(plan, frame.sparkSession)
+        self._splitter = Splitter(intake, frame.sparkSession)
 
-    def apply(self, batch: DataFrame, placement: Placement) -> Routed:
+    def apply(self, batch: DataFrame, placement: Placement) -> DataFrame:
         """The batch's rows, each at its engine's partition."""
         rows = self._computed(batch)
         if self._where is not None:
-            # Rows that are left out still tell the time.
+            # Rows that are filtered out still count, and raise the watermark.
             rows = rows.observe(_OBSERVED, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
             rows = _wrapped(_java(rows).filter(self._where._jc), rows)
         rows = self._select(rows, self._sent)
         at_engines = _java(rows).repartitionById(placement.engines, self._splitter.engine(placement))
-        return Routed(_wrapped(at_engines, rows), self._where is not None)
+        return _wrapped(at_engines, rows)
 
-    def run(self, routed: Routed, task: Task, pinned: Pinned = lambda frame: frame) -> Ran:
+    def run(self, routed: DataFrame, task: Task, pinned: Pinned = lambda frame: frame) -> Ran:
         """Run a function over each engine's rows, as one Spark job; `pinned` may say where."""
         function = pandas_udf(task, REPORT_SCHEMA, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
         column = function(*self._inputs)
-        mapped = _wrapped(_java(routed.frame).mapInArrow(column._jc, False, None), routed.frame)
+        mapped = _wrapped(_java(routed).mapInArrow(column._jc, False, None), routed)
         found = pinned(mapped)._collect_as_arrow()  # type: ignore[operator]
         reports = pa.Table.from_batches(found, pa.schema([("report", pa.binary())]))
-        return Ran(reports, self._observed(mapped) if routed.is_observed else None)
+        return Ran(reports, None if self._where is None else self._observed(mapped))
 
     def _observed(self, ran: DataFrame) -> Mapping[str, Any] | None:
-        """What a job saw; none if Spark knew the batch to be empty. Spark's `Observation` can't tell of pinned ones."""
+        """What a job observed; None: Spark knew it to be empty. Spark's `Observation` fails for pinned frames."""
         row = _java(ran).queryExecution().observedMetrics().get(_OBSERVED)
         if row.isEmpty():
             return None
@@ -122,7 +116,7 @@ class TierOne:
             F.col(_quoted(c.source)).alias(c.name)
             if c.source is not None
             else _attempt(self._spark, F.struct(_typed(c.text, c.type).alias("v"))).alias(c.name)
-            for c in self.plan.columns
+            for c in self._intake.columns
         ]
         if self._keep_original:
             columns.append(F.struct(*(F.col(_quoted(name)) for name in frame.columns)).alias(ORIGINAL))
@@ -130,12 +124,12 @@ class TierOne:
 
     def _extracted(self) -> list[Column]:
         columns = [
-            F.col(c.name) if c.source is not None else F.col(c.name)["v"].alias(c.name) for c in self.plan.columns
+            F.col(c.name) if c.source is not None else F.col(c.name)["v"].alias(c.name) for c in self._intake.columns
         ]
         columns += [F.col(ORIGINAL)] if self._keep_original else []
         return columns + [
-            _any([F.col(name).isNull() for name in r.computed]).alias(r.failed)
-            for r in self.plan.readings
+            reduce(or_, (F.col(name).isNull() for name in r.computed)).alias(r.failed)
+            for r in self._intake.readings
             if r.failed is not None
         ]
 
@@ -144,16 +138,16 @@ class TierOne:
             wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
             return wanted if reading.failed is None else wanted | F.col(reading.failed)
 
-        return _any([holds(reading) for reading in self.plan.readings])
+        return reduce(or_, map(holds, self._intake.readings))
 
     def _split(self, types: Mapping[str, str], found: Mapping[str, Column]) -> list[Column]:
         """What is sent to the engines: columns, the hash that breaks ties, and the slot; a row for each route."""
-        plan = self.plan
-        needed = {name for r in plan.readings for _, name in r.columns} | {plan.time}
-        needed |= {r.wanted for r in plan.readings if r.wanted is not None and len(plan.readings) > 1}
-        needed |= {name for route in plan.routes for name in route.keys}
-        names = [c.name for c in plan.columns if c.name in needed]
-        names += [r.failed for r in plan.readings if r.failed is not None]
+        intake = self._intake
+        needed = {name for r in intake.readings for _, name in r.columns} | {intake.time}
+        needed |= {r.wanted for r in intake.readings if r.wanted is not None and len(intake.readings) > 1}
+        needed |= {name for route in intake.routes for name in route.keys}
+        names = [c.name for c in intake.columns if c.name in needed]
+        names += [r.failed for r in intake.readings if r.failed is not None]
 
         def hashed(columns: Iterable[str]) -> Column:
             return _hash([(found[name], types[name]) for name in columns])
@@ -164,20 +158,20 @@ class TierOne:
             group = F.pmod(key, F.lit(self._key_groups))
             return F.shiftleft(group, GROUP_SHIFT).bitwiseOR(F.shiftrightunsigned(key, 64 - GROUP_SHIFT))
 
-        hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in plan.readings}
+        hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in intake.readings}
         sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
         sent += [F.col(ORIGINAL)] if self._keep_original else []
-        if len(plan.routes) == 1:
-            return [*sent, slot(plan.routes[0]).alias(SLOT)]
+        if len(intake.routes) == 1:
+            return [*sent, slot(intake.routes[0]).alias(SLOT)]
         ways = [
             F.struct(F.lit(number).cast("int").alias(ROUTE), slot(route).alias(SLOT))
-            for number, route in enumerate(plan.routes)
+            for number, route in enumerate(intake.routes)
         ]
         return [*sent, F.inline(F.array(*ways))]
 
     def _time_us(self) -> Column:
         """The event time in microseconds since 1970, as the engines count."""
-        time = self.plan.time
+        time = self._intake.time
         match self._time_type:
             case "date":
                 return F.expr(f"unix_date({time}) * 86400000000L")
@@ -197,12 +191,12 @@ class TierOne:
         return _wrapped(_java(rows).select(columns), rows)
 
 
-def check_columns(plan: IntakePlan, frame: DataFrame) -> None:
+def check_columns(intake: Intake, frame: DataFrame) -> None:
     """Have Spark analyse the columns that it is to compute, and nothing more; as text, which is one call.
 
     Raises Spark's own exception for what it doesn't understand.
     """
-    computed = [column for column in plan.columns if column.source is None]
+    computed = [column for column in intake.columns if column.source is None]
     frame.selectExpr(
         *(c.text if c.type is None else f"CAST({c.text} AS {from_arrow_type(c.type).simpleString()})" for c in computed)
     )
@@ -223,13 +217,6 @@ def _quoted(name: str | None) -> str:
 def _typed(text: str, kind: pa.DataType | None) -> Column:
     column = F.expr(text)
     return column if kind is None else column.cast(from_arrow_type(kind))
-
-
-def _any(columns: Sequence[Column]) -> Column:
-    found = columns[0]
-    for column in columns[1:]:
-        found = found | column
-    return found
 
 
 def _hash(columns: Sequence[tuple[Column, str]]) -> Column:

@@ -224,13 +224,11 @@ def _reordered(counts: Int64Array, order: Int64Array | None) -> tuple[Int64Array
 
 def _whole(pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces, with adjacent rows as a range: copying is quicker than picking."""
-    return [(source, _as_range(rows)) for source, rows in pieces]
-
-
-def _as_range(rows: Int64Array | range) -> Int64Array | range:
-    if isinstance(rows, range) or not len(rows) or int(rows[-1]) - int(rows[0]) != len(rows) - 1:
-        return rows
-    return range(int(rows[0]), int(rows[-1]) + 1)  # rows ascend, so they are all of this range
+    found: list[Piece] = []
+    for source, rows in pieces:
+        is_range = len(rows) > 0 and rows[-1] - rows[0] == len(rows) - 1  # rows ascend
+        found.append((source, range(int(rows[0]), int(rows[-1]) + 1) if is_range else rows))
+    return found
 
 
 def _as_state(columns: _Columns) -> State:

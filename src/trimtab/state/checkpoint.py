@@ -7,6 +7,7 @@ streams/<stream>/stream.json                 the stream's incarnation
 streams/<stream>/plans/000000000043.json     what batch 43 does, if it was begun
 streams/<stream>/manifests/000000000042.json
 streams/<stream>/segments/000000000042-e3-<incarnation>-<uuid>.segment
+streams/<stream>/outbox/                     large outputs, until sinks have taken them
 
 A stream's incarnation lasts from its first start until its state is deleted. Each counts its batches from zero, so
 a sink identifies a batch by its number and the incarnation.
@@ -25,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 from trimtab.errors import JobError, StateError
 from trimtab.state.files import Folder
 from trimtab.state.lock import LOCK
-from trimtab.state.manifest import corrupt, seal, unseal
+from trimtab.state.manifest import seal, unseal
 
 JOB, STREAM = "job.json", "stream.json"
 FORMAT = 1
@@ -35,17 +36,23 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class StreamFolders:
-    """Where the versions of one stream's state are."""
+    """Where the files of one stream are."""
 
     home: Folder
     manifests: Folder
     segments: Folder
+    plans: Folder
+    outbox: Folder  # outputs that are too large for a report, until sinks have taken them
+
+    @classmethod
+    def of(cls, home: Folder) -> StreamFolders:
+        """The folders of the stream whose folder this is."""
+        return cls(home, *(home.child(name) for name in ("manifests", "segments", "plans", "outbox")))
 
     def make(self) -> None:
         """Make the folders. Only when a job starts: a folder that is missing later is an error."""
-        self.home.make()
-        self.manifests.make()
-        self.segments.make()
+        for folder in (self.home, self.manifests, self.segments, self.plans, self.outbox):
+            folder.make()
 
     def incarnation(self) -> str:
         """The incarnation, which is created and written down before the first batch if there is none."""
@@ -53,11 +60,7 @@ class StreamFolders:
             body = {"incarnation": uuid.uuid4().hex, "began_at_s": time.time()}
             self.home.write(STREAM, seal(FORMAT, body), replace=False)
         path = self.home.shown_path(STREAM)
-        body = unseal(self.home.read(STREAM), path, FORMAT)
-        try:
-            return str(body["incarnation"])
-        except (KeyError, TypeError) as error:
-            raise corrupt(path, "it names no incarnation") from error
+        return unseal(self.home.read(STREAM), path, FORMAT, lambda body: str(body["incarnation"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,7 @@ class Checkpoint:
         if not 1 <= key_groups <= MAX_KEY_GROUPS:
             message = f"{key_groups} key groups are not between 1 and {MAX_KEY_GROUPS:,}"
             raise JobError("job.key-groups", message, "leave out key_groups to have 1,024 of them")
-        found = Checkpoint.look(location, key_groups)
-        if found is not None:
+        if (found := Checkpoint.look(location, key_groups)) is not None:
             return found
         folder = Folder(location)
         folder.make()
@@ -129,8 +131,7 @@ class Checkpoint:
 
     def stream(self, name: str) -> StreamFolders:
         """The folders of a stream; `make` them when the job starts."""
-        folder = self.folder.child("streams").child(safe_name(name))
-        return StreamFolders(folder, folder.child("manifests"), folder.child("segments"))
+        return StreamFolders.of(self.folder.child("streams").child(safe_name(name)))
 
     def streams(self) -> list[str]:
         """The names of the streams that have state here."""
@@ -164,12 +165,10 @@ def segment_name(batch: int, maker: str, incarnation: str) -> str:
 
 
 def _read(folder: Folder) -> Checkpoint:
-    path = folder.shown_path(JOB)
-    body: Any = unseal(folder.read(JOB), path, FORMAT)
-    try:
+    def read(body: dict[str, Any]) -> Checkpoint:
         return Checkpoint(folder, body["id"], body["key_groups"])
-    except (KeyError, TypeError) as error:
-        raise corrupt(path, "a part of it is missing") from error
+
+    return unseal(folder.read(JOB), folder.shown_path(JOB), FORMAT, read)
 
 
 def _foreign(folder: Folder) -> StateError:

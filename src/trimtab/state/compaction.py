@@ -26,7 +26,7 @@ import numpy as np
 from trimtab.errors import StateError
 from trimtab.state.bundle import Bundle, group_start
 from trimtab.state.gathering import Int64Array
-from trimtab.state.manifest import Run
+from trimtab.state.manifest import StateRun
 from trimtab.state.runs import NO_FLOOR, floors_of, merge
 
 BATCHES = 8
@@ -49,11 +49,11 @@ class Merge:
     """
 
     query: str
-    runs: tuple[Run, ...]
+    runs: tuple[StateRun, ...]
     first_group: int
     end_group: int
     to_base: bool
-    base: tuple[Run, ...]
+    base: tuple[StateRun, ...]
 
     @property
     def sequence(self) -> int:
@@ -61,7 +61,7 @@ class Merge:
         return max(run.sequence for run in self.runs)
 
 
-def plan_merges(query: str, runs: Sequence[Run], key_groups: int) -> list[Merge]:
+def plan_merges(query: str, runs: Sequence[StateRun], key_groups: int) -> list[Merge]:
     """What to merge now; most of the time nothing.
 
     The merges of a plan don't affect each other. Make the next plan only after they were applied.
@@ -76,13 +76,13 @@ def plan_merges(query: str, runs: Sequence[Run], key_groups: int) -> list[Merge]
     return [*merges, *_among_recent(query, recent, base, key_groups)]
 
 
-def apply_merges(runs: Sequence[Run], done: Sequence[tuple[Merge, Sequence[Run]]]) -> tuple[Run, ...]:
+def apply_merges(runs: Sequence[StateRun], done: Sequence[tuple[Merge, Sequence[StateRun]]]) -> tuple[StateRun, ...]:
     """The runs, newest first, after merges were done; `runs` may hold newer ones than the plan knew.
 
     A recent run is dropped once every group has a base run as new as it.
     """
     known = set(runs)
-    replaced: set[Run] = set()
+    replaced: set[StateRun] = set()
     for each, _ in done:
         gone = {run for run in each.runs if run.is_base or not each.to_base}
         if not gone <= known:
@@ -101,7 +101,7 @@ def apply_merges(runs: Sequence[Run], done: Sequence[tuple[Merge, Sequence[Run]]
 
 
 def carry_out(
-    each: Merge, open_run: Callable[[Run], Bundle], target_keys: int = TARGET_KEYS
+    each: Merge, open_run: Callable[[StateRun], Bundle], target_keys: int = TARGET_KEYS
 ) -> list[tuple[int, int, Bundle]]:
     """Do a merge: the bundles to write, each with the range of groups that its run covers; maybe none.
 
@@ -170,7 +170,7 @@ class _Range:
         return self.pending > 0 and self.keys <= SHARE * self.pending
 
 
-def _into_base(query: str, recent: Sequence[Run], base: Sequence[Run], key_groups: int) -> list[Merge]:
+def _into_base(query: str, recent: Sequence[StateRun], base: Sequence[StateRun], key_groups: int) -> list[Merge]:
     newest, oldest = recent[0].sequence, recent[-1].sequence
     ranges = _ranges(recent, base, key_groups)
     due = [number for number, each in enumerate(ranges) if each.is_due(batches=newest - max(each.floor, oldest - 1))]
@@ -197,7 +197,7 @@ def _into_base(query: str, recent: Sequence[Run], base: Sequence[Run], key_group
     return merges
 
 
-def _ranges(recent: Sequence[Run], base: Sequence[Run], key_groups: int) -> list[_Range]:
+def _ranges(recent: Sequence[StateRun], base: Sequence[StateRun], key_groups: int) -> list[_Range]:
     ranges: list[_Range] = []
 
     def add(first: int, end: int, floor: int, keys: int) -> None:
@@ -228,7 +228,7 @@ def _with_small_neighbours(ranges: Sequence[_Range], number: int, taken: set[int
     return range(first, end)
 
 
-def _among_recent(query: str, recent: Sequence[Run], base: Sequence[Run], key_groups: int) -> list[Merge]:
+def _among_recent(query: str, recent: Sequence[StateRun], base: Sequence[StateRun], key_groups: int) -> list[Merge]:
     batches = [
         (sequence, sum(run.slots for run in runs))
         for sequence, runs in itertools.groupby(recent, key=lambda run: run.sequence)

@@ -13,6 +13,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -35,8 +36,9 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what pyarrow calls s3
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Folder:
-    """A folder of small and large files; it pickles as its location and is opened in each process that uses it.
+    """A folder of small and large files; it is opened in each process that uses it.
 
     `location` is a local path, `file://...` or a URI that pyarrow knows. A write is atomic: readers find the whole
     file or none, also when the writer dies half-way. With `durable` (local files only; object stores always are) it
@@ -48,28 +50,22 @@ class Folder:
     's3://bucket/here/streams?region=eu-north-1'
     """
 
-    __slots__ = ("is_local", "location")
+    location: str
 
-    def __init__(self, location: str) -> None:
-        scheme = urlsplit(location).scheme if "://" in location else ""
-        self.is_local = scheme in ("", "file")
-        self.location = _local_path(location) if self.is_local else location
-
-    def __reduce__(self) -> tuple[type[Folder], tuple[str]]:
-        """Only the location is pickled."""
-        return Folder, (self.location,)
+    def __post_init__(self) -> None:
+        """Make a local path absolute."""
+        if "://" not in self.location or self.location.startswith("file://"):
+            path = unquote(urlsplit(self.location).path) if "://" in self.location else self.location
+            object.__setattr__(self, "location", os.path.abspath(os.path.expanduser(path)))
 
     def __repr__(self) -> str:
         """The location, without the credentials that a URI may hold."""
         return f"Folder({self.shown!r})"
 
-    def __eq__(self, other: object) -> bool:
-        """Two folders are equal if their locations are."""
-        return isinstance(other, Folder) and other.location == self.location
-
-    def __hash__(self) -> int:
-        """Equal folders have equal hashes."""
-        return hash(self.location)
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine's disk."""
+        return self.location.startswith("/")
 
     @property
     def shown(self) -> str:
@@ -122,7 +118,7 @@ class Folder:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.shown_path(name))
         with self._errors(name):
             if self.is_local:
-                with self._temporary(name) as temporary:
+                with self.temporary(name) as temporary:
                     with open(temporary, "xb") as file:
                         file.write(data)
                         if durable:
@@ -156,7 +152,7 @@ class Folder:
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                with self._temporary(name) as temporary:
+                with self.temporary(name) as temporary:
                     shutil.copyfile(local_file, temporary)
                     if durable:
                         _sync(temporary)
@@ -167,7 +163,7 @@ class Folder:
         """Copy a file of the folder to a local path: complete or not at all."""
         _check(name)
         target = Folder(os.path.dirname(os.path.abspath(local_file)))
-        with target._temporary(os.path.basename(local_file)) as temporary:
+        with target.temporary(os.path.basename(local_file)) as temporary:
             with self._errors(name):
                 if self.is_local:
                     source: Any = open(self.path_of(name), "rb")  # noqa: SIM115 - closed by the with below
@@ -268,7 +264,7 @@ class Folder:
         return filesystem, f"{path.rstrip('/')}/{name}" if name else path
 
     @contextmanager
-    def _temporary(self, name: str) -> Iterator[str]:
+    def temporary(self, name: str) -> Iterator[str]:
         """A path for an unfinished file, which is deleted afterwards if it is still there."""
         path = self.path_of(f"{TEMPORARY}{name}.{uuid.uuid4().hex}")
         try:
@@ -355,11 +351,6 @@ def open_filesystem(location: str) -> tuple[Any, str]:
 
 def _not_a_folder(path: str) -> StateError:
     return StateError("state.foreign", f"{path} is not a folder, or is inside a file", "give the path of a folder")
-
-
-def _local_path(location: str) -> str:
-    path = unquote(urlsplit(location).path) if location.startswith("file://") else location
-    return os.path.abspath(os.path.expanduser(path))
 
 
 def _linked(source: str, target: str) -> bool:

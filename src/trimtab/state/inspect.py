@@ -6,6 +6,7 @@ newest one is read instead.
 
 from __future__ import annotations
 
+import operator
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,9 @@ from trimtab.state.bundle import Bundle, State
 from trimtab.state.checkpoint import Checkpoint, StreamFolders
 from trimtab.state.files import Folder
 from trimtab.state.local_copies import check_content
-from trimtab.state.manifest import Manifest, Run, SegmentFile, batches, manifest_name, read
+from trimtab.state.manifest import Manifest, SegmentFile, StateRun, batches, manifest_name, read
 from trimtab.state.runs import Reader
-from trimtab.state.segment import segment_of, verify_segment
+from trimtab.state.segment import open_run, verify_segment
 
 _ATTEMPTS = 5  # how often a version may be swept while it is read
 _GONE = ("state.missing", "state.gone")
@@ -69,7 +70,9 @@ def versions(checkpoint: Checkpoint, stream: str) -> list[Version]:
             if error.code == "state.missing":
                 continue  # swept since
             raise
-        found.append(Version(manifest, _moved(found[-1].manifest, manifest) if found else None))
+        before = found[-1].manifest.placement if found else None
+        moved = None if before is None else sum(map(operator.ne, before, manifest.placement))
+        found.append(Version(manifest, moved))
     return found
 
 
@@ -184,7 +187,7 @@ def verify(checkpoint: Checkpoint) -> Verified:
             try:
                 _verify(folders.segments, file)
             except StateError as error:
-                if error.code in _GONE and not _still_there(folders.manifests, users):
+                if error.code in _GONE and not any(folders.manifests.exists(manifest_name(batch)) for batch in users):
                     continue
                 problems.append(f"{error.message} (named by batch {users[-1]} of stream {stream})")
                 continue
@@ -203,10 +206,6 @@ def _verify(folder: Folder, file: SegmentFile) -> None:
         check_content(path, file, folder.shown_path(file.name))
 
 
-def _still_there(folder: Folder, users: Sequence[int]) -> bool:
-    return any(folder.exists(manifest_name(batch)) for batch in users)
-
-
 def _folders(checkpoint: Checkpoint, stream: str) -> StreamFolders:
     if stream not in (known := checkpoint.streams()):
         message = f"the checkpoint {checkpoint.folder.shown} has no stream {stream}"
@@ -214,13 +213,11 @@ def _folders(checkpoint: Checkpoint, stream: str) -> StreamFolders:
     return checkpoint.stream(stream)
 
 
-def _bundles(folders: StreamFolders, manifest: Manifest, query: str) -> list[tuple[Run, Bundle]]:
+def _bundles(folders: StreamFolders, manifest: Manifest, query: str) -> list[tuple[StateRun, Bundle]]:
     if query not in manifest.queries:
         message = f"stream {manifest.stream} has no query {query} at batch {manifest.batch}"
         raise StateError("state.query", message, f"it has {', '.join(manifest.queries) or 'none'}")
-    segments = manifest.segments
-    runs = manifest.queries[query].runs
-    return [(run, segment_of(folders.segments, segments[run.segment]).part(run.part)) for run in runs]
+    return [(run, open_run(folders.segments, manifest.segments, run)) for run in manifest.queries[query].runs]
 
 
 def _like(keys: pa.Table, wanted: Mapping[str, str]) -> pa.Array:
@@ -245,7 +242,3 @@ def _parsed(text: str, column: str, kind: pa.DataType) -> pa.Scalar:
         return pa.scalar(text).cast(plain)
     except (pa.ArrowException, ValueError) as error:
         raise StateError("state.key", f"{text!r} is not a value of column {column}, which is {plain}") from error
-
-
-def _moved(before: Manifest, after: Manifest) -> int:
-    return sum(one != other for one, other in zip(before.placement, after.placement, strict=True))

@@ -12,13 +12,11 @@ import os
 import pathlib
 import tempfile
 import time
-import uuid
 
 import xxhash
 
-from trimtab.errors import StateError
 from trimtab.state.files import TEMPORARY, Folder
-from trimtab.state.manifest import SegmentFile
+from trimtab.state.manifest import SegmentFile, corrupt
 
 LIMIT_BYTES = 20 << 30
 """How much room the copies may take together; the longest unused ones are removed first."""
@@ -59,14 +57,10 @@ def local_copy(folder: Folder, file: SegmentFile) -> str:
         return str(path)
     except OSError:
         pass
-    arriving = str(path.with_name(f"{TEMPORARY}{path.name}.{uuid.uuid4().hex}"))
-    try:
+    with Folder(str(path.parent)).temporary(path.name) as arriving:
         folder.fetch(file.name, arriving)
         check_content(arriving, file, folder.shown_path(file.name))
         os.replace(arriving, path)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(arriving)
     _check_room()
     return str(path)
 
@@ -90,15 +84,6 @@ def check_content(path: str, file: SegmentFile, shown: str) -> None:
         raise corrupt(shown, f"it has {size_bytes:,} bytes instead of {file.size_bytes:,}")
     if checksum.hexdigest() != file.checksum:
         raise corrupt(shown, "its checksum is wrong")
-
-
-def corrupt(path: str, why: str) -> StateError:
-    """The error for a segment whose content is not what was written."""
-    hint = (
-        "`trimtab state verify` lists all damage; restore the file from a copy of the checkpoint, "
-        "or delete the checkpoint to start anew"
-    )
-    return StateError("state.corrupt", f"segment {path} is damaged: {why}", hint)
 
 
 def make_room(limit_bytes: int = LIMIT_BYTES) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from trimtab.errors import StateError
 from trimtab.state.files import Folder, storage_errors
@@ -48,22 +48,6 @@ class Holder:
         return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
 
 
-class Hold(Protocol):
-    """A way to hold a lock."""
-
-    def take(self) -> None:
-        """Take it at once. Raises StateError `state.locked`."""
-
-    def check(self) -> None:
-        """Raise StateError `state.lost-lock` if it's not held any more."""
-
-    def renew(self) -> None:
-        """Record that the holder is alive."""
-
-    def give_back(self) -> None:
-        """Let others take it; does nothing if it isn't held."""
-
-
 class CheckpointLock:
     """The right to write to a checkpoint: one job has it at a time, among all processes.
 
@@ -72,7 +56,9 @@ class CheckpointLock:
     """
 
     def __init__(self, folder: Folder, job: str = "", *, clock: Clock = time.time) -> None:
-        self._hold: Hold = KernelLock(folder, job, clock) if folder.is_local else Lease(folder, job, clock)
+        self._hold: KernelLock | Lease = (
+            KernelLock(folder, job, clock) if folder.is_local else Lease(folder, job, clock)
+        )
         self._stop: threading.Event | None = None
 
     def acquire(self) -> Self:
@@ -81,8 +67,8 @@ class CheckpointLock:
         self._hold.take()
         self._stop = threading.Event()
         if isinstance(self._hold, Lease):
-            name = "trimtab-lease"
-            threading.Thread(target=_renew, args=(self._hold, self._stop), name=name, daemon=True).start()
+            renewing = (self._hold, self._stop)
+            threading.Thread(target=_keep_renewing, args=renewing, name="trimtab-lease", daemon=True).start()
         return self
 
     def check(self) -> None:
@@ -163,9 +149,6 @@ class KernelLock:
             self._folder.names()  # raises `state.gone` if the folder is missing
             raise _lost(self._folder, "its file was removed or replaced")
 
-    def renew(self) -> None:
-        """Do nothing: the kernel knows that this process is alive."""
-
     def give_back(self) -> None:
         """Unlock."""
         if self._descriptor is not None:
@@ -201,15 +184,15 @@ class Lease:
 
     def take(self) -> None:
         """Take it if it's free or expired. Raises StateError `state.locked`."""
-        holder = self._read()
+        holder = _read_holder(self._folder)
         if holder is None:
             self._pause(SETTLE_S)  # the file may be missing only while it is renewed
-            holder = self._read()
+            holder = _read_holder(self._folder)
         if holder is not None:
             self.check_free(holder)
         with self._renewing:
             self._myself = _myself(self._job, self._clock())
-            self._write(self._myself, self._myself.renewed_s)
+            self._write(self._myself)
         self.check()
 
     def check_free(self, holder: Holder) -> None:
@@ -226,7 +209,7 @@ class Lease:
     def renew(self) -> None:
         """Write the present time, unless another job holds it."""
         with self._renewing:
-            self._write(self._checked(), self._clock())
+            self._write(replace(self._checked(), renewed_s=self._clock()))
 
     def give_back(self) -> None:
         """Remove the file if this job still holds the lease."""
@@ -237,21 +220,18 @@ class Lease:
         self._myself = None
 
     def _checked(self) -> Holder:
-        holder = self._read()
+        holder = _read_holder(self._folder)
         if self._myself is None or holder is None:
             raise _lost(self._folder, "its file was removed or damaged")
         if holder.token != self._myself.token:
             raise _lost(self._folder, f"it was not renewed for {EXPIRE_S:.0f} seconds and was taken over by {holder}")
         return holder
 
-    def _read(self) -> Holder | None:
-        return _read_holder(self._folder)
-
-    def _write(self, holder: Holder, now_s: float) -> None:
-        self._folder.write(LOCK, _content(replace(holder, renewed_s=now_s)), durable=False)
+    def _write(self, holder: Holder) -> None:
+        self._folder.write(LOCK, _content(holder), durable=False)
 
 
-def _renew(lease: Lease, stop: threading.Event) -> None:
+def _keep_renewing(lease: Lease, stop: threading.Event) -> None:
     while not stop.wait(RENEW_S):
         try:
             lease.renew()

@@ -14,7 +14,7 @@ import numpy as np
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.state.bundle import Bundle, Part, State, assemble, state_of
 from trimtab.state.gathering import BoolArray, Int64Array
-from trimtab.state.manifest import Run
+from trimtab.state.manifest import StateRun
 
 NO_FLOOR = -1
 
@@ -22,7 +22,7 @@ NO_FLOOR = -1
 class Reader:
     """One query's state at one version. `runs` may come in any order; all arrays of slots are sorted."""
 
-    def __init__(self, runs: Sequence[tuple[Run, Bundle]], key_groups: int) -> None:
+    def __init__(self, runs: Sequence[tuple[StateRun, Bundle]], key_groups: int) -> None:
         self._key_groups = key_groups
         ordered = sorted(runs, key=lambda each: -each[0].sequence)
         self._recent = [(run, bundle) for run, bundle in ordered if not run.is_base and len(bundle.slots)]
@@ -47,7 +47,11 @@ class Reader:
             if begin >= end:
                 continue
             slots = bundle.due_slots[begin:end]
-            slots = slots[self._mine(slots, run, owned)]
+            groups = slots >> GROUP_SHIFT
+            mine = owned[groups]
+            if not run.is_base and run.sequence <= self._highest_floor:
+                mine &= self._floors[groups] < run.sequence
+            slots = slots[mine]
             found.append(slots)
             sequences.append(np.full(len(slots), run.sequence, np.int64))
         if not found:
@@ -124,15 +128,8 @@ class Reader:
         slots, first = np.unique(np.concatenate(found), return_index=True)
         return slots, np.concatenate(lives)[first]
 
-    def _mine(self, slots: Int64Array, run: Run, owned: BoolArray) -> BoolArray:
-        groups = slots >> GROUP_SHIFT
-        mine: BoolArray = owned[groups]
-        if not run.is_base and run.sequence <= self._highest_floor:
-            mine &= self._floors[groups] < run.sequence
-        return mine
 
-
-def floors_of(runs: Sequence[Run], key_groups: int) -> Int64Array:
+def floors_of(runs: Sequence[StateRun], key_groups: int) -> Int64Array:
     """Per key group the sequence of the base run that covers it; -1 if there is none."""
     floors = np.full(key_groups, NO_FLOOR, np.int64)
     for run in runs:
@@ -142,7 +139,7 @@ def floors_of(runs: Sequence[Run], key_groups: int) -> Int64Array:
 
 
 def merge(
-    runs: Sequence[tuple[Run, Bundle]], first_group: int, end_group: int, *, floors: Int64Array, keep_freed: bool
+    runs: Sequence[tuple[StateRun, Bundle]], first_group: int, end_group: int, *, floors: Int64Array, keep_freed: bool
 ) -> Bundle:
     """One bundle of the runs' slots in a range of groups; if several runs have a slot, the newest is taken.
 
@@ -176,7 +173,9 @@ def merge(
     for bundle, positions in parts:
         kept = positions[newest[at : at + len(positions)]]
         at += len(positions)
-        chosen.append((bundle, kept if keep_freed else _live(bundle, kept)))
+        if not keep_freed:
+            kept = kept[bundle.key_starts[kept + 1] > bundle.key_starts[kept]]
+        chosen.append((bundle, kept))
     return assemble(chosen)
 
 
@@ -187,7 +186,3 @@ def _search(slots: Int64Array, wanted: Int64Array) -> tuple[Int64Array, BoolArra
         return places, np.zeros(len(wanted), np.bool_)
     hit: BoolArray = slots[np.minimum(places, len(slots) - 1)] == wanted
     return places, hit
-
-
-def _live(bundle: Bundle, positions: Int64Array) -> Int64Array:
-    return positions[bundle.key_starts[positions + 1] > bundle.key_starts[positions]]

@@ -13,14 +13,9 @@ from __future__ import annotations
 import json
 import os
 import struct
-import threading
-import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
-from typing import IO, Any, Generic, TypeVar
+from functools import lru_cache, partial
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +23,10 @@ import xxhash
 
 from trimtab.errors import StateError
 from trimtab.state.bundle import Bundle
-from trimtab.state.files import DURABLE, TEMPORARY, Folder, storage_errors
+from trimtab.state.files import DURABLE, Folder, storage_errors
 from trimtab.state.gathering import Int64Array
-from trimtab.state.local_copies import cache_folder, check_content, corrupt, keep_copy, local_copy
-from trimtab.state.manifest import SegmentFile
+from trimtab.state.local_copies import cache_folder, check_content, keep_copy, local_copy
+from trimtab.state.manifest import SegmentFile, StateRun, corrupt
 
 FORMAT = 1
 MAGIC = b"trimtab segment\n"
@@ -46,8 +41,7 @@ _ATTEMPTS = 5  # another process may remove a local copy before it is opened
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class PartSize:
+class PartSize(NamedTuple):
     """How much a part of a segment holds; freed slots count among `slots`."""
 
     slots: int
@@ -108,8 +102,7 @@ def write_segment(
     cache keeps a copy. Raises StateError as `Folder` does.
     """
     near = folder if folder.is_local else Folder(str(cache_folder()))
-    temporary = near.path_of(f"{TEMPORARY}{name}.{uuid.uuid4().hex}")
-    try:
+    with near.temporary(name) as temporary:
         with storage_errors(near.shown_path(name), lambda: not near.exists()), open(temporary, "xb", 1 << 20) as file:
             output = _Output(file)
             footer, sizes = _write(output, parts)
@@ -119,9 +112,6 @@ def write_segment(
         if not folder.is_local:
             keep_copy(temporary, written)
         folder.publish(temporary, name, durable=durable)
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
     return written, sizes
 
 
@@ -133,7 +123,7 @@ def open_segment(path: str) -> Segment:
     """
     with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
         found = os.stat(path)
-    return _OPEN.get(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+    return _opened(path, (found.st_ino, found.st_size, found.st_mtime_ns))
 
 
 def segment_of(folder: Folder, file: SegmentFile) -> Segment:
@@ -153,6 +143,11 @@ def segment_of(folder: Folder, file: SegmentFile) -> Segment:
     )
 
 
+def open_run(folder: Folder, segments: Mapping[str, SegmentFile], run: StateRun) -> Bundle:
+    """The bundle of a run, whose segment is in that folder."""
+    return segment_of(folder, segments[run.segment]).part(run.part)
+
+
 def verify_segment(path: str, file: SegmentFile) -> None:
     """Read the whole file and compare it with what the manifest says.
 
@@ -160,33 +155,6 @@ def verify_segment(path: str, file: SegmentFile) -> None:
     """
     with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
         check_content(path, file, path)
-
-
-class _OpenSegments:
-    """The segments that this process has open, the longest unused one dropped first."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = threading.Lock()
-        self._segments: OrderedDict[str, tuple[tuple[int, int, int], Segment]] = OrderedDict()
-
-    def get(self, path: str, identity: tuple[int, int, int]) -> Segment:
-        """The segment, opened if it isn't open or if the file was replaced."""
-        with self._lock:
-            known = self._segments.get(path)
-            if known is not None and known[0] == identity:
-                self._segments.move_to_end(path)
-                return known[1]
-        opened = _opened(path)
-        with self._lock:
-            self._segments[path] = identity, opened
-            self._segments.move_to_end(path)
-            while len(self._segments) > self._limit:
-                self._segments.popitem(last=False)  # bundles in use keep their pages mapped
-        return opened
-
-
-_OPEN = _OpenSegments(OPEN_SEGMENTS)
 
 
 class _OnDemand(Mapping[str, Value], Generic[Value]):
@@ -270,7 +238,9 @@ def _write_table(output: _Output, table: pa.Table) -> tuple[int, int, int]:
     return offset, output.at - offset, table.num_rows
 
 
-def _opened(path: str) -> Segment:
+@lru_cache(maxsize=OPEN_SEGMENTS)  # of one that is dropped, bundles in use keep their pages mapped
+def _opened(path: str, _identity: tuple[int, int, int]) -> Segment:
+    """The segment, opened again if the file was replaced: then its identity is another."""
     with storage_errors(path):
         size_bytes = os.path.getsize(path)
         if not size_bytes:  # an empty file can't be mapped

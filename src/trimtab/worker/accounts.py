@@ -15,10 +15,7 @@ from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.state.bundle import Bundle
 from trimtab.state.segment import PartSize
 from trimtab.worker.hot_rows import HotRows
-from trimtab.worker.orders import GroupLoads, HotKeys
-
-BoolArray = npt.NDArray[np.bool_]
-Int64Array = npt.NDArray[np.int64]
+from trimtab.worker.orders import BoolArray, GroupLoads, HotKeys, Int64Array
 
 COMMON = ("sort_out", "write")
 """Stages whose time is divided evenly over all rows; the driver divides the time of receiving rows."""
@@ -63,7 +60,9 @@ class Accounts:
         common_ms = sum(self.stages_ms.get(stage, 0.0) for stage in COMMON)
         row_ns = common_ms * 1e6 / max(1, int(self._rows.sum()) + int(self.hot.spread_events.sum()))
         busy_ns = np.rint(self._busy_ns + row_ns * self._rows).astype(np.int64)
-        loads = GroupLoads.of(owned, self._rows, busy_ns, self._state_bytes(parts, sizes))
+        state_bytes = self._state_bytes(parts, sizes)
+        groups = np.flatnonzero(owned).astype(np.int32)
+        loads = GroupLoads(groups, self._rows[owned], busy_ns[owned], state_bytes[owned])
         return loads, self.hot.report(self._rows, busy_ns, row_ns)
 
     def _state_bytes(self, parts: Mapping[str, Bundle], sizes: Mapping[str, PartSize]) -> Int64Array:

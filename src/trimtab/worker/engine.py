@@ -12,18 +12,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from trimtab.errors import InputError, TrimtabError
 from trimtab.machine_code import wanted
-from trimtab.machine_code.policy import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize, write_segment
 from trimtab.worker.accounts import Accounts
 from trimtab.worker.orders import EngineReport, Orders
-from trimtab.worker.ready import ReadyPlan, unpacked
+from trimtab.worker.ready import ReadyPlan, unpacked, warm_engines
 from trimtab.worker.sorting_out import SortingOut
 from trimtab.worker.turns import Turns
 from trimtab.worker.whereabouts import this_executor
@@ -32,7 +31,7 @@ from trimtab.worker.whereabouts import this_executor
 def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run one engine for one batch: rows in, one report out."""
     began = time.perf_counter()
-    orders.machine_code.take_up()
+    orders.machine_code.accept()
     plan = unpacked(orders)
     rows = [batch for batch in batches if batch.num_rows]
     arrived = time.perf_counter()
@@ -61,7 +60,8 @@ def _with_machine_code(report: EngineReport, orders: Orders) -> EngineReport:
     host = foreign_host()
     if host is None:
         return report
-    host.ask(orders.plan_id, orders.plan, missed)
+    host.ask(warm_engines, orders.plan)
+    host.ask_noted(missed)
     return replace(report, made=host.made())
 
 
@@ -70,8 +70,8 @@ class Engine:
 
     def __init__(self, orders: Orders, ready: ReadyPlan, number: int) -> None:
         self._orders, self._plan, self._number = orders, ready.plan, number
-        self._owned = np.asarray(np.frombuffer(orders.owner, np.int32) == number)
-        self.accounts = Accounts(ready.plan.key_groups, orders.spread_slots())
+        self._owned = orders.owner == number
+        self.accounts = Accounts(ready.plan.key_groups, orders.spread)
         self._rows = SortingOut(ready.plan, orders.watermark_us, self.accounts)
         self._turns = Turns(orders, ready, number, self._owned, self._rows, self.accounts)
 
@@ -104,7 +104,6 @@ class Engine:
             newest_us=self._rows.newest_us,
             late=self._rows.late,
             quarantined=self._rows.quarantined,
-            busy_ms=0.0,
             stages_ms=self.accounts.stages_ms,
             loads=loads,
             executor=this_executor(),

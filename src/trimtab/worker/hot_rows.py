@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.worker.orders import HotKeys
-
-Int64Array = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from trimtab.worker.orders import BoolArray, HotKeys, Int32Array, Int64Array
 
 HOT_SHARE = 0.01
 """Keys with more than this share of an engine's rows are reported."""
@@ -65,7 +60,7 @@ class HotRows:
         rows = np.bincount(np.searchsorted(self.spread, slots), minlength=len(self.spread))
         self._spread_ns += spent_ns * rows / max(1, len(slots))
 
-    def report(self, by_group: npt.NDArray[np.int32], busy_ns: Int64Array, common_ns: float) -> HotKeys:
+    def report(self, by_group: Int32Array, busy_ns: Int64Array, common_ns: float) -> HotKeys:
         """The hottest keys and the spread ones.
 
         by_group   (groups,) rows that arrived, without those of spread keys
@@ -77,7 +72,7 @@ class HotRows:
         groups = slots >> GROUP_SHIFT
         own_ns = busy_ns[groups] * events / np.maximum(by_group[groups], 1)
         spread_ns = self._spread_ns + common_ns * self.spread_events
-        return HotKeys.of(
+        return HotKeys(
             np.concatenate([slots, self.spread]),
             np.concatenate([events, self.spread_events]),
             np.rint(np.concatenate([own_ns, spread_ns])).astype(np.int64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +16,15 @@ from trimtab.machine_code.offer import Offer
 from trimtab.machine_code.shelf import Entry
 from trimtab.machine_code.wanted import Note
 from trimtab.state.files import Folder
-from trimtab.state.manifest import Run, SegmentFile
+from trimtab.state.manifest import SegmentFile, StateRun
 from trimtab.state.segment import PartSize
-from trimtab.worker.intake_plan import IntakePlan
+from trimtab.worker.intake import Intake
 
 BoolArray = npt.NDArray[np.bool_]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
+_NONE: Int64Array = np.empty(0, np.int64)
+_NO_GROUPS: Int32Array = np.empty(0, np.int32)
 
 PackedState = Mapping[str, bytes]
 """A state on its way to the driver: its tables by name, as Arrow IPC."""
@@ -35,7 +38,7 @@ REASON = "reason"
 class EnginePlan:
     """What stays the same while a job runs: the queries, and how rows arrive. Sent as bytes, unpacked once."""
 
-    intake: IntakePlan
+    intake: Intake
     queries: Mapping[str, Query]
     schema: pa.Schema  # of the rows as they arrive
     delay_us: int
@@ -54,21 +57,17 @@ class Orders:
     plan_id: str
     batch: int
     engines: int
-    owner: bytes  # int32 per key group
+    owner: Int32Array  # by key group
     watermark_us: int | None
     previous_watermark_us: int | None
-    runs: Mapping[str, tuple[Run, ...]]
+    runs: Mapping[str, tuple[StateRun, ...]]
     segments: Mapping[str, SegmentFile]
     folder: Folder
     outbox: Folder
     closing: bool = False
     machine_code: Offer = field(default_factory=Offer)
     incarnation: str = ""  # of the stream
-    spread: bytes = b""  # int64: the slots of split queries whose rows go to several engines, in order
-
-    def spread_slots(self) -> Int64Array:
-        """The slots of split queries that are on several engines, in order."""
-        return np.frombuffer(self.spread, np.int64)
+    spread: Int64Array = field(default_factory=lambda: _NONE)  # slots whose rows go to several engines, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,80 +79,38 @@ class Output:
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLoads:
+class GroupLoads(NamedTuple):
     """The rows and costs of each key group that an engine owns in a batch, in order of the groups.
 
-    As bytes and only for the engine's own groups: for 16,384 groups on 64 engines, a third of a megabyte in all.
+    Only of the engine's own groups: for 16,384 groups on 64 engines, reports have a third of a megabyte in all.
     """
 
-    groups: bytes  # int32: the key groups
-    events: bytes  # int32: rows that arrived
-    busy_ns: bytes  # int64: time spent; what can't be measured by key is divided by rows
-    state_bytes: bytes  # int64: state written, of the keys that were touched
-
-    @classmethod
-    def of(cls, owned: BoolArray, events: Int32Array, busy_ns: Int64Array, state_bytes: Int64Array) -> GroupLoads:
-        """From columns over all key groups."""
-        return cls(
-            np.flatnonzero(owned).astype(np.int32).tobytes(),
-            events[owned].astype(np.int32).tobytes(),
-            busy_ns[owned].astype(np.int64).tobytes(),
-            state_bytes[owned].astype(np.int64).tobytes(),
-        )
-
-    @property
-    def count(self) -> int:
-        """How many key groups the engine has."""
-        return len(self.groups) // 4
-
-    def columns(self) -> tuple[Int32Array, Int32Array, Int64Array, Int64Array]:
-        """Groups, events, busy_ns, state_bytes."""
-        return (
-            np.frombuffer(self.groups, np.int32),
-            np.frombuffer(self.events, np.int32),
-            np.frombuffer(self.busy_ns, np.int64),
-            np.frombuffer(self.state_bytes, np.int64),
-        )
+    groups: Int32Array = _NO_GROUPS  # the key groups
+    events: Int32Array = _NO_GROUPS  # rows that arrived
+    busy_ns: Int64Array = _NONE  # time spent; what can't be measured by key is divided by rows
+    state_bytes: Int64Array = _NONE  # state written, of the keys that were touched
 
 
-@dataclass(frozen=True, slots=True)
-class HotKeys:
+class HotKeys(NamedTuple):
     """The hottest keys of an engine's split queries, and its part of those that are spread over engines.
 
     Spread keys are counted only here; the others are also counted in the `GroupLoads` of their group.
     """
 
-    slots: bytes = b""  # int64
-    events: bytes = b""  # int64: rows that arrived
-    busy_ns: bytes = b""  # int64: time spent
-    is_spread: bytes = b""  # bool
-
-    @classmethod
-    def of(cls, slots: Int64Array, events: Int64Array, busy_ns: Int64Array, is_spread: BoolArray) -> HotKeys:
-        """From columns."""
-        return cls(slots.tobytes(), events.tobytes(), busy_ns.tobytes(), is_spread.tobytes())
-
-    def columns(self) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
-        """Slots, events, busy_ns, is_spread."""
-        return (
-            np.frombuffer(self.slots, np.int64),
-            np.frombuffer(self.events, np.int64),
-            np.frombuffer(self.busy_ns, np.int64),
-            np.frombuffer(self.is_spread, np.bool_),
-        )
+    slots: Int64Array = _NONE
+    events: Int64Array = _NONE  # rows that arrived
+    busy_ns: Int64Array = _NONE  # time spent
+    is_spread: BoolArray = _NONE.astype(np.bool_)
 
     @property
     def spread_events(self) -> int:
         """Rows that arrived of spread keys."""
-        _, events, _, is_spread = self.columns()
-        return int(events[is_spread].sum())
+        return int(self.events[self.is_spread].sum())
 
     @property
     def spread_ns(self) -> int:
         """Time spent on rows of spread keys."""
-        _, _, busy_ns, is_spread = self.columns()
-        return int(busy_ns[is_spread].sum())
+        return int(self.busy_ns[self.is_spread].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +118,19 @@ class EngineReport:
     """What an engine reports after a batch."""
 
     engine: int
-    events: int
-    newest_us: int | None
-    late: int
-    quarantined: int
-    busy_ms: float
-    stages_ms: Mapping[str, float]
-    loads: GroupLoads
+    events: int = 0
+    newest_us: int | None = None
+    late: int = 0
+    quarantined: int = 0
+    busy_ms: float = 0.0
+    stages_ms: Mapping[str, float] = field(default_factory=dict)
+    loads: GroupLoads = field(default_factory=GroupLoads)
     executor: str = ""  # where it ran
     outputs: Mapping[str, Output] = field(default_factory=dict)
     segment: SegmentFile | None = None
     parts: Mapping[str, PartSize] = field(default_factory=dict)
     hot: HotKeys = field(default_factory=HotKeys)
-    partials: Mapping[str, PackedState] = field(
-        default_factory=dict
-    )  # by query: the state of this engine's parts of spread keys
+    partials: Mapping[str, PackedState] = field(default_factory=dict)  # by query: its parts of spread keys
     missed: tuple[Note, ...] = ()  # what ran as plain Python for lack of machine code
     made: Mapping[Entry, bytes] = field(default_factory=dict)  # machine code compiled by a foreign host, with digests
     error: TrimtabError | None = None

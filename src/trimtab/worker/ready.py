@@ -11,7 +11,7 @@ from trimtab.engine.operator import ARRIVAL, TIME_US, Operator
 from trimtab.language.compiled import Query
 from trimtab.language.running import operator_of
 from trimtab.rowwise.local import Finish
-from trimtab.worker.intake_plan import SLOT, Reading
+from trimtab.worker.intake import SLOT, Reading
 from trimtab.worker.orders import EnginePlan, Orders
 
 READY_PLANS = 16
@@ -44,13 +44,9 @@ def unpacked(orders: Orders) -> ReadyPlan:
         plan: EnginePlan = pickle.loads(orders.plan)
         if len(_READY) >= READY_PLANS:
             _READY.clear()
-        _READY[orders.plan_id] = ready_plan(plan)
+        queries = {name: ready_query(query, plan.max_threads) for name, query in plan.queries.items()}
+        _READY[orders.plan_id] = ReadyPlan(plan, queries)
     return _READY[orders.plan_id]
-
-
-def ready_plan(plan: EnginePlan) -> ReadyPlan:
-    """The plan with every operator built."""
-    return ReadyPlan(plan, {name: ready_query(query, plan.max_threads) for name, query in plan.queries.items()})
 
 
 def ready_query(query: Query, max_threads: int) -> ReadyQuery:
@@ -67,3 +63,10 @@ def operands(reading: Reading, table: pa.Table) -> pa.Table:
     names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
     sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
     return pa.table([table.column(name) for name in sources], names=names)
+
+
+def warm_engines(plan: EnginePlan) -> None:
+    """Compile what engines will run: every query advances over made-up rows, in the compile process."""
+    for reading in plan.intake.readings:
+        ready = ready_query(plan.queries[reading.query], plan.max_threads)
+        ready.operator.warm(operands(reading, plan.schema.empty_table()).schema)

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import is_late
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.intake_plan import ORIGINAL, ROUTE, SLOT, Reading
-from trimtab.worker.orders import LATE, QUARANTINE, REASON, EnginePlan
-
-BoolArray = npt.NDArray[np.bool_]
-Int64Array = npt.NDArray[np.int64]
+from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, Reading
+from trimtab.worker.orders import LATE, QUARANTINE, REASON, BoolArray, EnginePlan, Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,8 @@ class SortingOut:
             if column.null_count:
                 missing = np.asarray(column.is_null().combine_chunks())
                 fresh = missing if good is None else missing & good
-                self._set_aside(QUARANTINE, table, fresh, f"{self._known_as(key)} is null, and rows are keyed by it")
+                name = next(each.source or each.text for each in self._plan.intake.columns if each.name == key)
+                self._set_aside(QUARANTINE, table, fresh, f"{name} is null, and rows are keyed by it")
                 good = ~missing if good is None else good & ~missing
         in_time = times if good is None else times[good]
         if len(in_time):
@@ -114,10 +111,6 @@ class SortingOut:
         if good is None:
             return Rows(table, times, slots)
         return Rows(table.filter(pa.array(good)), times[good], slots[good])
-
-    def _known_as(self, key: str) -> str:
-        computed = next(c for c in self._plan.intake.columns if c.name == key)
-        return computed.source or computed.text
 
     def _set_aside(self, name: str, table: pa.Table, chosen: BoolArray, reason: str) -> None:
         count = int(chosen.sum())

@@ -7,7 +7,6 @@ import uuid
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,15 +16,12 @@ from trimtab.engine.metering import Meter
 from trimtab.engine.operator import TIME_US, Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.runs import Reader
-from trimtab.state.segment import segment_of
+from trimtab.state.segment import open_run
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.intake_plan import Reading
-from trimtab.worker.orders import Orders, Output, PackedState
+from trimtab.worker.intake import Reading
+from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedState
 from trimtab.worker.ready import ReadyPlan, operands
 from trimtab.worker.sorting_out import Rows, SortingOut
-
-BoolArray = npt.NDArray[np.bool_]
-Int64Array = npt.NDArray[np.int64]
 
 INLINE_BYTES = 2 << 20
 """Outputs up to this size travel in the report; larger ones are left in a file, if the query's sinks can take files:
@@ -160,11 +156,8 @@ class Turns:
 
 def open_reader(orders: Orders, key_groups: int, query: str) -> Reader:
     """The state of a query before the batch."""
-    opened = [
-        (run, segment_of(orders.folder, orders.segments[run.segment]).part(run.part))
-        for run in orders.runs.get(query, ())
-    ]
-    return Reader(opened, key_groups)
+    runs = orders.runs.get(query, ())
+    return Reader([(run, open_run(orders.folder, orders.segments, run)) for run in runs], key_groups)
 
 
 def packed(table: pa.Table) -> bytes:

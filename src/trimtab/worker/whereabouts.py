@@ -19,7 +19,7 @@ def this_executor() -> str:
     """Spark's id of the executor that this process works for, or the names of the machine and of the workers' daemon.
 
     On standalone clusters, YARN and Kubernetes an executor is started with `--executor-id`. If other processes can't be
-    inspected, the daemon that forks an executor's workers stands for it: each executor has exactly one.
+    inspected, the daemon that forks an executor's workers represents it: each executor has exactly one.
     """
     try:
         return _executor_of_ancestors(os.getppid(), Path("/proc"))

@@ -21,8 +21,8 @@ from trimtab.api.run import Run
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.progress import BatchProgress
+from trimtab.spark.where.assignment import assign
 from trimtab.spark.where.executors import Executors
-from trimtab.spark.where.hosts import assign
 from trimtab_lab.elastic.feeds import SCHEMA, counts_of, feed_of, rate_at, rows_of, write_feed
 from trimtab_lab.elastic.orders import (
     KEY_GROUPS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from trimtab.spark.where.hosts import Executor
+from trimtab.spark.where.assignment import Executor
 
 _CLIENT = "org.apache.spark.ExecutorAllocationClient"
 

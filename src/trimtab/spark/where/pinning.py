@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from trimtab.spark.where.assignment import assign, surplus, wanted
 from trimtab.spark.where.executors import Executors
-from trimtab.spark.where.hosts import assign, surplus, wanted
 
 log = logging.getLogger("trimtab")
 

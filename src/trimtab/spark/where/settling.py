@@ -62,7 +62,8 @@ class Settler:
         if held.before != placement:  # changed by someone else in the meantime
             self._held = None
             return placement
-        if not self._has_room(held.wanted.engines) and time.monotonic() < held.until_s:
+        needed = self._demand.total(self._stream, held.wanted.engines)
+        if self._homes.executors.slots < needed and time.monotonic() < held.until_s:
             return placement
         self._held = None
         return held.wanted
@@ -75,6 +76,3 @@ class Settler:
 
     def _fit(self, engines: int) -> None:
         self._homes.fit(self._demand.total(self._stream, engines))
-
-    def _has_room(self, engines: int) -> bool:
-        return self._homes.executors.slots >= self._demand.total(self._stream, engines)

@@ -16,9 +16,8 @@ from typing import Any
 from trimtab.engine.match.kernels import interpreted, machine
 from trimtab.engine.match.kernels.interface import Inputs, Outputs
 from trimtab.machine_code import shelf, wanted
-from trimtab.machine_code.kernel import Kernel
-from trimtab.machine_code.numba_import import is_numba_there
-from trimtab.machine_code.policy import Missing, when_missing
+from trimtab.machine_code.kernel import Kernel, is_numba_there
+from trimtab.machine_code.missing import Missing, when_missing
 
 COMPILE_FROM_ROWS = 150_000
 """From here on compiling (2 to 4 s, once) takes less time than interpreting (1 to 6 us a row of a plain pattern)."""

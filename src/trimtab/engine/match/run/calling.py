@@ -38,7 +38,7 @@ from trimtab.engine.match.run.binding import numbers, ranks
 from trimtab.engine.match.run.rowset import Rowset
 from trimtab.engine.match.run.threads import Threads
 from trimtab.engine.operator import Scalar
-from trimtab.machine_code.policy import Missing, NotCompiledError, if_missing, when_missing
+from trimtab.machine_code.missing import Missing, NotCompiledError, if_missing, when_missing
 
 
 class Batch(NamedTuple):

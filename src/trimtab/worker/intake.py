@@ -1,4 +1,4 @@
-"""The plan of tier 1: which columns are computed from every row of a stream, for all queries that read it.
+"""The intake of tier 1: which columns are computed from every row of a stream, for all queries that read it.
 
 Queries share what they can: an expression that two of them need is computed and shuffled once, and queries with the
 same PARTITION BY share a route, that is one copy of each row. No Spark here; `spark/tier_one.py` makes columns of it.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from trimtab.engine.operator import Description
 from trimtab.keyed_state import SLOT as SLOT
 from trimtab.language.compiled import Query
 from trimtab.rowwise.local import bare_column
@@ -65,7 +64,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class IntakePlan:
+class Intake:
     """All of tier 1 for one stream."""
 
     columns: tuple[Computed, ...]
@@ -89,9 +88,7 @@ class IntakePlan:
         return tuple(reading for reading in self.readings if self.routes[reading.route].split)
 
 
-def plan_intake(
-    queries: Mapping[str, Query], schema: pa.Schema, event_time: str, split: Collection[str] = ()
-) -> IntakePlan:
+def intake_of(queries: Mapping[str, Query], schema: pa.Schema, event_time: str, split: Collection[str] = ()) -> Intake:
     """What tier 1 computes for these queries over a stream of this schema; `split`: those whose hot keys may spread."""
     columns: dict[tuple[str, pa.DataType | None], Computed] = {}
 
@@ -110,7 +107,8 @@ def plan_intake(
         kinds = query.intake.types or (None,) * len(query.intake.columns)
         own = {known: column(text, kind) for (known, text), kind in zip(query.intake.columns, kinds, strict=True)}
         wanted = None if query.intake.where is None else column(query.intake.where, pa.bool_())
-        route = _route(query.operator, own, name in split)
+        keys = tuple(own[each].name for each in query.operator.partition)
+        route = Route(keys, query.operator.is_keyed, name in split)
         if route not in routes:
             routes.append(route)
         names = tuple(sorted({each.name for each in own.values()}))
@@ -126,11 +124,7 @@ def plan_intake(
                 arrival=arrivals.setdefault(names, f"a{len(arrivals)}"),
             )
         )
-    return IntakePlan(tuple(columns.values()), tuple(routes), tuple(readings), time.name)
-
-
-def _route(operator: Description, own: Mapping[str, Computed], split: bool) -> Route:
-    return Route(tuple(own[name].name for name in operator.partition), operator.is_keyed, split)
+    return Intake(tuple(columns.values()), tuple(routes), tuple(readings), time.name)
 
 
 def _own_spelling(name: str | None, schema: pa.Schema) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.spark.where.hosts import Executor, assign, surplus, wanted
+from trimtab.spark.where.assignment import Executor, assign, surplus, wanted
 from trimtab.worker.whereabouts import DRIVER, _executor_of_ancestors, this_executor
 from trimtab_lab.live.cluster import Cluster
 

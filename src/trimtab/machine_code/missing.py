@@ -33,7 +33,7 @@ _missing: ContextVar[Missing] = ContextVar("trimtab_missing_machine_code", defau
 
 
 def when_missing() -> Missing:
-    """The policy of this thread, at this point."""
+    """What this thread does, at this point, where machine code is missing."""
     return _missing.get()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 
 from trimtab.language.compile import compile_query
-from trimtab.worker.intake_plan import IntakePlan, Route, plan_intake
+from trimtab.worker.intake import Intake, Route, intake_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "site": pa.string(), "ts": pa.timestamp("us"), "x": pa.int64()})
 
 
-def plan(**queries: str) -> IntakePlan:
+def plan(**queries: str) -> Intake:
     compiled = {name: compile_query(sql, {"t": SCHEMA}, event_time="ts") for name, sql in queries.items()}
-    return plan_intake(compiled, SCHEMA, "ts")
+    return intake_of(compiled, SCHEMA, "ts")
 
 
 def counts(keys: str, more: str = "") -> str:
