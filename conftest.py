@@ -49,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JAVA_HOME"] = str(Path(__file__).with_name("tests") / "no_java")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the lab unread where none of its tests will run: its imports take seconds in each process."""
+    is_unit = config.option.markexpr.split(" and ")[0] == "unit"
+    return True if is_unit and collection_path.is_relative_to(config.rootpath / "lab") else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = [item for item in items if isinstance(item, pytest.Function)]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trimtab
@@ -177,10 +177,12 @@ def _size(request: pytest.FixtureRequest) -> Any:
         yield
 
 
+EXAMPLES = max(1, settings().max_examples // 2)  # each is run with few rows and with many
 kinds = st.sampled_from([pa.float64(), pa.float32()])
 cut_places = st.lists(st.integers(0, 24), max_size=4)
 
 
+@settings(max_examples=EXAMPLES)
 @given(streams(), st.sampled_from(ORDERS), kinds, cut_places)
 def test_all_operators_form_the_same_keys_and_the_same_order(
     rows: list[Row], order: str, kind: pa.DataType, places: list[int]
@@ -209,6 +211,7 @@ def test_all_operators_form_the_same_keys_and_the_same_order(
         assert set(seen) <= {"None", "nan", "0.0", "1.5", "-1.5", "inf", "-inf"}
 
 
+@settings(max_examples=EXAMPLES)
 @given(streams(), kinds, cut_places, st.lists(st.integers(0, 2), min_size=24, max_size=24), st.randoms())
 def test_grouped_windows_form_these_keys_too_and_choose_by_this_order(
     rows: list[Row], kind: pa.DataType, places: list[int], owners: list[int], chance: Any

@@ -10,7 +10,7 @@ from trimtab.driver.batch_plan import BatchPlan, read_plan
 from trimtab.errors import JobError
 from trimtab.language.compiled import Query
 from trimtab.state.checkpoint import Checkpoint
-from trimtab.state.manifest import Manifest, QueryState, newest
+from trimtab.state.manifest import Manifest, QueryState, manifest_name, newest
 
 SIGNED = "signed-1:"
 """The prefix of fingerprints; a new way of making them gets another number, and must still understand older ones."""
@@ -35,13 +35,14 @@ def begun_batches(checkpoint: Checkpoint, versions: Mapping[str, Manifest]) -> d
 
     Raises StateError as `read_plan` does.
     """
-    found = {}
+    found: dict[str, BatchPlan] = {}
     for name in checkpoint.streams():
         folders = checkpoint.stream(name)
         number = versions[name].batch + 1 if name in versions else 0
-        plans = folders.plans
-        if plans.exists() and (plan := read_plan(plans, number, folders.incarnation())) is not None:
-            found[name] = plan
+        # Asking for the incarnation makes one if there is none, and this must change nothing.
+        if folders.plans.exists(manifest_name(number)):
+            plan = read_plan(folders.plans, number, folders.incarnation())
+            found |= {} if plan is None else {name: plan}
     return found
 
 
