@@ -19,6 +19,7 @@ from tests.support.queries import DrawnChoices
 from tests.support.stream_cases import FIXED_QUERIES, random_stream
 from trimtab import evaluate
 from trimtab.deciding.placement import Placement
+from trimtab.engine.columns.watermark import TimeRule
 from trimtab.engine.operator import TIME_US
 from trimtab.errors import InputError, OperatorError, StateError, ThreadLimitError
 from trimtab.state.checkpoint import StreamFolders
@@ -132,7 +133,7 @@ def test_rows_without_a_key_or_a_time_are_quarantined_and_the_others_go_on(tmp_p
 def test_late_rows_are_set_aside_and_counted_once_for_all_routes(tmp_path: pathlib.Path) -> None:
     everything = "SELECT COUNT(*) AS n FROM t GROUP BY window(ts, '10 seconds')"
     queries = {"q": COUNTS, "r": everything}
-    bottle = Bottle(str(tmp_path), queries, SCHEMA, "ts", delay_us=2 * SECOND_US, keep_original=True)
+    bottle = Bottle(str(tmp_path), queries, SCHEMA, "ts", rule=TimeRule(2 * SECOND_US), keep_original=True)
     bottle.batch(events((1, 10, 0)))
     bottle.batch(events((1, 8, 1), (2, 7.9, 2), (1, 7, 3)), Placement.even(3, 8))
     bottle.close()

@@ -10,7 +10,6 @@ import pytest
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
 from trimtab.driver.happenings import (
-    Arrivals,
     BatchArrived,
     CollectMerges,
     Commit,
@@ -31,14 +30,15 @@ from trimtab.driver.happenings import (
 )
 from trimtab.driver.machine import VALIDATES, Driver
 from trimtab.driver.next_version import Identity
+from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize
 from trimtab.state.sweep import KEEP
-from trimtab.worker.orders import EngineReport, Output
+from trimtab.worker.orders import EngineReport, Head, Output
 
 IDENTITY = Identity("job", "t", "incarnation", key_groups=4)
-SETUP = Setup("ts", 1_000, {"q": QuerySetup("SELECT 1", "print-1")})
+SETUP = Setup("ts", TimeRule(1_000), {"q": QuerySetup("SELECT 1", "print-1")})
 TWO = Placement.even(2, 4)
 
 
@@ -50,11 +50,11 @@ def report(engine: int, batch: int, **options: Any) -> EngineReport:
     """The report of an engine that wrote some state of the query."""
     segment = SegmentFile(f"{batch}-{engine}", 1, "00")
     settings: dict[str, Any] = {"segment": segment, "parts": {"q": PartSize(1, 1, 1)}, "outputs": {}} | options
-    return EngineReport(engine, 3, 10_000, **settings)
+    return EngineReport(engine, 3, **settings)
 
 
 def reported(batch: int, **options: Any) -> EnginesReported:
-    return EnginesReported([report(engine, batch, **options) for engine in range(2)], Arrivals(6, 10_000))
+    return EnginesReported([report(engine, batch, **options) for engine in range(2)], Head(6, {"": 10_000}))
 
 
 class Checked:
@@ -96,7 +96,7 @@ def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
     step = Checked()
     (run,) = step(arrived(0))
     assert isinstance(run, RunEngines)
-    assert (run.plan.number, run.plan.spark_batch, run.plan.watermark_us) == (0, 0, None)
+    assert (run.plan.number, run.plan.spark_batch, run.plan.time.before.watermark_us) == (0, 0, None)
     output = Output(2, b"rows")
     assert step(reported(0, outputs={"q": output})) == (WritePlan(run.plan),)
     (hand_over,) = step(PlanWritten())
@@ -114,7 +114,7 @@ def test_parts_of_spread_keys_are_merged_before_anything_is_handed_over() -> Non
     step(arrived(0, placement=TWO.with_spread([Spread.over(7, [0, 1])])))
     (merge,) = step(reported(0))
     assert isinstance(merge, MergeParts)
-    assert merge.newest_us == 10_000
+    assert merge.watermark_us == 9_000
     extra = replace(report(0, 0), engine=-1, segment=None, parts={}, outputs={"q": Output(5, b"x")})
     assert [type(each) for each in step(PartsMerged([extra]))] == [WritePlan]
     (hand_over,) = step(PlanWritten())
@@ -126,7 +126,7 @@ def test_a_batch_that_was_begun_is_repeated_as_it_was_planned() -> None:
     write = planned(0)
     kept = BatchPlan.from_bytes(write.plan.to_bytes())
     assert kept == write.plan
-    changed = Setup("ts", 99, {"other": QuerySetup("SELECT 2", "print-2")})
+    changed = Setup("ts", TimeRule(99), {"other": QuerySetup("SELECT 2", "print-2")})
     again = Checked(None, kept)
     (run,) = again(arrived(0, setup=changed, placement=Placement.even(3, 4)))
     assert isinstance(run, RunEngines)
@@ -178,7 +178,7 @@ def test_an_engine_that_did_not_report_is_a_mistake() -> None:
     step = Checked()
     step(arrived(0))
     with pytest.raises(JobError, match="1 of 2 engines reported in batch 0"):
-        step(EnginesReported([report(0, 0)], Arrivals(0, None)))
+        step(EnginesReported([report(0, 0)], Head()))
 
 
 def test_files_are_deleted_with_the_last_version_that_names_them() -> None:
@@ -189,6 +189,6 @@ def test_files_are_deleted_with_the_last_version_that_names_them() -> None:
     assert [each.manifests for each in gone] == [(), (), (0,)]
     assert [each.plans for each in gone] == [(0,), (1,), (2,)]
     assert [each.segments for each in gone] == [(), (), ()], "the state of the first batch is still in use"
-    other = Setup("ts", 0, {"r": QuerySetup("SELECT 3", "print-3")})
+    other = Setup("ts", TimeRule(0), {"r": QuerySetup("SELECT 3", "print-3")})
     gone = [done(step, batch, setup=other, **without) for batch in range(KEEP + 1, 2 * KEEP + 1)]
     assert [each.segments for each in gone] == [(), (), ("0-0", "0-1")]

@@ -14,7 +14,7 @@ from trimtab.engine.columns.groups import by_group, compiled_first_rows, countin
 from trimtab.engine.columns.keys import distinct_numbers, key_codes
 from trimtab.engine.columns.order import OrderKey, arrival_order, order_codes, sort_levels
 from trimtab.engine.columns.times import times_us
-from trimtab.engine.columns.watermark import check_follows, raised
+from trimtab.engine.columns.watermark import ONLY, Silence, StreamTime, TimeRule, is_late
 from trimtab.errors import InputError
 from trimtab.machine_code.kernel import Kernel
 
@@ -130,14 +130,60 @@ def test_times_are_microseconds_whatever_their_unit(array: pa.Array, expected: l
 
 @given(st.lists(st.none() | st.integers(-(10**6), 10**6)), st.integers(0, 100))
 def test_a_watermark_never_falls(newest: list[int | None], delay_us: int) -> None:
-    watermark_us: int | None = None
+    time = StreamTime()
     for each in newest:
-        before_us, watermark_us = watermark_us, raised(watermark_us, each, delay_us)
-        check_follows(before_us, watermark_us)
-        assert watermark_us is None or each is None or watermark_us >= each - delay_us
+        before_us, time = time.watermark_us, time.after({} if each is None else {ONLY: each}, TimeRule(delay_us))
+        after_us = time.watermark_us
+        assert before_us is None or (after_us is not None and before_us <= after_us)
+        assert after_us is None or each is None or after_us >= each - delay_us
 
 
-@pytest.mark.parametrize("after_us", [4, None])
-def test_a_watermark_that_falls_is_noticed(after_us: int | None) -> None:
-    with pytest.raises(AssertionError, match="the watermark fell from 5"):
-        check_follows(5, after_us)
+@st.composite
+def partitioned(draw: st.DrawFn) -> tuple[list[list[tuple[str, int]]], int]:
+    """Batches of (partition, time), each partition in order up to the delay, however far apart they are read."""
+    delay_us = draw(st.integers(0, 5))
+    left = {
+        name: [time + draw(st.integers(0, delay_us)) for time in sorted(draw(st.lists(st.integers(0, 50))))]
+        for name in draw(st.sampled_from(["a", "ab", "abc"]))
+    }
+    batches = []
+    while any(left.values()):
+        batch = []
+        for name, times in left.items():
+            count = draw(st.integers(0, len(times)))
+            batch += [(name, time) for time in times[:count]]
+            del times[:count]
+        batches.append(batch)
+    return batches, delay_us
+
+
+@given(partitioned(), st.booleans())
+def test_no_row_is_late_if_each_partition_is_in_order(
+    stream: tuple[list[list[tuple[str, int]]], int], are_listed: bool
+) -> None:
+    batches, delay_us = stream
+    names = sorted({name for batch in batches for name, _ in batch})
+    rule = TimeRule(delay_us, tuple(names) if are_listed else (), len(names))
+    time = StreamTime()
+    for batch in batches:
+        if time.watermark_us is not None and batch:
+            assert not is_late(np.array([at for _, at in batch]), time.watermark_us).any()
+        newest = {name: max(at for each, at in batch if each == name) for name in {name for name, _ in batch}}
+        time = time.after(newest, rule)
+    if names:  # and when everything is read, the slowest partition decides
+        ends = [max(at for batch in batches for each, at in batch if each == name) for name in names]
+        assert time.watermark_us == min(ends) - delay_us
+
+
+def test_a_partition_that_was_never_seen_holds_the_first_watermark_back_until_it_is_idle() -> None:
+    rule = TimeRule(0, ("a", "b"), 2)
+    time = StreamTime().after({"a": 100}, rule)
+    assert time.watermark_us is None
+    assert time.after({"a": 110}, rule, Silence(is_unseen_idle=True)).watermark_us == 110
+
+
+def test_an_idle_partition_that_has_rows_again_counts_at_once() -> None:
+    rule, idle = TimeRule(0, count=2), Silence(frozenset("b"))
+    time = StreamTime().after({"a": 100, "b": 50}, rule).after({"a": 120}, rule, idle)
+    assert time.watermark_us == 120
+    assert time.after({"a": 200, "b": 130}, rule, idle).watermark_us == 130

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import trimtab
 from trimtab.engine.columns import groups, keys
-from trimtab.engine.columns.watermark import raised
+from trimtab.engine.columns.watermark import ONLY, StreamTime, TimeRule
 from trimtab.engine.keyed.description import Logic, Snapshot
 from trimtab.engine.match.scalars import compare
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
@@ -108,6 +108,9 @@ def compiled(sql: str, kind: pa.DataType) -> Query:
     return compile_query(sql, {"t": table_of([], kind).schema}, event_time="ts")
 
 
+RULE = TimeRule(delay_us=0)
+
+
 def operands(query: Query, rows: Sequence[Row], kind: pa.DataType) -> pa.Table:
     table = query.intake.run(table_of(rows, kind)).drop([ARRIVAL])
     return table.append_column(ARRIVAL, pa.array([row.arrival for row in rows], pa.int64()))
@@ -115,14 +118,14 @@ def operands(query: Query, rows: Sequence[Row], kind: pa.DataType) -> pa.Table:
 
 def answer(query: Query, rows: Sequence[Row], kind: pa.DataType, cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
     """The output for the rows, cut into batches."""
-    operator, watermark_us = operator_of(query), None
+    operator, time = operator_of(query), StreamTime()
     state: State = {}
     outputs: list[pa.Table] = []
     edges = [0, *cuts, len(rows)]
     for start, stop in itertools.pairwise(edges):
         newest_us = max((row.ts * 1_000_000 for row in rows[start:stop]), default=None)
-        watermark_us = raised(watermark_us, newest_us, 0)
-        moment = Moment(watermark_us, closing=len(outputs) == len(cuts))
+        time = time.after({} if newest_us is None else {ONLY: newest_us}, RULE)
+        moment = Moment(time.watermark_us, closing=len(outputs) == len(cuts))
         output, state = operator.advance(operands(query, rows[start:stop], kind), state, moment)
         outputs.append(output)
     return query.finish.run(pa.concat_tables(outputs)).to_pylist()  # type: ignore[no-any-return]

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.spark_laws import FileStream
-from trimtab.api.job import Job, StreamHandle
+from trimtab.api.job import Job
 from trimtab.api.run import Run
+from trimtab.api.stream import StreamHandle
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.int64()})
 DAWN = datetime.datetime(2026, 1, 1)

@@ -191,16 +191,16 @@ def test_a_batch_that_was_begun_is_repeated_as_it_was_planned_whatever_was_chang
     batches = [events((1, 0, 1), (2, 0, 5)), events((1, 1, 2), (2, 1, 9)), events((3, 30, 0))]
     bench.run(*batches, rises=RISES, counts=COUNTS)
     given = {query: dict(by_batch) for query, by_batch in bench.given.items()}
-    assert 2 in given["rises"]
+    assert len(given["rises"][2]) == 2
     bench.forget_commit(2)
     bench.manifests()[-1].unlink()  # as if the job had died between the sinks and the manifest
     bench.calls.clear()
     run = bench.run(
         events((1, 40, 1)), options={"delay": "1 hour", "engines": 3}, rises=f"SELECT k FROM ({RISES})", columns=COLUMNS
     )
-    assert bench.given["rises"] == given["rises"] | {3: [{"k": 1}]}, "the same rows, and changes from the next batch on"
+    assert bench.given["rises"] == given["rises"], "the same rows, and nothing more is decided with an hour's delay"
     assert bench.given["counts"] == given["counts"]
-    assert set(bench.given["columns"]) == {3}
+    assert set(bench.given["columns"]) == {3}, "changes from the next batch on"
     assert [len(batch.engines) for batch in run.history] == [2, 3]
     assert set(bench.manifest()["queries"]) == {"rises", "columns"}
 

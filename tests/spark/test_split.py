@@ -26,6 +26,7 @@ from trimtab.deciding.placement import SCHEMES, Placement, Spread
 from trimtab.deciding.policy import Measure
 from trimtab.deciding.spreading import HotLoads, spread_keys
 from trimtab.driver.splitting import check_split
+from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, OperatorError
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
@@ -206,7 +207,7 @@ MINUTES = "SELECT * FROM split_minutes(TABLE(t) PARTITION BY k ORDER BY ts)"
 
 def test_an_operator_with_a_merge_can_be_split(tmp_path: pathlib.Path) -> None:
     tables = batches(14)
-    bottle = Bottle(str(tmp_path), {"minutes": MINUTES}, SCHEMA, "ts", delay_us=1_000_000, split=["minutes"])
+    bottle = Bottle(str(tmp_path), {"minutes": MINUTES}, SCHEMA, "ts", rule=TimeRule(1_000_000), split=["minutes"])
     [slot] = bottle.slots_of("minutes", pa.table({"k": [HOT], "ts": [DAWN], "x": [1.0], "s": [None]}, SCHEMA))
     given = []
     for number, table in enumerate(tables):

@@ -22,13 +22,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tests.support.bottle_rows import SLOT_BITS, Int64Array
-from tests.support.bottle_shell import BottleShell, DiedError, Outside, ReadyInBottle, Traits, setup_of
+from tests.support.bottle_shell import NO_NUMBERS, BottleShell, DiedError, Outside, ReadyInBottle, Traits, setup_of
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.happenings import BatchArrived
+from trimtab.engine.columns.watermark import Silence, TimeRule
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
@@ -39,7 +41,11 @@ from trimtab.state.merging import Work, run_merge
 from trimtab.state.sweep import sweep
 from trimtab.worker.orders import EngineReport
 
-CLOCK_S = 1_700_000_000.0
+CLOCK_S = 2_000_000_000.0
+"""In 2033: later than all rows, but for those that are meant to be too far ahead."""
+
+
+NO_DELAY = TimeRule(delay_us=0)
 
 
 class Bottle:
@@ -50,7 +56,8 @@ class Bottle:
         queries: Texts by name.
         schema: Of the stream.
         event_time: The column with the time of each event.
-        delay_us: How late rows may come.
+        rule: How rows tell the time; by default no row may be late.
+        partition_by: The column that names a row's partition.
         key_groups: Into how many groups keys are hashed.
         slot_bits: How many bits of a key's hash its slot keeps. With few, keys share slots, which is rare on Spark.
         max_threads: How many partial matches a key may have at once.
@@ -65,7 +72,8 @@ class Bottle:
         schema: pa.Schema,
         event_time: str,
         *,
-        delay_us: int = 0,
+        rule: TimeRule = NO_DELAY,
+        partition_by: str | None = None,
         key_groups: int = 8,
         slot_bits: int = SLOT_BITS,
         max_threads: int = MAX_THREADS,
@@ -74,35 +82,39 @@ class Bottle:
     ) -> None:
         self._folders = StreamFolders.of(Folder(folder))
         self._folders.make()
-        self._traits = Traits(schema, event_time, key_groups, slot_bits, keep_original, max_threads)
+        self._traits = Traits(schema, event_time, key_groups, slot_bits, keep_original, max_threads, partition_by)
         self.outside = Outside()
-        self._log: list[tuple[pa.Table, int]] = []  # Spark's: the rows of each batch, written before it is begun
+        self._log: list[tuple[pa.Table, Int64Array]] = []  # Spark's: the rows of each batch, with their numbers
         self._done = 0  # batches that Spark's log has as committed
         self._arrived = 0
-        self.change(queries, delay_us, split)
+        self.change(queries, rule, split)
         self.restart()
 
     # What a test does to it ------------------------------------------------------------------------
 
-    def change(self, queries: Mapping[str, str], delay_us: int, split: Collection[str] = ()) -> None:
+    def change(self, queries: Mapping[str, str], rule: TimeRule, split: Collection[str] = ()) -> None:
         """Change the job's settings from the next start on."""
-        self.split, self.delay_us = tuple(split), delay_us
-        self.setup: Setup = setup_of(dict(queries), self._traits, delay_us, self.split)
+        self.split, self.rule = tuple(split), rule
+        self.setup: Setup = setup_of(dict(queries), self._traits, rule, self.split)
 
     def batch(
         self,
         rows: pa.Table,
         placement: Placement | None = None,
         *,
+        numbers: Int64Array | None = None,
         dies_after: int | None = None,
         when_dead: Callable[[], None] = lambda: None,
     ) -> None:
         """Run rows as one batch until it is committed; without a placement the groups stay where they are.
 
+        `numbers`: the rows' numbers in the stream, which break ties; by default they are counted on.
         `dies_after`: the job dies after this many steps, each before or after an effect, and is started again.
         `when_dead` is called in between.
         """
-        self._log.append((rows, self._arrived))
+        if numbers is None:
+            numbers = np.arange(self._arrived, self._arrived + rows.num_rows)
+        self._log.append((rows, numbers))
         self._arrived += rows.num_rows
         if not self._is_done(placement, dies_after):
             when_dead()
@@ -112,22 +124,31 @@ class Bottle:
 
     def close(self, placement: Placement | None = None, *, dies_after: int | None = None) -> None:
         """End the input."""
-        arrived = BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement)
+        self._without_rows(BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement), dies_after)
+
+    def tick(self, silence: Silence, placement: Placement | None = None, *, dies_after: int | None = None) -> None:
+        """Let time pass: a batch without rows, if something is due."""
+        if self._shell.driver.is_due(silence, self.setup):
+            arrived = BatchArrived(None, False, CLOCK_S, self.setup, placement or self.placement, silence)
+            self._without_rows(arrived, dies_after)
+
+    def _without_rows(self, arrived: BatchArrived, dies_after: int | None) -> None:
+        number = self._shell.driver.next_number
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(arrived, self._traits.schema.empty_table(), self._arrived)
+            self._shell.take(arrived, self._traits.schema.empty_table(), NO_NUMBERS)
         except DiedError:
             self.restart()
-            if self.manifest is None or not self.manifest.closed:
-                self.close()
+            if self._shell.driver.next_number == number:
+                self._without_rows(arrived, None)
 
     def _is_done(self, placement: Placement | None = None, dies_after: int | None = None) -> bool:
         """Run the rows that aren't committed in Spark's log; False if the job dies in the middle."""
-        rows, first_number = self._log[self._done]
+        rows, numbers = self._log[self._done]
         arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(arrived, rows, first_number)
+            self._shell.take(arrived, rows, numbers)
         except DiedError:
             return False
         return True
@@ -190,7 +211,7 @@ class Bottle:
         """The slots of rows, by the keys of a query."""
         ready = self._shell.make_ready(self.setup)
         assert isinstance(ready, ReadyInBottle)
-        return ready.to_engines.slots_of(query, rows)
+        return ready.tier_one.slots_of(query, rows)
 
     def rows(self, query: str) -> pa.Table:
         """All rows that a query gave, or that went to LATE or QUARANTINE."""

@@ -13,16 +13,17 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tests.support.bottle_rows import SLOT_BITS, RowsToEngines
-from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
+from tests.support.bottle_rows import SLOT_BITS, Int64Array, TierOneInBottle
+from trimtab.driver.batch_plan import QuerySetup, Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import Arrivals, BatchArrived, HandOver, Happening, Instruction
+from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction
 from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
 from trimtab.driver.resuming import fingerprint
 from trimtab.driver.shell import Ready, Shell, resumed
-from trimtab.engine.columns.times import times_us
+from trimtab.engine.columns.watermark import TimeRule
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
@@ -32,11 +33,13 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.worker.engine import Engine
 from trimtab.worker.intake import intake_of
-from trimtab.worker.orders import EnginePlan, EngineReport, Orders
+from trimtab.worker.orders import EnginePlan, EngineReport, Head, Orders
 from trimtab.worker.ready import ReadyPlan, ReadyQuery, ready_query
+from trimtab.worker.splitter import Splitter, arriving_schema, received
 
 STREAM = "t"
-NEVER = np.iinfo(np.int64).min
+MAX_AHEAD_US = 3_600_000_000
+NO_NUMBERS: Int64Array = np.empty(0, np.int64)
 
 
 class DiedError(Exception):
@@ -47,7 +50,8 @@ class DiedError(Exception):
 class Traits:
     """What never changes for a bottle.
 
-    `slot_bits`: see `RowsToEngines`. `keep_original`: whether late and quarantined rows are kept, and not only counted.
+    `slot_bits`: see `TierOneInBottle`. `partition_by`: the column that names a row's partition.
+    `keep_original`: whether late and quarantined rows are kept, and not only counted.
     """
 
     schema: pa.Schema
@@ -56,6 +60,7 @@ class Traits:
     slot_bits: int = SLOT_BITS
     keep_original: bool = False
     max_threads: int = MAX_THREADS
+    partition_by: str | None = None
 
 
 @dataclass
@@ -84,10 +89,10 @@ class Outside:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyInBottle(Ready):
-    """Queries ready to run, with their operators built, and the splitter of their rows."""
+    """Queries ready to run, with their operators built, and the tier 1 that computes their rows."""
 
     engines: ReadyPlan
-    to_engines: RowsToEngines
+    tier_one: TierOneInBottle
 
 
 class BottleShell(Shell):
@@ -100,15 +105,15 @@ class BottleShell(Shell):
         identity = Identity("bottle", STREAM, folders.incarnation(), traits.key_groups)
         super().__init__(folders, resumed(folders, identity, known))
         self.traits, self.outside = traits, outside
-        self.rows, self.first_number = traits.schema.empty_table(), 0
+        self.rows, self.numbers = traits.schema.empty_table(), NO_NUMBERS
         self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self.merged: list[Merged] = []
         self.steps_to_live: int | None = None
         self.driver.validate()
 
-    def take(self, arrived: BatchArrived, rows: pa.Table, first_number: int) -> None:
+    def take(self, arrived: BatchArrived, rows: pa.Table, numbers: Int64Array) -> None:
         """Run a batch; raises DiedError where it dies."""
-        self.rows, self.first_number = rows, first_number
+        self.rows, self.numbers = rows, numbers
         with if_missing(Missing.PLAIN):
             self.run_batch(arrived)
 
@@ -130,28 +135,18 @@ class BottleShell(Shell):
         cached = _ready(json.dumps(setup.as_json()), self.traits)
         return replace(cached, merger=Merger(cached.plan))  # it remembers the last batch of its job
 
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
-        """Run the engines one after another."""
+    def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
+        """Run the splitter, and then the engines one after another."""
         assert isinstance(ready, ReadyInBottle)
-        arriving = ready.to_engines.arriving(self.rows, self.first_number)
-        engines = ready.to_engines.engines(arriving, plan.placement)
+        sent = ready.tier_one.sent(self.rows, self.numbers)
+        pieces = list(Splitter(ready.plan.intake, orders).pieces(sent.to_batches()))
         reports = []
-        for number in range(plan.placement.engines):
-            own = arriving.filter(pa.array(engines == number))
-            report = Engine(orders, ready.engines, number).run(own.to_batches())
+        for number in range(orders.engines):
+            head, rows = received(piece.filter(pc.equal(piece.column("engine"), number)) for piece in pieces)
+            report = Engine(orders, ready.engines, number, head).run(rows)
             reports.append(pickle.loads(pickle.dumps(report)))
         self.reports = tuple(reports)
-        return reports, self._arrivals(ready.plan, reports)
-
-    def _arrivals(self, plan: EnginePlan, reports: Sequence[EngineReport]) -> Arrivals:
-        known = [report.newest_us for report in reports if report.newest_us is not None]
-        if plan.intake.is_filtered and self.rows.num_rows:
-            times, nulls = times_us(self.rows.column(plan.event_time))
-            known += (
-                [] if nulls is not None and nulls.all() else [int((times if nulls is None else times[~nulls]).max())]
-            )
-        newest_us = max(known, default=NEVER)
-        return Arrivals(self.rows.num_rows, None if newest_us == NEVER else newest_us)
+        return reports, reports[0].head
 
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks."""
@@ -178,11 +173,11 @@ def compiled(sql: str, schema: pa.Schema, event_time: str) -> Query:
     return compile_query(sql, {STREAM: schema}, event_time=event_time)
 
 
-def setup_of(queries: dict[str, str], traits: Traits, delay_us: int, split: Sequence[str] = ()) -> Setup:
+def setup_of(queries: dict[str, str], traits: Traits, rule: TimeRule, split: Sequence[str] = ()) -> Setup:
     """The setup of a job with these queries."""
     prints = {name: fingerprint(compiled(sql, traits.schema, traits.event_time)) for name, sql in queries.items()}
     asked = {name: QuerySetup(sql, prints[name], name in split) for name, sql in queries.items()}
-    return Setup(traits.event_time, delay_us, asked)
+    return Setup(traits.event_time, rule, asked, traits.partition_by, MAX_AHEAD_US)
 
 
 @lru_cache(maxsize=1000)
@@ -190,13 +185,12 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
     setup = Setup.from_json(json.loads(setup_json))
     queries = {name: compiled(each.sql, traits.schema, setup.event_time) for name, each in setup.queries.items()}
     split = [name for name, each in setup.queries.items() if each.is_split]
-    layout = intake_of(queries, traits.schema, setup.event_time, split)
-    to_engines = RowsToEngines(layout, traits.schema, traits.key_groups, traits.slot_bits, traits.keep_original)
+    intake = intake_of(queries, traits.schema, setup.event_time, split, setup.partition_by)
+    tier_one = TierOneInBottle(intake, traits.schema, traits.key_groups, traits.slot_bits, traits.keep_original)
     plan = EnginePlan(
-        intake=layout,
+        intake=intake,
         queries=queries,
-        schema=to_engines.arriving(traits.schema.empty_table(), 0).schema,
-        delay_us=setup.delay_us,
+        schema=arriving_schema(tier_one.sent(traits.schema.empty_table(), NO_NUMBERS).schema, intake),
         key_groups=traits.key_groups,
         max_threads=traits.max_threads,
         keep_original=traits.keep_original,
@@ -204,7 +198,7 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
         spills=frozenset(),
     )
     ready = {name: _ready_query(each.sql, traits, setup.event_time) for name, each in setup.queries.items()}
-    return ReadyInBottle(setup, plan, b"", "", Merger(plan), ReadyPlan(plan, ready), to_engines)
+    return ReadyInBottle(setup, plan, b"", "", Merger(plan), ReadyPlan(plan, ready), tier_one)
 
 
 @lru_cache(maxsize=1000)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import datetime
 import gc
 import itertools
 import multiprocessing
@@ -19,12 +20,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from tests.support.bottle import Bottle
-from tests.support.bottle_rows import SLOT_BITS
+from tests.support.bottle_rows import SLOT_BITS, Int64Array
 from tests.support.bottle_shell import compiled
 from tests.support.choices import Choices, SeededChoices, between, chance, one_of
 from tests.support.laws import bag
@@ -32,6 +35,7 @@ from tests.support.stream_cases import EVENT_TIME, FIXED_QUERIES, StreamCase, a_
 from trimtab.api.evaluate import answer
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.driver import machine
+from trimtab.engine.columns.watermark import Silence, TimeRule
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.compaction import Merge
@@ -45,6 +49,9 @@ JOBS = 8
 MOST_STEPS = 24
 """More effects than a batch has, counted twice: a job may die before and after each."""
 BYSTANDER = "bystander"
+PARTITION_BY = "k"
+MOST_UNEVEN = 6
+"""After this many batches the rest is read in one, if partitions are read at different speeds."""
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where files cost no time; these laws are not about power cuts."""
 
@@ -57,13 +64,55 @@ def journey(choices: Choices) -> str:
         expected = {name: bag(_answer(case, sql)) for name, sql in queries.items()}
     except (MatchError, ThreadLimitError):
         return "error"
-    edges = itertools.pairwise([0, *case.cuts, case.table.num_rows])
-    batches = [case.table.slice(start, end - start) for start, end in edges]
     for _ in range(JOBS):
-        found = _job(choices, case, batches, queries, expected)
+        reading = _in_order_of_arrival(case)
+        if case.is_on_time and chance(choices, 40):
+            reading = _partition_by_partition(choices, case)
+        found = _job(choices, case, reading, queries, expected)
         if found:
             return found
     return ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a job reads a case: batches of rows with their numbers, and the column that names their partition.
+
+    `ends`: after how many batches each partition is read to its end.
+    """
+
+    batches: Sequence[tuple[pa.Table, Int64Array]]
+    rule: TimeRule
+    partition_by: str | None = None
+    ends: Mapping[str, int] = field(default_factory=dict)
+
+
+def _in_order_of_arrival(case: StreamCase) -> Reading:
+    edges = [0, *case.cuts, case.table.num_rows]
+    batches = [
+        (case.table.slice(start, end - start), np.arange(start, end)) for start, end in itertools.pairwise(edges)
+    ]
+    return Reading(batches, TimeRule(case.delay_s * 1_000_000))
+
+
+def _partition_by_partition(choices: Choices, case: StreamCase) -> Reading:
+    """Each key is a partition: some are read far ahead of others, as from a backlog."""
+    names = [str(key) for key in case.table.column(PARTITION_BY).to_pylist()]
+    left = {name: [row for row, other in enumerate(names) if other == name] for name in sorted(set(names))}
+    batches: list[tuple[pa.Table, Int64Array]] = []
+    ends: dict[str, int] = {}
+    while any(left.values()):
+        taken: list[int] = []
+        for name, rows in left.items():
+            count = choices.below(len(rows) + 1) if len(batches) < MOST_UNEVEN else len(rows)
+            taken += rows[:count]
+            del rows[:count]
+            if not rows:
+                ends.setdefault(name, len(batches) + 1)
+        batches.append((case.table.take(pa.array(taken, pa.int64())), np.array(taken, np.int64)))
+    listed = tuple(left) if chance(choices, 50) else ()
+    rule = TimeRule(case.delay_s * 1_000_000, listed, max(1, len(left)))
+    return Reading(batches, rule, PARTITION_BY, ends)
 
 
 def _answer(case: StreamCase, sql: str) -> pa.Table:
@@ -75,11 +124,7 @@ def _answer(case: StreamCase, sql: str) -> pa.Table:
 
 
 def _job(
-    choices: Choices,
-    case: StreamCase,
-    batches: Sequence[pa.Table],
-    queries: dict[str, str],
-    expected: dict[str, list[str]],
+    choices: Choices, case: StreamCase, reading: Reading, queries: dict[str, str], expected: dict[str, list[str]]
 ) -> str:
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         bottle = Bottle(
@@ -87,13 +132,14 @@ def _job(
             queries,
             case.table.schema,
             EVENT_TIME,
-            delay_us=case.delay_s * 1_000_000,
+            rule=reading.rule,
+            partition_by=reading.partition_by,
             key_groups=KEY_GROUPS,
             slot_bits=one_of(choices, SLOT_BITS, 1, 0),
             keep_original=chance(choices, 25),
             split=_some_split(choices, queries, case.table.schema),
         )
-        _live(choices, bottle, case, batches, queries)
+        ahead = _live(choices, bottle, case, reading, queries)
         for name, sql in queries.items():
             # `evaluate` drops no late rows of queries whose rows don't wait for each other.
             is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator.is_keyed
@@ -101,6 +147,9 @@ def _job(
                 return f"{name} differs: {sql}"
         if case.is_on_time and (bottle.manifest is None or bottle.manifest.late or bottle.rows(LATE).num_rows):
             return "a row was late"
+        # Rows that no query wants are set aside no more than others are.
+        if bottle.manifest is not None and bottle.manifest.quarantined > ahead:
+            return f"{bottle.manifest.quarantined} rows are in quarantine, and {ahead} are too far ahead"
     return ""
 
 
@@ -133,10 +182,13 @@ def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -
     return now.with_spread(Spread.over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
 
 
-def _live(
-    choices: Choices, bottle: Bottle, case: StreamCase, batches: Sequence[pa.Table], queries: dict[str, str]
-) -> None:
-    for rows in batches:
+def _live(choices: Choices, bottle: Bottle, case: StreamCase, reading: Reading, queries: dict[str, str]) -> int:
+    """Run the job to its end; returns how many rows too far ahead were put in between, which must change nothing."""
+    ahead = 0
+    for number, (rows, numbers) in enumerate(reading.batches):
+        if rows.num_rows and chance(choices, 5):
+            ahead += 1
+            rows, numbers = _with_one_ahead(rows), np.append(numbers, -1)
         placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
         dies_after = choices.below(MOST_STEPS) if chance(choices, 30) else None
 
@@ -144,21 +196,35 @@ def _live(
             if case.is_on_time and chance(choices, 60):
                 _change(choices, bottle, case, queries)
 
-        bottle.batch(rows, placement, dies_after=dies_after, when_dead=when_dead)
+        bottle.batch(rows, placement, numbers=numbers, dies_after=dies_after, when_dead=when_dead)
         if chance(choices, 25) and bottle.manifest is not None:
             bottle.carry_out(_merges(choices, bottle))
         if chance(choices, 10):
             bottle.restart()
+        if chance(choices, 20):
+            idle = frozenset(name for name, end in reading.ends.items() if end <= number + 1)
+            bottle.tick(Silence(idle), dies_after=choices.below(MOST_STEPS) if chance(choices, 30) else None)
+    if case.is_on_time and chance(choices, 30):
+        everything = frozenset(bottle.manifest.newest_us) if bottle.manifest is not None else frozenset()
+        bottle.tick(Silence(everything, is_unseen_idle=True, quiet_us=choices.below(10) * 1_000_000))
     placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
     bottle.close(placement, dies_after=choices.below(MOST_STEPS) if chance(choices, 40) else None)
+    return ahead
+
+
+def _with_one_ahead(rows: pa.Table) -> pa.Table:
+    """The rows, and the last one once more, with a time that is too far ahead of the clock."""
+    at = pa.array([datetime.datetime(2099, 1, 1)], rows.schema.field(EVENT_TIME).type)
+    last = rows.slice(rows.num_rows - 1)
+    return pa.concat_tables([rows, last.set_column(rows.column_names.index(EVENT_TIME), EVENT_TIME, at)])
 
 
 def _change(choices: Choices, bottle: Bottle, case: StreamCase, queries: dict[str, str]) -> None:
     """Change the job before it starts again: one query more or less, a longer delay, other splits."""
     others = {BYSTANDER: one_of(choices, *FIXED_QUERIES.values())} if chance(choices, 60) else {}
-    delay_us = bottle.delay_us + choices.below(2) * 1_000_000
+    rule = replace(bottle.rule, delay_us=bottle.rule.delay_us + choices.below(2) * 1_000_000)
     changed = queries | others
-    bottle.change(changed, delay_us, _some_split(choices, changed, case.table.schema))
+    bottle.change(changed, rule, _some_split(choices, changed, case.table.schema))
 
 
 def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from trimtab.engine.columns.keys import key_codes
 from trimtab.engine.columns.order import in_order
 from trimtab.engine.columns.times import is_time, times_us
-from trimtab.engine.columns.watermark import is_late, raised
+from trimtab.engine.columns.watermark import ONLY, StreamTime, TimeRule, is_late
 from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, State
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
@@ -105,18 +105,17 @@ def _batches(query: Query, operator: Operator, rows: pa.Table, edges: list[int],
         _check_order(query, rows, edges)
     state: State = {}
     outputs: list[pa.Table] = []
-    watermark: int | None = None
+    time, rule = StreamTime(), TimeRule(delay_us)
     for start, end in itertools.pairwise(edges):
         inside = np.flatnonzero((arrival >= start) & (arrival < end)) if len(edges) > 2 else None
         batch = rows if inside is None else rows.take(pa.array(inside))
         closing = end == edges[-1]
         if times is not None:
-            if watermark is not None and batch.num_rows:
-                batch = batch.filter(pa.array(~is_late(times[batch.column(ARRIVAL).to_numpy()], watermark)))
-            newest = int(times[start:end].max()) if end > start else None
-            watermark = raised(watermark, newest, delay_us)
+            if time.watermark_us is not None and batch.num_rows:
+                batch = batch.filter(pa.array(~is_late(times[batch.column(ARRIVAL).to_numpy()], time.watermark_us)))
+            time = time.after({ONLY: int(times[start:end].max())} if end > start else {}, rule)
         try:
-            output, state = operator.advance(batch, state, Moment(watermark, closing))
+            output, state = operator.advance(batch, state, Moment(time.watermark_us, closing))
         except (OverflowError, pa.ArrowInvalid) as error:
             hint = "add up doubles instead: sum(cast(x AS DOUBLE))" if isinstance(error, OverflowError) else ""
             raise InputError("input.value", f"a value doesn't fit its type: {error}", hint) from error

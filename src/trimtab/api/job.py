@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trimtab.api.run import Run, Tally
+from trimtab.api.stream import Length, StreamHandle, stream_of
 from trimtab.deciding.placement import check_engines, check_key_groups
 from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_scale
 from trimtab.driver.batch_plan import BatchPlan
@@ -38,29 +36,6 @@ from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.worker.intake import intake_of
-from trimtab.worker.orders import LATE, QUARANTINE
-
-
-@dataclass(slots=True)
-class StreamHandle:
-    """A stream of a job; its methods name sinks for rows that no query can take."""
-
-    name: str
-    frame: DataFrame
-    event_time: str
-    delay_us: int
-    schema: pa.Schema
-    sinks: dict[str, list[Sink]] = field(default_factory=lambda: {LATE: [], QUARANTINE: []})
-
-    def late(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
-        """Send rows that came too late (older than the watermark) to a sink, instead of only counting them."""
-        self.sinks[LATE].append(make_sink(self.frame.sparkSession, target, options))
-        return self
-
-    def quarantine(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
-        """Send rows without key or time, or whose columns can't be computed, to a sink, with the reason."""
-        self.sinks[QUARANTINE].append(make_sink(self.frame.sparkSession, target, options))
-        return self
 
 
 @dataclass(slots=True)
@@ -131,7 +106,16 @@ class Job:
         self._queries: dict[str, QueryHandle] = {}
 
     def stream(
-        self, name: str, frame: DataFrame, *, event_time: str, delay: str | datetime.timedelta | None = None
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        event_time: str,
+        delay: Length = None,
+        partition_by: str | None = None,
+        partitions: int | Sequence[object] | None = None,
+        max_ahead: Length = "1 hour",
+        idle_after: Length = None,
     ) -> StreamHandle:
         """Name a streaming DataFrame, so that queries can read it.
 
@@ -139,22 +123,26 @@ class Job:
             name: What queries call it in FROM.
             frame: Any streaming DataFrame: from files, rate, Kafka or a Python data source, with any transformations.
             event_time: The column with the time of each event.
-            delay: How late rows may come, such as "2 seconds"; by default not at all.
+            delay: How much older a row may be than the newest one before it in its partition, such as "2 seconds"; by
+                default not at all.
+            partition_by: The column that names a row's partition, such as Kafka's partition or the kind of event in a
+                union. Partitions may be read at different speeds: the watermark waits for the slowest.
+            partitions: Their names, or how many there are; the first watermark waits until all had a row.
+            max_ahead: Rows further ahead of the clock than this go to quarantine; None: there is no limit.
+            idle_after: A partition that was read to its end and had no rows for this long holds the others up no more,
+                and while all are silent, event time goes on. None: time stands still until a row comes.
         """
         _check_name("stream", name, self._streams)
-        if not isinstance(frame, DataFrame) or not frame.isStreaming:
-            message = f"stream {name} is not a streaming DataFrame"
-            raise JobError("job.stream", message, "make one with spark.readStream; for a table use trimtab.evaluate")
-        found = next((c for c in frame.columns if c.lower() == str(event_time).lower()), None)
-        if found is None:
-            message = f"stream {name} has no column {event_time}"
-            raise JobError("job.event-time", message, f"its columns are {', '.join(frame.columns)}")
-        kind = frame.schema[found].dataType.typeName()
-        if kind not in ("timestamp", "timestamp_ntz", "date"):
-            message = f"column {found} of stream {name} is {kind}, not a time"
-            raise JobError("job.event-time", message, "cast it to TIMESTAMP in the DataFrame")
-        schema = to_arrow_schema(frame.schema, timezone="UTC")
-        handle = self._streams[name] = StreamHandle(name, frame, found, delay_us(delay), schema)
+        handle = self._streams[name] = stream_of(
+            name,
+            frame,
+            event_time,
+            delay=delay,
+            partition_by=partition_by,
+            partitions=partitions,
+            max_ahead=max_ahead,
+            idle_after=idle_after,
+        )
         return handle
 
     def query(self, name: str, sql: str, *, reset: bool = False, split: str | None = None) -> QueryHandle:
@@ -282,7 +270,9 @@ class Job:
             own=own,
             schema=stream.schema,
             event_time=stream.event_time,
-            delay_us=stream.delay_us,
+            rule=stream.rule,
+            partition_by=stream.partition_by,
+            max_ahead_us=stream.max_ahead_us,
             queries={query.name: query.query for query in chosen},
             split=frozenset(split),
             sinks={**{query.name: query.sinks for query in chosen}, **stream.sinks},
@@ -303,6 +293,7 @@ class Job:
             scale=self.scale,
             interval_s=interval_s,
             warm=self.warm,
+            idle_after_s=None if stream.idle_after_us is None else stream.idle_after_us / 1e6,
         )
         return Pipeline(self.spark, spec, queries, checkpoint, known, lock, tally.add, demand)
 

@@ -20,6 +20,8 @@ from trimtab.errors import JobError, TrimtabError
 from trimtab.spark.pipeline import Pipeline, StoppingError
 
 RATE_WINDOW_S = 10.0
+WATCH_S = 0.2
+"""How often the streams are looked at."""
 BEGIN_S = 0.5
 """How long a start waits for errors before the first batch, so that it takes a second at most."""
 
@@ -194,14 +196,13 @@ class Run:
         try:
             for pipeline in self._pipelines.values():
                 pipeline.prepare()
-            self._finish_closing()
+            self._finish_begun()
             if not self._stopping:
                 self._queries = start_queries({n: each for n, each in self._pipelines.items() if not each.is_closed})
             self._begun.set()
             if self._stopping:  # `stop` was called while the queries were being started
                 self._stop_queries()
-            for name, query in self._queries.items():
-                self._await(name, query)
+            self._watch()
             if self._close and not self._stopping and self._error is None:
                 for name, pipeline in self._pipelines.items():
                     if not pipeline.is_closed:
@@ -215,27 +216,48 @@ class Run:
             self._ended.set()
             self._begun.set()
 
-    def _finish_closing(self) -> None:
-        """Finish closing batches that an earlier start began: sinks may already have taken rows of them.
+    def _finish_begun(self) -> None:
+        """Finish batches without rows that an earlier start began: sinks may already have taken rows of them.
 
         Raises JobError `job.closed` unless this start closes the other streams, too.
         """
         for name, pipeline in self._pipelines.items():
-            if pipeline.is_closing and not self._stopping:
-                pipeline.close(self._spark, self._schemas[name])
+            if pipeline.has_begun_without_rows and not self._stopping:
+                pipeline.finish_begun(self._spark, self._schemas[name])
         known = {name: each.driver.known for name, each in self._pipelines.items() if each.driver.known is not None}
         if not self._close:
             open_streams(self._pipelines, known, close=False)
 
-    def _await(self, name: str, query: StreamingQuery) -> None:
+    def _watch(self) -> None:
+        """Wait until all queries have ended. If one fails, the others are stopped."""
+        running = dict(self._queries)
+        while running:
+            for name, query in list(running.items()):
+                if self._has_ended(name, query, WATCH_S / len(running)):
+                    del running[name]
+                else:
+                    self._let_time_pass(self._pipelines[name], query, self._schemas[name])
+
+    def _has_ended(self, name: str, query: StreamingQuery, timeout_s: float) -> bool:
         try:
-            query.awaitTermination()
+            return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes fractions, too
         except Exception as error:
             own = self._pipelines[name].error
-            if isinstance(own, StoppingError) or (self._stopping and not isinstance(own, TrimtabError)):
-                return
-            self._error = self._error or own or error
-            self._stop_queries()
+            if not isinstance(own, StoppingError) and (not self._stopping or isinstance(own, TrimtabError)):
+                self._error = self._error or own or error
+                self._stop_queries()
+            return True
+
+    def _let_time_pass(self, pipeline: Pipeline, query: StreamingQuery, schema: Any) -> None:
+        """Run a batch without rows if a stream is silent and something is due."""
+        if pipeline.spec.idle_after_s is None or self._stopping:
+            return
+        # The last trigger, which found nothing, was an interval ago at most.
+        asked_s = time.time() - pipeline.spec.interval_s
+        status = query.status
+        if not status["isDataAvailable"] and not status["isTriggerActive"]:
+            pipeline.is_caught_up(asked_s)
+        pipeline.tick(self._spark, schema)
 
     def _stop_queries(self) -> None:
         for pipeline in self._pipelines.values():

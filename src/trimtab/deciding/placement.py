@@ -144,6 +144,10 @@ class Placement:
         """The keys that are spread, in order."""
         return np.array([each.slot for each in self.spread], np.int64)
 
+    def share_table(self) -> Int32Array:
+        """The engine of each share of each key that is spread, in order of `spread_slots`."""
+        return np.array([each.engines for each in self.spread], np.int32).reshape(len(self.spread), SHARES)
+
     def as_json(self) -> dict[str, Any]:
         """Plain lists and numbers that `from_json` reads."""
         spread = [[each.slot, list(each.engines)] for each in self.spread]

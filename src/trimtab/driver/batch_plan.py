@@ -8,15 +8,17 @@ delay, the engines or the placement were changed in between. Such changes wait f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from trimtab.deciding.placement import Placement
+from trimtab.engine.columns.watermark import BatchTime, Silence, StreamTime, TimeRule
 from trimtab.errors import StateError
 from trimtab.state.files import Folder
 from trimtab.state.manifest import manifest_name, seal, unseal
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format that can be read. With 2 came partitions, silence and the limit of how far ahead a row may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +32,31 @@ class QuerySetup:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a job asks of a stream: the queries over it, its event time, and how late rows may come."""
+    """What a job asks of a stream: the queries over it, and how its rows tell the time.
+
+    event_time     the column with the time of each row
+    partition_by   the column that names a row's partition; None: there is only one
+    max_ahead_us   rows further ahead of the clock than this go to quarantine; None: there is no limit
+    """
 
     event_time: str
-    delay_us: int
+    rule: TimeRule
     queries: Mapping[str, QuerySetup]
+    partition_by: str | None = None
+    max_ahead_us: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain values that `from_json` reads."""
         queries = {name: [each.sql, each.fingerprint, each.is_split] for name, each in self.queries.items()}
-        return {"event_time": self.event_time, "delay_us": self.delay_us, "queries": queries}
+        time = {"partition_by": self.partition_by, "max_ahead_us": self.max_ahead_us}
+        return {"event_time": self.event_time, "queries": queries, **asdict(self.rule), **time}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Setup:
-        """The setup that `as_json` wrote."""
-        return cls(
-            kept["event_time"], kept["delay_us"], {name: QuerySetup(*each) for name, each in kept["queries"].items()}
-        )
+        """The setup that `as_json` wrote, also in a build that knew no partitions."""
+        rule = TimeRule(kept["delay_us"], tuple(kept.get("partitions", ())), kept.get("count", 1))
+        queries = {name: QuerySetup(*each) for name, each in kept["queries"].items()}
+        return cls(kept["event_time"], rule, queries, kept.get("partition_by"), kept.get("max_ahead_us"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,7 @@ class BatchPlan:
     spark_batch     the Spark batch whose rows it takes; None: it has no rows
     closing         whether the input ends with it
     clock_s         the time of day that the batch uses
-    watermark_us    rows older than this are late; None: no row is
-    previous_watermark_us   the watermark of the batch before, up to which time-outs have been reported
+    time            which rows are late or too far ahead, which partitions are idle, and what is due
     """
 
     incarnation: str
@@ -66,15 +75,15 @@ class BatchPlan:
     spark_batch: int | None
     closing: bool
     clock_s: float
-    watermark_us: int | None
-    previous_watermark_us: int | None
+    time: BatchTime
     placement: Placement
     setup: Setup
 
     def to_bytes(self) -> bytes:
         """The plan as a file."""
         body = {each.name: getattr(self, each.name) for each in fields(self)}
-        return seal(FORMAT, body | {"placement": self.placement.as_json(), "setup": self.setup.as_json()})
+        parts = {"time": _time_json(self.time), "placement": self.placement.as_json(), "setup": self.setup.as_json()}
+        return seal(FORMAT, body | parts)
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "the plan") -> BatchPlan:
@@ -85,7 +94,8 @@ class BatchPlan:
 
         def read(body: dict[str, Any]) -> BatchPlan:
             placement, setup = Placement.from_json(body["placement"]), Setup.from_json(body["setup"])
-            return cls(**body | {"placement": placement, "setup": setup})
+            time = _time_from_json(body.pop("time", None) or _time_of_format_1(body), setup.rule)
+            return cls(**body | {"time": time, "placement": placement, "setup": setup})
 
         return unseal(data, path, FORMAT, read)
 
@@ -104,3 +114,21 @@ def read_plan(folder: Folder, number: int, incarnation: str) -> BatchPlan | None
         hint = "restore the checkpoint's own files, or start the job with a fresh checkpoint"
         raise StateError("state.foreign", f"{path} is not the plan of batch {number} of this stream", hint)
     return plan
+
+
+def _time_json(time: BatchTime) -> dict[str, Any]:
+    """All but the rule, which is a part of the setup."""
+    silence = [sorted(time.silence.idle), time.silence.is_unseen_idle, time.silence.quiet_us]
+    before = [time.before.watermark_us, dict(time.before.newest_us)]
+    return {"before": before, "silence": silence, "reported_us": time.reported_us, "latest_us": time.latest_us}
+
+
+def _time_from_json(kept: Mapping[str, Any], rule: TimeRule) -> BatchTime:
+    idle, is_unseen_idle, quiet_us = kept["silence"]
+    silence = Silence(frozenset(idle), is_unseen_idle, quiet_us)
+    return BatchTime(rule, StreamTime(*kept["before"]), silence, kept["reported_us"], kept["latest_us"])
+
+
+def _time_of_format_1(body: dict[str, Any]) -> dict[str, Any]:
+    before, reported_us = [body.pop("watermark_us"), {}], body.pop("previous_watermark_us")
+    return {"before": before, "silence": [[], False, 0], "reported_us": reported_us, "latest_us": None}

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, Setup
+from trimtab.engine.columns.watermark import NO_SILENCE, Silence
 from trimtab.state.manifest import Manifest, SegmentFile, StateRun
 from trimtab.state.merging import Merged
-from trimtab.worker.orders import EngineReport, Output
+from trimtab.worker.orders import EngineReport, Head, Output
 
 # What happened ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class BatchArrived:
-    """There are rows to take, or (`closing`) the input has ended.
+    """There are rows to take; or none (`spark_batch` is None), but time has passed, or (`closing`) the input has ended.
 
-    `setup` and `placement` are for a batch that wasn't begun before; a repeated batch has those of its plan.
+    `setup`, `placement` and `silence` are for a batch that wasn't begun before; a repeated one has those of its plan.
     """
 
     spark_batch: int | None
@@ -26,6 +27,7 @@ class BatchArrived:
     clock_s: float
     setup: Setup
     placement: Placement
+    silence: Silence = NO_SILENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +36,11 @@ class PlanWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
-    """The rows that arrived in a batch, including those that no query wants: how many, and the newest event time."""
-
-    events: int
-    newest_us: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class EnginesReported:
-    """All engines have done their part."""
+    """All engines have done their part; `head` tells of all rows of the batch, also of those that no query wants."""
 
     reports: Sequence[EngineReport]
-    arrivals: Arrivals
+    head: Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +96,7 @@ class MergeParts:
 
     run: RunEngines
     reports: Sequence[EngineReport]
-    newest_us: int | None
+    watermark_us: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trimtab.deciding.placement import Placement, Spread
-from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.batch_plan import BatchPlan, Setup
 from trimtab.driver.happenings import (
-    Arrivals,
     BatchArrived,
     CollectMerges,
     Commit,
@@ -42,10 +41,11 @@ from trimtab.driver.happenings import (
     WritePlan,
 )
 from trimtab.driver.next_version import Identity, next_version, runs_before
+from trimtab.engine.columns.watermark import BatchTime, Silence, StreamTime
 from trimtab.errors import JobError, StateError
 from trimtab.state.manifest import Manifest
 from trimtab.state.sweep import KEEP
-from trimtab.worker.orders import LATE, QUARANTINE, EngineReport
+from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head
 
 VALIDATES = "TRIMTAB_VALIDATE" in os.environ
 """Whether a driver checks itself after every step, as in all tests, processes that they start included."""
@@ -59,7 +59,7 @@ class _UnderWay:
     is_repeated: bool
     is_plan_written: bool
     reports: tuple[EngineReport, ...] = ()
-    arrivals: Arrivals | None = None  # None: engines are still running
+    head: Head | None = None  # None: engines are still running
     not_taken: set[str] | None = None  # outputs that sinks have still to take; None: nothing was handed over yet
     manifest: Manifest | None = None  # being written
 
@@ -112,6 +112,14 @@ class Driver:
         spread = tuple(Spread(slot, engines) for slot, engines in self.known.spread)
         return Placement(self.known.engines, self.known.placement, spread)
 
+    def is_due(self, silence: Silence, setup: Setup) -> bool:
+        """Whether something is due now, without further rows, because partitions are silent."""
+        known = self.known
+        if known is None or known.closed or self._under_way is not None or known.next_due_us is None:
+            return False
+        after = StreamTime(known.watermark_us, known.newest_us).after({}, setup.rule, silence)
+        return after.watermark_us is not None and after.watermark_us >= known.next_due_us
+
     # Steps -------------------------------------------------------------------------------------
 
     def handle(self, happened: Happening) -> tuple[Instruction, ...]:
@@ -133,11 +141,12 @@ class Driver:
             case PlanWritten():
                 batch.is_plan_written = True
                 return self._hand_over(batch)
-            case EnginesReported(reports, arrivals):
+            case EnginesReported(reports, head):
                 self._check_complete(batch, reports)
-                batch.reports, batch.arrivals = tuple(reports), arrivals
+                batch.reports, batch.head = tuple(reports), head
                 if batch.plan.placement.spread:
-                    return (MergeParts(batch.run, batch.reports, arrivals.newest_us),)
+                    watermark_us = batch.plan.time.after(head.newest_us).watermark_us
+                    return (MergeParts(batch.run, batch.reports, watermark_us),)
                 return self._plan_or_hand_over(batch)
             case PartsMerged(reports):
                 batch.reports += tuple(reports)
@@ -147,10 +156,8 @@ class Driver:
                 batch.not_taken.remove(name)
                 return () if batch.not_taken else (CollectMerges(self.known),)
             case MergesCollected(merged):
-                assert batch.arrivals is not None
-                batch.manifest = next_version(
-                    self.identity, self.known, batch.plan, batch.reports, batch.arrivals, merged
-                )
+                assert batch.head is not None
+                batch.manifest = next_version(self.identity, self.known, batch.plan, batch.reports, batch.head, merged)
                 return (Commit(batch.manifest),)
             case Committed():
                 return self._committed(batch)
@@ -184,17 +191,19 @@ class Driver:
 
     def new_plan(self, arrived: BatchArrived) -> BatchPlan:
         """The plan of the batch after the last committed one."""
-        known = self.known
+        known, setup = self.known, arrived.setup
+        before = StreamTime() if known is None else StreamTime(known.watermark_us, known.newest_us)
+        latest_us = None if setup.max_ahead_us is None else int(arrived.clock_s * 1e6) + setup.max_ahead_us
+        reported_us = None if known is None else known.previous_watermark_us
         return BatchPlan(
             incarnation=self.identity.incarnation,
             number=self.next_number,
             spark_batch=arrived.spark_batch,
             closing=arrived.closing,
             clock_s=arrived.clock_s,
-            watermark_us=None if known is None else known.watermark_us,
-            previous_watermark_us=None if known is None else known.previous_watermark_us,
+            time=BatchTime(setup.rule, before, arrived.silence, reported_us, latest_us),
             placement=arrived.placement,
-            setup=arrived.setup,
+            setup=setup,
         )
 
     def _check_complete(self, batch: _UnderWay, reports: Sequence[EngineReport]) -> None:
@@ -247,8 +256,6 @@ class Driver:
         if self.known is not None:
             assert self._kept[self.known.batch] is self.known
             assert len(self.known.placement) == self.identity.key_groups
-            before, now = self.known.previous_watermark_us, self.known.watermark_us
-            assert before is None or (now is not None and before <= now), "the watermark never falls"
         assert len(self._kept) <= KEEP
         if self.unfinished is not None:
             assert self.unfinished.number == self.next_number
@@ -258,15 +265,17 @@ class Driver:
     def _validate_batch(self, batch: _UnderWay) -> None:
         plan, known = batch.plan, self.known
         assert plan.number == self.next_number
-        assert plan.watermark_us == (None if known is None else known.watermark_us)
+        assert plan.time.before.watermark_us == (None if known is None else known.watermark_us)
         assert plan.placement.engines > max(plan.placement.owner), "every key group has an engine"
         assert len(plan.placement.owner) == self.identity.key_groups
         assert all(max(each.engines) < plan.placement.engines for each in plan.placement.spread)
         assert batch.is_repeated == (plan is self.unfinished)
         if batch.not_taken is not None:
             assert batch.is_plan_written, "a batch has no effect outside before its plan is on disk"
-            assert batch.arrivals is not None
+            assert batch.head is not None
         if batch.manifest is not None:
+            before_us, after_us = plan.time.before.watermark_us, batch.manifest.watermark_us
+            assert before_us is None or (after_us is not None and before_us <= after_us), "the watermark never falls"
             assert not batch.not_taken, "a batch is not committed before all sinks have taken its rows"
 
 
@@ -277,4 +286,6 @@ def out_of_step(message: str) -> StateError:
 
 
 def _rows_of(plan: BatchPlan) -> str:
-    return "the end of the input" if plan.spark_batch is None else f"the rows of Spark's batch {plan.spark_batch}"
+    if plan.spark_batch is not None:
+        return f"the rows of Spark's batch {plan.spark_batch}"
+    return "the end of the input" if plan.closing else "no rows, because time had passed"

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.driver.batch_plan import BatchPlan
-from trimtab.driver.happenings import Arrivals
-from trimtab.engine.columns.watermark import raised
+from trimtab.engine.columns.watermark import StreamTime
 from trimtab.state.manifest import Manifest, QueryState, StateRun
 from trimtab.state.merging import Merged, include_merges
-from trimtab.worker.orders import EngineReport
+from trimtab.worker.orders import EngineReport, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def next_version(
     known: Manifest | None,
     plan: BatchPlan,
     reports: Sequence[EngineReport],
-    arrivals: Arrivals,
+    head: Head,
     merged: Sequence[Merged] = (),
 ) -> Manifest:
     """The version after a batch; `known` is the one before it, `merged` the merges that it includes."""
@@ -57,6 +56,7 @@ def next_version(
         name: (known.matches.get(name, 0) if known is not None and name in kept else 0) + rows_of(name, reports)
         for name in queries
     }
+    time = plan.time.after(head.newest_us)
     last_of_spark = None if known is None else known.spark_batch
     return Manifest(
         job=identity.job,
@@ -67,11 +67,13 @@ def next_version(
         key_groups=identity.key_groups,
         engines=plan.placement.engines,
         placement=plan.placement.owner,
-        watermark_us=raised(plan.watermark_us, arrivals.newest_us, plan.setup.delay_us),
-        previous_watermark_us=plan.watermark_us,
+        watermark_us=time.watermark_us,
+        newest_us=time.newest_us,
+        next_due_us=_next_due_us(known, time, reports),
+        previous_watermark_us=time.watermark_us,
         queries=queries,
         segments={name: file for name, file in segments.items() if name in named},
-        events=(known.events if known else 0) + arrivals.events,
+        events=(known.events if known else 0) + head.events,
         late=(known.late if known else 0) + sum(report.late for report in reports),
         quarantined=(known.quarantined if known else 0) + sum(report.quarantined for report in reports),
         matches=matches,
@@ -79,6 +81,13 @@ def next_version(
         written_at_s=plan.clock_s,
         spread=tuple((each.slot, each.engines) for each in plan.placement.spread),
     )
+
+
+def _next_due_us(known: Manifest | None, time: StreamTime, reports: Sequence[EngineReport]) -> int | None:
+    found = [each.next_due_us for each in reports]
+    if known is not None and time.watermark_us is None:
+        found.append(known.next_due_us)  # engines without rows didn't look into their state
+    return min((each for each in found if each is not None), default=None)
 
 
 def rows_of(name: str, reports: Sequence[EngineReport]) -> int:

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.watermark import raised
+from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.engine.operator import Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
 from trimtab.worker.intake import Reading
-from trimtab.worker.orders import EnginePlan, EngineReport, Int64Array, Orders, Output, PackedState
+from trimtab.worker.orders import EnginePlan, EngineReport, Int64Array, Orders, Output, PackedState, packed
 from trimtab.worker.ready import ReadyQuery, operands, ready_query
-from trimtab.worker.turns import open_reader, packed
+from trimtab.worker.turns import open_reader
 
 DRIVER = -1
 """The engine number in the report of the merged parts."""
@@ -45,15 +45,14 @@ class Merger:
         self._left: dict[str, Bundle] = {}
         self._left_by: int | None = None
 
-    def merge(self, orders: Orders, reports: Sequence[EngineReport], newest_us: int | None) -> list[EngineReport]:
+    def merge(self, orders: Orders, reports: Sequence[EngineReport], watermark_us: int | None) -> list[EngineReport]:
         """The results for spread keys in this batch, reported like those of one more engine; empty if none are spread.
 
-        `newest_us` is the newest time of all rows of the batch.
+        `watermark_us` is the watermark at the end of the batch.
         """
         slots = orders.spread
         if not len(slots):
             return []
-        watermark = raised(orders.watermark_us, newest_us, self._plan.delay_us)
         outputs: dict[str, Output] = {}
         parts: dict[str, Bundle] = {}
         left: dict[str, Bundle] = {}
@@ -64,7 +63,9 @@ class Merger:
             states = [state for state in (*self._stored(orders, query, slots), *fresh) if state]
             if states:
                 state = ready.operator.merge(states, no_rows.schema)
-                moment = Moment(watermark_us=watermark, closing=orders.closing)
+                moment = Moment(
+                    watermark_us=BEGINNING_US if watermark_us is None else watermark_us, closing=orders.closing
+                )
                 output, after = ready.operator.advance(no_rows, state, moment)
                 table = ready.finish.run(output)
                 outputs[query] = Output(table.num_rows, inline=packed(table))
@@ -90,7 +91,10 @@ class Merger:
         name = segment_name(orders.batch, "d", orders.incarnation)
         segment, sizes = write_segment(orders.folder, name, parts) if parts else (None, {})
         found = {query: output for query, output in outputs.items() if output.rows}
-        return EngineReport(engine=DRIVER, outputs=found, segment=segment, parts=sizes)
+        due_us = [each.first_due_us for each in parts.values() if each.first_due_us is not None]
+        return EngineReport(
+            engine=DRIVER, next_due_us=min(due_us, default=None), outputs=found, segment=segment, parts=sizes
+        )
 
 
 def _unpacked(state: PackedState) -> State:

@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimtab.driver.batch_plan import BatchPlan, Setup, read_plan
+from trimtab.driver.batch_plan import Setup, read_plan
 from trimtab.driver.happenings import (
-    Arrivals,
     BatchArrived,
     CollectMerges,
     Commit,
@@ -40,7 +39,7 @@ from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.manifest import Manifest, manifest_name
 from trimtab.state.merging import Merged
 from trimtab.state.sweep import KEEP
-from trimtab.worker.orders import EnginePlan, EngineReport, Orders
+from trimtab.worker.orders import EnginePlan, EngineReport, Head, Orders
 
 
 def resumed(folders: StreamFolders, identity: Identity, known: Manifest | None) -> Driver:
@@ -83,11 +82,11 @@ class Shell(ABC):
                 self.folders.plans.write(manifest_name(plan.number), plan.to_bytes())
                 return PlanWritten()
             case RunEngines(plan):
-                reports, arrivals = self.run_engines(self.ready(plan.setup), self.orders(instruction), plan)
-                return EnginesReported(reports, arrivals)
-            case MergeParts(run, reports, newest_us):
+                reports, head = self.run_engines(self.ready(plan.setup), self.orders(instruction))
+                return EnginesReported(reports, head)
+            case MergeParts(run, reports, watermark_us):
                 merger = self.ready(run.plan.setup).merger
-                return PartsMerged(merger.merge(self.orders(run), reports, newest_us))
+                return PartsMerged(merger.merge(self.orders(run), reports, watermark_us))
             case HandOver():
                 self.hand_over(instruction)
                 return HandedOver(instruction.name)
@@ -119,8 +118,7 @@ class Shell(ABC):
             batch=plan.number,
             engines=placement.engines,
             owner=placement.array(),
-            watermark_us=plan.watermark_us,
-            previous_watermark_us=plan.previous_watermark_us,
+            time=plan.time,
             runs=run.runs,
             segments=run.segments,
             folder=self.folders.segments,
@@ -129,6 +127,7 @@ class Shell(ABC):
             incarnation=plan.incarnation,
             machine_code=self.machine_code(),
             spread=placement.spread_slots(),
+            shares=placement.share_table(),
         )
 
     def _delete(self, gone: Delete) -> None:
@@ -148,8 +147,8 @@ class Shell(ABC):
         """Compile the queries of a setup."""
 
     @abstractmethod
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
-        """Let every engine take its rows of the batch; the reports are in order of the engines."""
+    def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
+        """Let every engine take its rows of the batch; gives the reports in order, and the head of all rows."""
 
     @abstractmethod
     def hand_over(self, output: HandOver) -> None:

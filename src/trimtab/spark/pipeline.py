@@ -21,9 +21,9 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.observation import observe
 from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Scale
-from trimtab.driver.batch_plan import BatchPlan, Setup
+from trimtab.driver.batch_plan import Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import Arrivals, BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines
+from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines
 from trimtab.driver.machine import out_of_step
 from trimtab.driver.machine_code import StreamMachineCode
 from trimtab.driver.next_version import Identity
@@ -31,6 +31,8 @@ from trimtab.driver.older_builds import begun_by_older_build
 from trimtab.driver.placing import Placing
 from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.shell import Ready, Shell, resumed
+from trimtab.driver.silence import SilenceWatch
+from trimtab.engine.columns.watermark import Silence
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.offer import Offer
@@ -38,8 +40,9 @@ from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
+from trimtab.spark.sources import reads_all
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
-from trimtab.spark.tier_one import Ran, TierOne
+from trimtab.spark.tier_one import TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -49,8 +52,8 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.state.segment import verify_segment
 from trimtab.state.sweep import sweep
-from trimtab.worker.engine import run_engine
-from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Orders
+from trimtab.worker.engine import run_engine, run_splitter
+from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
 
 
 class StoppingError(Exception):
@@ -67,6 +70,7 @@ class StreamSpec:
     scale: Scale | None = None
     interval_s: float = 1.0  # how long a batch should take
     warm: bool = True  # whether machine code is compiled before engines lack it
+    idle_after_s: float | None = None  # when a silent partition is idle; None: never
 
 
 @dataclass
@@ -77,8 +81,12 @@ class _Batch:
     began_s: float
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
-    arrivals: Arrivals = field(default_factory=lambda: Arrivals(0, None))
     matches: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def head(self) -> Head:
+        """What is known of all rows of the batch, also of those that no query wants."""
+        return self.reports[0].head if self.reports else Head()
 
     def spent(self, stage: str, seconds: float) -> None:
         """Add time to a stage."""
@@ -131,6 +139,9 @@ class Pipeline(Shell):
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
+        self._ended_at_s = time.time()  # the same by the clock on the wall; before the first batch, the start
+        since_s = self._ended_at_s if known is None else known.written_at_s
+        self._silence, self._reads_all = SilenceWatch(spec.idle_after_s, since_s), reads_all(queries.frame)
 
     @property
     def placement(self) -> Placement:
@@ -143,9 +154,9 @@ class Pipeline(Shell):
         return self.driver.identity.key_groups
 
     @property
-    def is_closing(self) -> bool:
-        """Whether the batch that ends the input was begun and must be finished first."""
-        return self.driver.unfinished is not None and self.driver.unfinished.closing
+    def has_begun_without_rows(self) -> bool:
+        """Whether a batch without rows was begun by an earlier start, and must be finished first."""
+        return self.driver.unfinished is not None and self.driver.unfinished.spark_batch is None
 
     @property
     def is_closed(self) -> bool:
@@ -217,7 +228,35 @@ class Pipeline(Shell):
     def close(self, spark: SparkSession, schema: Any) -> None:
         """End the input: one more batch, without rows, in which everything that is open is decided."""
         with self._turn:
-            self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), None)
+            self._run_without_rows(spark, schema, closing=True)
+
+    def finish_begun(self, spark: SparkSession, schema: Any) -> None:
+        """Finish a batch without rows that an earlier start began: sinks may already have taken rows of it."""
+        unfinished = self.driver.unfinished
+        assert unfinished is not None
+        with self._turn:
+            self._run_without_rows(spark, schema, closing=unfinished.closing)
+
+    def is_caught_up(self, at_s: float) -> None:
+        """Note that at that moment Spark had nothing more to read."""
+        self._silence.caught_up(at_s)
+
+    def tick(self, spark: SparkSession, schema: Any) -> None:
+        """Run a batch without rows if something is due only because partitions are silent."""
+        if not self._turn.acquire(blocking=False):
+            return  # a batch is under way: it finds what is due
+        try:
+            if not self.stopping and self.driver.is_due(self._verdict(), self._setup):
+                self._run_without_rows(spark, schema, closing=False)
+        finally:
+            self._turn.release()
+
+    def _verdict(self) -> Silence:
+        known = self.driver.known
+        return self._silence.verdict(() if known is None else known.newest_us)
+
+    def _run_without_rows(self, spark: SparkSession, schema: Any, *, closing: bool) -> None:
+        self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), None, closing=closing)
 
     @property
     def is_in_my_batch(self) -> bool:
@@ -235,29 +274,32 @@ class Pipeline(Shell):
         if self._balancer is not None:
             self._balancer.stop()
 
-    def _run(self, frame: DataFrame, spark_batch: int | None) -> None:
-        """Run a Spark batch, or (None) the batch that ends the input."""
+    def _run(self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False) -> None:
+        """Run a Spark batch, or (None) one without rows."""
         batch = self._batch = _Batch(frame, time.perf_counter())
-        before = self.placement
-        closing, unfinished = spark_batch is None, self.driver.unfinished
+        before, unfinished, clock_s = self.placement, self.driver.unfinished, time.time()
+        if spark_batch is not None and self._reads_all:
+            self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
         placement = self.placing.next_placement() if unfinished is None else unfinished.placement
         decision = None if self._balancer is None else self._balancer.latest
         batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
-            self.run_batch(BatchArrived(spark_batch, closing, time.time(), self._setup, placement))
+            arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict())
+            self.run_batch(arrived)
         known = self.driver.known
         assert known is not None
+        self._silence.took(batch.head.newest_us, clock_s)
         self._settler.ran_on(placement.engines)
         self._machine_code.take_reports(batch.reports)
         ended_s = time.perf_counter()
         moved = placement.moves_from(before)
-        progress = progress_of(known, batch.reports, batch.arrivals.events, batch.matches, batch.stages_s, moved)
+        progress = progress_of(known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved)
         self._on_progress(replace(progress, decision=decision))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
             self._balancer.consider(observed)
-        self._ended_s = ended_s
+        self._ended_s, self._ended_at_s = ended_s, time.time()
 
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
@@ -271,47 +313,40 @@ class Pipeline(Shell):
         batch.spent(_STAGES.get(type(instruction), "commit"), spent_s)
         return happened
 
-    def run_engines(self, ready: Ready, orders: Orders, plan: BatchPlan) -> tuple[Sequence[EngineReport], Arrivals]:
+    def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
         """Run the batch's Spark job."""
         batch = self._batch
         tier_one = cast(ReadyOnSpark, ready).tier_one
-        reports, observed = self._spark_job(tier_one, batch.frame, plan.placement, orders)
-        if not reports:
+        batch.reports = self._spark_job(tier_one, batch.frame, orders)
+        if not batch.reports:
             # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
             frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-            reports, observed = self._spark_job(tier_one, frame, plan.placement, orders)
-        batch.reports, batch.arrivals = reports, _arrivals(reports, observed)
-        return reports, batch.arrivals
+            batch.reports = self._spark_job(tier_one, frame, orders)
+        return batch.reports, batch.head
 
-    def _spark_job(
-        self, tier_one: TierOne, frame: DataFrame, placement: Placement, orders: Orders
-    ) -> tuple[list[EngineReport], Mapping[str, Any] | None]:
+    def _spark_job(self, tier_one: TierOne, frame: DataFrame, orders: Orders) -> list[EngineReport]:
         """Send rows to their engines and collect a report from each; retried if a worker or executor is lost."""
-        batch = self._batch
+
+        def splitter(batches: Any) -> Any:
+            return run_splitter(orders, batches)
 
         def engine(batches: Any) -> Any:
             context = TaskContext.get()
             assert context is not None
             return run_engine(orders, context.partitionId(), batches)
 
-        def pinned(job: DataFrame) -> DataFrame:
-            return self.homes.pinned(job, placement.engines)
-
-        def work() -> Ran:
-            # Spark adds up observed metrics over all jobs of a plan, also of failed ones, so each try has its own plan.
+        def work() -> list[EngineReport]:
             began_s = time.perf_counter()
-            routed = tier_one.apply(frame, placement)
-            batch.spent("plan", time.perf_counter() - began_s)
-            return tier_one.run(routed, engine, pinned)
+            job = tier_one.job(frame, splitter, engine, orders.engines)
+            self._batch.spent("plan", time.perf_counter() - began_s)
+            found = self.homes.pinned(job, orders.engines)._collect_as_arrow()  # type: ignore[operator]
+            return [pickle.loads(each.as_py()) for batch in found for each in batch.column("report")]
 
-        ran = lost_workers.retried(work)
-        reports: list[EngineReport] = sorted(
-            (pickle.loads(each.as_py()) for each in ran.reports.column("report")), key=lambda report: report.engine
-        )
+        reports = sorted(lost_workers.retried(work), key=lambda report: report.engine)
         for report in reports:
             if report.error is not None:
                 raise report.error
-        return reports, ran.observed
+        return reports
 
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks of a query, or to those for rows that no query can take."""
@@ -358,12 +393,3 @@ def _offsets(checkpoint: Checkpoint, stream: str) -> Folder:
 def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:
     """A batch that is empty, which Spark's planner doesn't know: otherwise it would run no tasks."""
     return spark.createDataFrame(spark.sparkContext.parallelize([], 1), schema)
-
-
-def _arrivals(reports: Sequence[EngineReport], observed: Mapping[str, Any] | None) -> Arrivals:
-    events = sum(report.events for report in reports)
-    known = [report.newest_us for report in reports if report.newest_us is not None]
-    if observed is not None:
-        events = int(observed["events"])
-        known += [] if observed["newest"] is None else [int(observed["newest"])]
-    return Arrivals(events, max(known, default=None))

@@ -16,6 +16,7 @@ from trimtab.driver.batch_plan import QuerySetup, Setup
 from trimtab.driver.partials import Merger
 from trimtab.driver.resuming import fingerprint
 from trimtab.driver.shell import Ready
+from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.spark.settings import JavaSession, on_session
@@ -46,7 +47,9 @@ class StreamQueries:
     own: JavaSession
     schema: pa.Schema
     event_time: str
-    delay_us: int
+    rule: TimeRule
+    partition_by: str | None
+    max_ahead_us: int | None
     queries: Mapping[str, Query]
     split: Collection[str]
     sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
@@ -59,7 +62,7 @@ class StreamQueries:
         queries = {
             name: QuerySetup(query.sql, fingerprint(query), name in self.split) for name, query in self.queries.items()
         }
-        return Setup(self.event_time, self.delay_us, queries)
+        return Setup(self.event_time, self.rule, queries, self.partition_by, self.max_ahead_us)
 
     def ready(self, setup: Setup) -> ReadyOnSpark:
         """The queries of a setup: those of this start, or those that an unfinished batch was begun with.
@@ -68,7 +71,7 @@ class StreamQueries:
         """
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
-        intake = intake_of(queries, self.schema, setup.event_time, split)
+        intake = intake_of(queries, self.schema, setup.event_time, split, setup.partition_by)
         keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
         with explained(queries):
             tier_one = TierOne(intake, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
@@ -76,7 +79,6 @@ class StreamQueries:
             intake=intake,
             queries=queries,
             schema=tier_one.schema,
-            delay_us=setup.delay_us,
             key_groups=self.key_groups,
             max_threads=self.max_threads,
             keep_original=keep_original,

@@ -10,39 +10,27 @@ columns takes to spell out through py4j.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation has it
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.util import PythonEvalType
 
-from trimtab.deciding.placement import Placement
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.spark.splitter import Splitter
-from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, Intake, Reading, Route
+from trimtab.worker.intake import ORIGINAL, PARTITION, Intake, Route
+from trimtab.worker.splitter import PIECES, arriving_schema, slot_of
 
-REPORT_SCHEMA = StructType([StructField("report", BinaryType())])
+_PIECES = from_arrow_schema(PIECES)
+_REPORTS = StructType([StructField("report", BinaryType())])
 Task = Callable[[Any], Any]
-Pinned = Callable[[DataFrame], DataFrame]
-_OBSERVED = "trimtab_intake"
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The engines' reports, and if rows are filtered out: the `events` of the whole batch, and their `newest` time."""
-
-    reports: pa.Table
-    observed: Mapping[str, Any] | None
 
 
 class TierOne:
@@ -54,54 +42,31 @@ class TierOne:
     def __init__(self, intake: Intake, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
         self._intake, self._spark, self._key_groups = intake, frame.sparkSession, key_groups
         self._keep_original = keep_original
-        source = next(c.source for c in intake.columns if c.name == intake.time)
-        self._time_type = frame.schema[str(source)].dataType.typeName()
         self._steps: list[Any] = [self._sequence(self._passed(frame))]
         if intake.is_computed:
             self._steps.append(self._sequence(self._extracted()))
         computed = self._computed(frame)
-        self._where = self._wanted() if intake.is_filtered else None
         types = {field.name: field.dataType.typeName() for field in computed.schema.fields}
         found = {name: F.col(name) for name in types}
-        if len(self._steps) == 1 and self._where is None and not keep_original:
+        if len(self._steps) == 1 and not keep_original:
             # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
             found = {c.name: F.col(_quoted(c.source)) for c in intake.columns}
+            found |= {} if intake.partition is None else {PARTITION: self._partition()}
             self._steps, computed = [], frame
         self._sent = self._sequence(self._split(types, found))
-        routed = self._select(computed, self._sent)
-        self.schema: pa.Schema = to_arrow_schema(routed.schema, timezone="UTC")
-        self._inputs = [F.col(name) for name in routed.columns]
-        self._splitter = Splitter(intake, frame.sparkSession)
+        sent = self._select(computed, self._sent)
+        self.schema: pa.Schema = arriving_schema(to_arrow_schema(sent.schema, timezone="UTC"), intake)
+        self._columns, self._engine = sent.columns, F.col("engine")
 
-    def apply(self, batch: DataFrame, placement: Placement) -> DataFrame:
-        """The batch's rows, each at its engine's partition."""
-        rows = self._computed(batch)
-        if self._where is not None:
-            # Rows that are filtered out still count, and raise the watermark.
-            rows = rows.observe(_OBSERVED, F.count(F.lit(1)).alias("events"), F.max(self._time_us()).alias("newest"))
-            rows = _wrapped(_java(rows).filter(self._where._jc), rows)
-        rows = self._select(rows, self._sent)
-        at_engines = _java(rows).repartitionById(placement.engines, self._splitter.engine(placement))
-        return _wrapped(at_engines, rows)
+    def rows(self, batch: DataFrame) -> DataFrame:
+        """The rows of a batch as the splitter gets them."""
+        return self._select(self._computed(batch), self._sent)
 
-    def run(self, routed: DataFrame, task: Task, pinned: Pinned = lambda frame: frame) -> Ran:
-        """Run a function over each engine's rows, as one Spark job; `pinned` may say where."""
-        function = pandas_udf(task, REPORT_SCHEMA, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
-        column = function(*self._inputs)
-        mapped = _wrapped(_java(routed).mapInArrow(column._jc, False, None), routed)
-        found = pinned(mapped)._collect_as_arrow()  # type: ignore[operator]
-        reports = pa.Table.from_batches(found, pa.schema([("report", pa.binary())]))
-        return Ran(reports, None if self._where is None else self._observed(mapped))
-
-    def _observed(self, ran: DataFrame) -> Mapping[str, Any] | None:
-        """What a job observed; None: Spark knew it to be empty. Spark's `Observation` fails for pinned frames."""
-        row = _java(ran).queryExecution().observedMetrics().get(_OBSERVED)
-        if row.isEmpty():
-            return None
-        jvm: Any = self._spark._jvm
-        packed = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(row.get())
-        observed: Mapping[str, Any] = CPickleSerializer().loads(packed).asDict()  # type: ignore[no-untyped-call]
-        return observed
+    def job(self, batch: DataFrame, splitter: Task, engine: Task, engines: int) -> DataFrame:
+        """What the engines report: a batch's rows through the splitter to the engines, as one Spark job."""
+        pieces = _mapped(self.rows(batch), splitter, self._columns, _PIECES)
+        at_engines = _wrapped(_java(pieces).repartitionById(engines, self._engine._jc), pieces)
+        return _mapped(at_engines, engine, _PIECES.names, _REPORTS)
 
     # Columns -----------------------------------------------------------------------------------
 
@@ -120,31 +85,29 @@ class TierOne:
         ]
         if self._keep_original:
             columns.append(F.struct(*(F.col(_quoted(name)) for name in frame.columns)).alias(ORIGINAL))
+        if self._intake.partition is not None:
+            columns.append(self._partition().alias(PARTITION))
         return columns
+
+    def _partition(self) -> Column:
+        return F.col(_quoted(self._intake.partition)).cast("string")
 
     def _extracted(self) -> list[Column]:
         columns = [
             F.col(c.name) if c.source is not None else F.col(c.name)["v"].alias(c.name) for c in self._intake.columns
         ]
-        columns += [F.col(ORIGINAL)] if self._keep_original else []
+        columns += [F.col(name) for name in self._beside]
         return columns + [
             reduce(or_, (F.col(name).isNull() for name in r.computed)).alias(r.failed)
             for r in self._intake.readings
             if r.failed is not None
         ]
 
-    def _wanted(self) -> Column:
-        def holds(reading: Reading) -> Column:
-            wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
-            return wanted if reading.failed is None else wanted | F.col(reading.failed)
-
-        return reduce(or_, map(holds, self._intake.readings))
-
     def _split(self, types: Mapping[str, str], found: Mapping[str, Column]) -> list[Column]:
-        """What is sent to the engines: columns, the hash that breaks ties, and the slot; a row for each route."""
+        """What is sent to the engines: columns, the hash that breaks ties, and a slot for each route."""
         intake = self._intake
         needed = {name for r in intake.readings for _, name in r.columns} | {intake.time}
-        needed |= {r.wanted for r in intake.readings if r.wanted is not None and len(intake.readings) > 1}
+        needed |= {r.wanted for r in intake.readings if r.wanted is not None}
         needed |= {name for route in intake.routes for name in route.keys}
         names = [c.name for c in intake.columns if c.name in needed]
         names += [r.failed for r in intake.readings if r.failed is not None]
@@ -160,25 +123,13 @@ class TierOne:
 
         hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in intake.readings}
         sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
-        sent += [F.col(ORIGINAL)] if self._keep_original else []
-        if len(intake.routes) == 1:
-            return [*sent, slot(intake.routes[0]).alias(SLOT)]
-        ways = [
-            F.struct(F.lit(number).cast("int").alias(ROUTE), slot(route).alias(SLOT))
-            for number, route in enumerate(intake.routes)
-        ]
-        return [*sent, F.inline(F.array(*ways))]
+        sent += [found[name].alias(name) for name in self._beside]
+        return sent + [slot(route).alias(slot_of(number)) for number, route in enumerate(intake.routes)]
 
-    def _time_us(self) -> Column:
-        """The event time in microseconds since 1970, as the engines count."""
-        time = self._intake.time
-        match self._time_type:
-            case "date":
-                return F.expr(f"unix_date({time}) * 86400000000L")
-            case "timestamp_ntz":
-                return F.expr(f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {time})")
-            case _:
-                return F.unix_micros(time)
+    @property
+    def _beside(self) -> list[str]:
+        """The columns that are sent besides those of the queries."""
+        return [ORIGINAL] * self._keep_original + [PARTITION] * (self._intake.partition is not None)
 
     # Java objects ------------------------------------------------------------------------------
 
@@ -200,6 +151,13 @@ def check_columns(intake: Intake, frame: DataFrame) -> None:
     frame.selectExpr(
         *(c.text if c.type is None else f"CAST({c.text} AS {from_arrow_type(c.type).simpleString()})" for c in computed)
     )
+
+
+def _mapped(frame: DataFrame, task: Task, columns: Sequence[str], schema: StructType) -> DataFrame:
+    """The frame through a function of Arrow batches, as `DataFrame.mapInArrow`, in fewer calls of Java."""
+    function = pandas_udf(task, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+    column = function(*(F.col(name) for name in columns))
+    return _wrapped(_java(frame).mapInArrow(column._jc, False, None), frame)
 
 
 def _java(frame: DataFrame) -> Any:

@@ -49,6 +49,11 @@ class Bundle:
         """How many keys it holds."""
         return int(self.key_starts[-1])
 
+    @property
+    def first_due_us(self) -> int | None:
+        """The first deadline; None: there is none."""
+        return int(self.due_us[0]) if len(self.due_us) else None
+
     def state(self) -> State:
         """The state as operators take it, keys in order of their slots; an empty mapping if there are no keys."""
         return _as_state(_Columns(self.key_starts, self.tables, self.starts))

@@ -68,9 +68,11 @@ class Manifest:
     """One version of a stream's state: everything needed to go on after `batch`.
 
     `placement` gives the engine of each key group, `spread` pairs keys that are on several engines with those of their
-    shares. `watermark_us` is the newest event time of committed batches less the delay; totals count from the beginning
-    of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's last batch
-    that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
+    shares. `watermark_us` and `newest_us`, the newest event time of each partition, are those after the batch, and
+    time-outs up to `previous_watermark_us` have been reported. Nothing is due before the watermark has come to
+    `next_due_us` (None: before a row comes; 0: it isn't known, as in files of older builds). Totals count from the
+    beginning of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's
+    last batch that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
     """
 
     job: str
@@ -92,6 +94,8 @@ class Manifest:
     spread: tuple[tuple[int, tuple[int, ...]], ...] = ()
     spark_batch: int | None = None
     incarnation: str = ""
+    newest_us: Mapping[str, int] = field(default_factory=dict)
+    next_due_us: int | None = 0
 
     def to_bytes(self) -> bytes:
         """The manifest as a file: a JSON object of format, checksum and body."""
@@ -109,6 +113,7 @@ class Manifest:
         body = {each.name: getattr(self, each.name) for each in fields(self)} | {
             "placement": list(map(int, self.placement)),  # also from NumPy
             "matches": dict(self.matches),
+            "newest_us": dict(self.newest_us),
             "segments": [[file.name, file.size_bytes, file.checksum] for file in self.segments.values()],
             "queries": queries,
         }

@@ -37,6 +37,14 @@ class Reader:
         """The state of these slots, sorted and distinct; an empty mapping if they have none."""
         return state_of(self._find(slots))
 
+    def next_due_us(self, after_us: int) -> int | None:
+        """The first deadline after that time, of any group; None: there is none. It may be one that holds no more."""
+        found = []
+        for _, bundle in (*self._recent, *self._base):
+            at = int(np.searchsorted(bundle.due_us, after_us, side="right"))
+            found += bundle.due_us[at : at + 1].tolist()
+        return min(found, default=None)
+
     def due(self, after_us: int | None, until_us: int, owned: BoolArray) -> Int64Array:
         """Live slots of owned groups that have a deadline in (after_us, until_us]; None: any deadline until then."""
         found: list[Int64Array] = []

@@ -18,7 +18,7 @@ import pyarrow as pa
 from trimtab.api.evaluate import as_arrow, evaluate
 from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.columns.times import times_us
-from trimtab.engine.columns.watermark import raised
+from trimtab.engine.columns.watermark import ONLY, StreamTime, TimeRule
 from trimtab.engine.keyed.description import KeyedOperator
 from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
@@ -169,12 +169,12 @@ def _check_delay(times: np.ndarray[tuple[int], np.dtype[np.int64]], late_us: int
 
 
 def _advanced(query: Operator, rows: pa.Table, times: Any, late_us: int, cuts: Sequence[int]) -> pa.Table:
-    state, outputs, watermark = dict[str, pa.Table](), list[pa.Table](), None
+    state, outputs, time = dict[str, pa.Table](), list[pa.Table](), StreamTime()
     edges = [0, *cuts, rows.num_rows]
     for number, (start, end) in enumerate(itertools.pairwise(edges), start=1):
         if times is not None:
-            watermark = raised(watermark, int(times[start:end].max()) if end > start else None, late_us)
-        moment = Moment(watermark, closing=number == len(edges) - 1)
+            time = time.after({ONLY: int(times[start:end].max())} if end > start else {}, TimeRule(late_us))
+        moment = Moment(time.watermark_us, closing=number == len(edges) - 1)
         output, after = query.advance(rows.slice(start, end - start), state, moment)
         state = {name: _through_arrow(table) for name, table in after.items()}
         outputs.append(output)

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.errors import InputError, TrimtabError
 from trimtab.machine_code import wanted
 from trimtab.machine_code.missing import Missing, if_missing
@@ -21,21 +22,27 @@ from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize, write_segment
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.orders import EngineReport, Orders
+from trimtab.worker.orders import EngineReport, Head, Orders
 from trimtab.worker.ready import ReadyPlan, unpacked, warm_engines
 from trimtab.worker.sorting_out import SortingOut
+from trimtab.worker.splitter import Splitter, received
 from trimtab.worker.turns import Turns
 from trimtab.worker.whereabouts import this_executor
 
 
+def run_splitter(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Split the rows that one task reads: rows as tier 1 made them in, pieces for the engines out."""
+    return Splitter(unpacked(orders).plan.intake, orders).pieces(batches)
+
+
 def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run one engine for one batch: rows in, one report out."""
+    """Run one engine for one batch: what the splitter sent in, one report out."""
     began = time.perf_counter()
     orders.machine_code.accept()
     plan = unpacked(orders)
-    rows = [batch for batch in batches if batch.num_rows]
+    head, rows = received(batches)
     arrived = time.perf_counter()
-    engine = Engine(orders, plan, number)
+    engine = Engine(orders, plan, number, head)
     engine.accounts.stages_ms["receive"] = (arrived - began) * 1e3
     try:
         with if_missing(Missing.PLAIN):  # compiling takes seconds, and a batch must not wait for it
@@ -66,14 +73,16 @@ def _with_machine_code(report: EngineReport, orders: Orders) -> EngineReport:
 
 
 class Engine:
-    """One engine's part of one batch."""
+    """One engine's part of one batch; `head` tells of all rows of the batch."""
 
-    def __init__(self, orders: Orders, ready: ReadyPlan, number: int) -> None:
-        self._orders, self._plan, self._number = orders, ready.plan, number
+    def __init__(self, orders: Orders, ready: ReadyPlan, number: int, head: Head) -> None:
+        self._orders, self._plan, self._number, self._head = orders, ready.plan, number, head
         self._owned = orders.owner == number
         self.accounts = Accounts(ready.plan.key_groups, orders.spread)
-        self._rows = SortingOut(ready.plan, orders.watermark_us, self.accounts)
-        self._turns = Turns(orders, ready, number, self._owned, self._rows, self.accounts)
+        self._rows = SortingOut(ready.plan, orders.time, self.accounts)
+        watermark_us = orders.time.after(head.newest_us).watermark_us
+        known_us = BEGINNING_US if watermark_us is None else watermark_us
+        self._turns = Turns(orders, ready, number, self._owned, self._rows, self.accounts, known_us)
 
     def run(self, batches: Sequence[pa.RecordBatch]) -> EngineReport:
         """Take the rows, advance every query, write the state."""
@@ -101,7 +110,8 @@ class Engine:
         return EngineReport(
             engine=self._number,
             events=self._rows.events,
-            newest_us=self._rows.newest_us,
+            head=self._head,
+            next_due_us=self._turns.next_due_us,
             late=self._rows.late,
             quarantined=self._rows.quarantined,
             stages_ms=self.accounts.stages_ms,

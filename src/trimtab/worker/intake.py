@@ -17,6 +17,7 @@ from trimtab.rowwise.local import bare_column
 
 ROUTE = "__route"
 ORIGINAL = "__original"
+PARTITION = "__partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Intake:
     routes: tuple[Route, ...]
     readings: tuple[Reading, ...]
     time: str
+    partition: str | None = None  # the stream's column that names a row's partition
 
     @property
     def is_computed(self) -> bool:
@@ -88,7 +90,13 @@ class Intake:
         return tuple(reading for reading in self.readings if self.routes[reading.route].split)
 
 
-def intake_of(queries: Mapping[str, Query], schema: pa.Schema, event_time: str, split: Collection[str] = ()) -> Intake:
+def intake_of(
+    queries: Mapping[str, Query],
+    schema: pa.Schema,
+    event_time: str,
+    split: Collection[str] = (),
+    partition_by: str | None = None,
+) -> Intake:
     """What tier 1 computes for these queries over a stream of this schema; `split`: those whose hot keys may spread."""
     columns: dict[tuple[str, pa.DataType | None], Computed] = {}
 
@@ -124,7 +132,8 @@ def intake_of(queries: Mapping[str, Query], schema: pa.Schema, event_time: str, 
                 arrival=arrivals.setdefault(names, f"a{len(arrivals)}"),
             )
         )
-    return Intake(tuple(columns.values()), tuple(routes), tuple(readings), time.name)
+    partition = _own_spelling(partition_by, schema)
+    return Intake(tuple(columns.values()), tuple(routes), tuple(readings), time.name, partition)
 
 
 def _own_spelling(name: str | None, schema: pa.Schema) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trimtab.engine.columns.watermark import BatchTime
 from trimtab.errors import TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.machine_code.offer import Offer
@@ -25,6 +26,7 @@ Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 _NONE: Int64Array = np.empty(0, np.int64)
 _NO_GROUPS: Int32Array = np.empty(0, np.int32)
+_NO_SHARES: Int32Array = np.empty((0, 1), np.int32)
 
 PackedState = Mapping[str, bytes]
 """A state on its way to the driver: its tables by name, as Arrow IPC."""
@@ -41,7 +43,6 @@ class EnginePlan:
     intake: Intake
     queries: Mapping[str, Query]
     schema: pa.Schema  # of the rows as they arrive
-    delay_us: int
     key_groups: int
     max_threads: int
     keep_original: bool
@@ -58,8 +59,7 @@ class Orders:
     batch: int
     engines: int
     owner: Int32Array  # by key group
-    watermark_us: int | None
-    previous_watermark_us: int | None
+    time: BatchTime
     runs: Mapping[str, tuple[StateRun, ...]]
     segments: Mapping[str, SegmentFile]
     folder: Folder
@@ -68,6 +68,22 @@ class Orders:
     machine_code: Offer = field(default_factory=Offer)
     incarnation: str = ""  # of the stream
     spread: Int64Array = field(default_factory=lambda: _NONE)  # slots whose rows go to several engines, in order
+    shares: Int32Array = field(default_factory=lambda: _NO_SHARES)  # the engine of each share of each of these slots
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of rows without looking at them: how many there are, and the newest time of each partition."""
+
+    events: int = 0
+    newest_us: Mapping[str, int] = field(default_factory=dict)
+
+    def joined(self, other: Head) -> Head:
+        """Of both sets of rows."""
+        newest_us = dict(self.newest_us)
+        for partition, time_us in other.newest_us.items():
+            newest_us[partition] = max(time_us, newest_us.get(partition, time_us))
+        return Head(self.events + other.events, newest_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +135,8 @@ class EngineReport:
 
     engine: int
     events: int = 0
-    newest_us: int | None = None
+    head: Head = field(default_factory=Head)  # of the whole batch: every engine reports the same
+    next_due_us: int | None = None  # nothing is due before the watermark has come to it
     late: int = 0
     quarantined: int = 0
     busy_ms: float = 0.0
@@ -134,3 +151,11 @@ class EngineReport:
     missed: tuple[Note, ...] = ()  # what ran as plain Python for lack of machine code
     made: Mapping[Entry, bytes] = field(default_factory=dict)  # machine code compiled by a foreign host, with digests
     error: TrimtabError | None = None
+
+
+def packed(table: pa.Table) -> bytes:
+    """A table as Arrow IPC bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())

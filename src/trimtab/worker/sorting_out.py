@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.columns.times import times_us
-from trimtab.engine.columns.watermark import is_late
+from trimtab.engine.columns.watermark import BatchTime, is_late
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, Reading
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Reading
 from trimtab.worker.orders import LATE, QUARANTINE, REASON, BoolArray, EnginePlan, Int64Array
 
 
@@ -30,19 +30,17 @@ class Rows:
 
 
 class SortingOut:
-    """The rows of one engine's batch. Rows older than `watermark_us` are late for keyed queries.
+    """The rows of one engine's batch, sorted out by what the batch's plan says about `time`.
 
     events      how many rows there were
-    newest_us   the newest time of those that have a key and a time; None: no row has both
     asides      the rows that were set aside, by output; empty if no sink takes them
     """
 
-    def __init__(self, plan: EnginePlan, watermark_us: int | None, accounts: Accounts) -> None:
-        self._plan, self._watermark_us, self._accounts = plan, watermark_us, accounts
+    def __init__(self, plan: EnginePlan, time: BatchTime, accounts: Accounts) -> None:
+        self._plan, self._time, self._accounts = plan, time, accounts
         keyed = [number for number, route in enumerate(plan.intake.routes) if route.is_keyed]
         self._first_keyed = keyed[0] if keyed else None
         self.late = self.quarantined = self.events = 0
-        self.newest_us: int | None = None
         self.asides: dict[str, list[pa.Table]] = {LATE: [], QUARANTINE: []}
 
     def routes(self, batches: Sequence[pa.RecordBatch]) -> list[Rows]:
@@ -78,39 +76,45 @@ class SortingOut:
         return table if table.schema == schema else table.cast(schema)
 
     def _taken(self, table: pa.Table, number: int) -> Rows:
-        """The rows of a route that can be taken. A row comes once for each route, but is set aside only once."""
+        """The rows of a route that can be taken."""
         route = self._plan.intake.routes[number]
         times, no_time = times_us(table.column(self._plan.intake.time))
         slots = table.column(SLOT).to_numpy()
         self.events += table.num_rows if number == 0 else 0
         self._accounts.count(slots, is_split=route.split)
         good: BoolArray | None = None  # None: all of them
-        if no_time is not None and no_time.any():
-            if number == 0:
-                self._set_aside(QUARANTINE, table, no_time, f"{self._plan.event_time} is null")
-            good = ~no_time
-        for key in route.keys:
-            column = table.column(key)
-            if column.null_count:
-                missing = np.asarray(column.is_null().combine_chunks())
-                fresh = missing if good is None else missing & good
-                name = next(each.source or each.text for each in self._plan.intake.columns if each.name == key)
-                self._set_aside(QUARANTINE, table, fresh, f"{name} is null, and rows are keyed by it")
-                good = ~missing if good is None else good & ~missing
-        in_time = times if good is None else times[good]
-        if len(in_time):
-            newest = int(in_time.max())
-            self.newest_us = newest if self.newest_us is None else max(self.newest_us, newest)
-        # No row is late for a row-wise query.
-        watermark_us = self._watermark_us if route.is_keyed else None
-        if watermark_us is not None and len(in_time) and int(in_time.min()) < watermark_us:
-            late = is_late(times, watermark_us) if good is None else is_late(times, watermark_us) & good
-            if number == self._first_keyed:
-                self._set_aside(LATE, table, late, "")
-            good = ~late if good is None else good & ~late
+        for name, reason, chosen, is_first in self._verdicts(table, number, times, no_time):
+            fresh = chosen if good is None else chosen & good
+            if fresh.any():
+                if is_first:
+                    self._set_aside(name, table, fresh, reason)
+                good = ~fresh if good is None else good & ~fresh
         if good is None:
             return Rows(table, times, slots)
         return Rows(table.filter(pa.array(good)), times[good], slots[good])
+
+    def _verdicts(
+        self, table: pa.Table, number: int, times: Int64Array, no_time: BoolArray | None
+    ) -> Iterator[tuple[str, str, BoolArray, bool]]:
+        """Which rows of a route are set aside, in this order: the output, the reason, the rows, and whether to count.
+
+        A row comes once for each route, but is set aside only once.
+        """
+        route, event_time, is_first = self._plan.intake.routes[number], self._plan.event_time, number == 0
+        latest_us, watermark_us = self._time.latest_us, self._time.before.watermark_us
+        if no_time is not None:
+            yield QUARANTINE, f"{event_time} is null", no_time, is_first
+        if latest_us is not None and len(times) and int(times.max()) > latest_us:
+            yield QUARANTINE, f"{event_time} is too far ahead of the clock", times > latest_us, is_first
+        if PARTITION in table.column_names and (missing := _nulls(table, PARTITION)) is not None:
+            yield QUARANTINE, f"{self._plan.intake.partition} is null, and it names the partition", missing, is_first
+        for key in route.keys:
+            if (missing := _nulls(table, key)) is not None:
+                name = next(each.source or each.text for each in self._plan.intake.columns if each.name == key)
+                yield QUARANTINE, f"{name} is null, and rows are keyed by it", missing, True
+        # No row is late for a row-wise query.
+        if route.is_keyed and watermark_us is not None and len(times) and int(times.min()) < watermark_us:
+            yield LATE, "", is_late(times, watermark_us), number == self._first_keyed
 
     def _set_aside(self, name: str, table: pa.Table, chosen: BoolArray, reason: str) -> None:
         count = int(chosen.sum())
@@ -130,3 +134,9 @@ class SortingOut:
             columns.append(pa.array([reason] * count, pa.string()))
             names.append(REASON)
         self.asides[name].append(pa.table(columns, names=names))
+
+
+def _nulls(table: pa.Table, name: str) -> BoolArray | None:
+    """Which rows have no value in a column; None: all have one."""
+    column = table.column(name)
+    return np.asarray(column.is_null().combine_chunks()) if column.null_count else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trimtab.engine.columns.watermark import raised
+from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import TIME_US, Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
@@ -19,7 +18,7 @@ from trimtab.state.runs import Reader
 from trimtab.state.segment import open_run
 from trimtab.worker.accounts import Accounts
 from trimtab.worker.intake import Reading
-from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedState
+from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedState, packed
 from trimtab.worker.ready import ReadyPlan, operands
 from trimtab.worker.sorting_out import Rows, SortingOut
 
@@ -31,18 +30,27 @@ CLOSING_SLOTS = 200_000
 
 
 class Turns:
-    """One engine's queries in one batch; `owned` is the mask of its key groups.
+    """One engine's queries in one batch; `owned` is the mask of its key groups, `watermark_us` that after the batch.
 
-    outputs    output rows, by query
-    parts      the state, after the batch, of the keys that were touched, by query
-    partials   the state of this engine's parts of spread keys, by query: the driver merges it
+    outputs       output rows, by query
+    parts         the state, after the batch, of the keys that were touched, by query
+    next_due_us   nothing is due before the watermark has come to it; None: before a row comes
+    partials      the state of this engine's parts of spread keys, by query: the driver merges it
     """
 
     def __init__(
-        self, orders: Orders, ready: ReadyPlan, number: int, owned: BoolArray, rows: SortingOut, accounts: Accounts
+        self,
+        orders: Orders,
+        ready: ReadyPlan,
+        number: int,
+        owned: BoolArray,
+        rows: SortingOut,
+        accounts: Accounts,
+        watermark_us: int,
     ) -> None:
         self._orders, self._ready, self._plan, self._number = orders, ready, ready.plan, number
-        self._owned, self._rows, self._accounts = owned, rows, accounts
+        self._owned, self._rows, self._accounts, self._watermark_us = owned, rows, accounts, watermark_us
+        self.next_due_us: int | None = None
         self.outputs: dict[str, Output] = {}
         self.parts: dict[str, Bundle] = {}
         self.partials: dict[str, PackedState] = {}
@@ -91,7 +99,7 @@ class Turns:
                     self.put_out(reading.query, ready.finish.run(output))
             return
         watermark_us = self._watermark_us
-        if watermark_us is None and not len(rows.slots):
+        if watermark_us == BEGINNING_US and not len(rows.slots):
             return
         with timed("open"):
             reader = open_reader(self._orders, self._plan.key_groups, reading.query)
@@ -99,11 +107,11 @@ class Turns:
             self._close(reading, rows, reader)
             return
         with timed("load"):
+            self._will_be_due(reader.next_due_us(watermark_us))
             touched = distinct(rows.slots)
-            if watermark_us is not None:
-                due = reader.due(self._orders.previous_watermark_us, watermark_us, self._owned)
-                due = self._without_spread(reading, due)
-                touched = np.union1d(touched, due) if len(due) else touched
+            due = reader.due(self._orders.time.reported_us, watermark_us, self._owned)
+            due = self._without_spread(reading, due)
+            touched = np.union1d(touched, due) if len(due) else touched
             if not len(touched):
                 return
             state = reader.load(touched)
@@ -115,6 +123,11 @@ class Turns:
                 self.put_out(reading.query, ready.finish.run(output))
         with timed("bundle"):
             self.parts[reading.query] = to_bundle(after, touched)
+            self._will_be_due(self.parts[reading.query].first_due_us)
+
+    def _will_be_due(self, at_us: int | None) -> None:
+        if at_us is not None:
+            self.next_due_us = at_us if self.next_due_us is None else min(at_us, self.next_due_us)
 
     def _close(self, reading: Reading, rows: Rows, reader: Reader) -> None:
         """Decide everything that is open at the end of the input: all keys of the state, `CLOSING_SLOTS` at a time."""
@@ -137,11 +150,6 @@ class Turns:
             return slots
         return np.setdiff1d(slots, self._accounts.hot.spread, assume_unique=True)
 
-    @cached_property
-    def _watermark_us(self) -> int | None:
-        """The time before which no more rows are taken, by all committed batches and by this engine's own rows."""
-        return raised(self._orders.watermark_us, self._rows.newest_us, self._plan.delay_us)
-
     def _spilled(self, table: pa.Table) -> Output:
         """The rows in event-time order in a file of the outbox."""
         if TIME_US in table.column_names:
@@ -158,14 +166,6 @@ def open_reader(orders: Orders, key_groups: int, query: str) -> Reader:
     """The state of a query before the batch."""
     runs = orders.runs.get(query, ())
     return Reader([(run, open_run(orders.folder, orders.segments, run)) for run in runs], key_groups)
-
-
-def packed(table: pa.Table) -> bytes:
-    """A table as Arrow IPC bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def distinct(slots: Int64Array) -> Int64Array:

@@ -1,0 +1,51 @@
+"""Which partitions of a stream are silent. Pure: it is told what was read and when, and reads no clock.
+
+A partition is idle if it was read to its end and nothing has come from it for a while. A backlog is no silence: rows
+that wait to be read have come. So only the moments count at which the source is known to have had nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trimtab.engine.columns.watermark import NO_SILENCE, Silence
+
+
+class SilenceWatch:
+    """Watches one start of a stream; times are in seconds since 1970.
+
+    `idle_after_s`: how long a partition must be silent to be idle; None: it never is. `since_s`: when the last batch of
+    the start before was read. What came while the job was down is read before the source has nothing more, so that
+    time counts.
+
+    >>> watch = SilenceWatch(10.0, since_s=100.0)
+    >>> watch.took(["a"], 105.0)
+    >>> watch.caught_up(112.0)
+    >>> watch.verdict({"a", "b"})  # a has been silent for 7 seconds, b for 12
+    Silence(idle=frozenset({'b'}), is_unseen_idle=True, quiet_us=0)
+    >>> watch.caught_up(115.0)
+    >>> watch.verdict({"a", "b"}).quiet_us
+    10000000
+    """
+
+    def __init__(self, idle_after_s: float | None, since_s: float) -> None:
+        self._idle_after_s, self._since_s = idle_after_s, since_s
+        self._took_s: dict[str, float] = {}
+        self._caught_up_s: float | None = None
+
+    def took(self, partitions: Iterable[str], at_s: float) -> None:
+        """Rows of these partitions were read."""
+        self._took_s |= dict.fromkeys(partitions, at_s)
+
+    def caught_up(self, at_s: float) -> None:
+        """At that moment, everything that had come was read, or was about to be."""
+        self._caught_up_s = at_s if self._caught_up_s is None else max(self._caught_up_s, at_s)
+
+    def verdict(self, known: Iterable[str]) -> Silence:
+        """The silence of the next batch; `known` are the partitions that have had rows."""
+        if self._idle_after_s is None or self._caught_up_s is None:
+            return NO_SILENCE
+        silent_s = {each: self._caught_up_s - self._took_s.get(each, self._since_s) for each in known}
+        idle = frozenset(each for each, seconds in silent_s.items() if seconds >= self._idle_after_s)
+        quiet_s = min(silent_s.values()) if silent_s and len(idle) == len(silent_s) else 0.0
+        return Silence(idle, self._caught_up_s - self._since_s >= self._idle_after_s, int(quiet_s * 1e6))

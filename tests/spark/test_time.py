@@ -1,0 +1,162 @@
+"""Time on Spark is what the events say: not how fast they are read, where they are placed, or what one clock says."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import trimtab
+from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
+from tests.support.spark_laws import FileStream
+from trimtab.errors import JobError
+
+PARTITIONED = pa.schema([*SCHEMA, pa.field("part", pa.int64())])
+KINDS = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us"), "kind": pa.string()})
+PAID = """
+    SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY id ORDER BY ts MEASURES P.ts AS paid
+      PATTERN (O P) WITHIN INTERVAL '1' MINUTE DEFINE O AS kind = 'order', P AS kind = 'payment')"""
+
+
+def partition(part: int, rows: int) -> pa.Table:
+    """A partition in order of time; its keys occur in the other partitions, too."""
+    times = [DAWN + datetime.timedelta(seconds=3 * number + part) for number in range(rows)]
+    xs = [(number * 7 + part) % 10 for number in range(rows)]
+    columns = {"k": [number % 4 for number in range(rows)], "ts": times, "x": xs, "part": [part] * rows}
+    return pa.table(columns, schema=PARTITIONED)
+
+
+@pytest.mark.parametrize(("files", "partitions"), [(1, 3), (4, [0, 1, 2]), (9, 3)])
+def test_a_backlog_read_partition_by_partition_makes_no_row_late(bench: Bench, files: int, partitions: Any) -> None:
+    bench.stream = FileStream(bench.folder / "parts", bench.spark, PARTITIONED)
+    whole = [partition(part, 36) for part in range(3)]
+    for table in whole:  # a reader that takes one partition after the other, and each in several batches
+        step = -(-table.num_rows // files)
+        for start in range(0, table.num_rows, step):
+            bench.stream.add(table.slice(start, step))
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+    job.stream("t", bench.stream.frame(), event_time="ts", partition_by="PART", partitions=partitions)
+    for name, sql in (("rises", RISES), ("counts", COUNTS)):
+        job.query(name, sql).write(bench.keep(name))
+    run = finished(job, close=True)
+    assert run.progress.late == 0
+    for name, sql in (("rises", RISES), ("counts", COUNTS)):
+        expected = trimtab.evaluate(sql, {"t": pa.concat_tables(whole).sort_by("ts")})
+        assert sorted(map(repr, bench.rows(name))) == sorted(map(repr, expected.to_pylist()))
+
+
+def test_a_union_of_two_kinds_of_events_loses_none(bench: Bench) -> None:
+    def kind(name: str, second: int) -> pa.Table:
+        times = [DAWN + datetime.timedelta(seconds=10 * number + second) for number in range(20)]
+        return pa.table({"id": list(range(20)), "ts": times, "kind": [name] * 20}, schema=KINDS)
+
+    bench.stream = FileStream(bench.folder / "kinds", bench.spark, KINDS)
+    orders, payments = kind("order", 0), kind("payment", 5)
+    for table in (orders.slice(0, 15), orders.slice(15), payments.slice(0, 3), payments.slice(3)):
+        bench.stream.add(table)
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+    kinds = ["order", "payment"]
+    job.stream("t", bench.stream.frame(), event_time="ts", partition_by="kind", partitions=kinds)
+    job.query("paid", PAID).write(bench.keep("paid"))
+    run = finished(job)
+    assert run.progress.late == 0
+    assert sorted(row["id"] for row in bench.rows("paid")) == list(range(19)), (
+        "the last one may still have rows before it"
+    )
+
+
+def test_what_comes_out_of_each_batch_does_not_depend_on_the_placement(bench: Bench) -> None:
+    """Every engine knows the newest time of the whole batch."""
+    tables = [events(*((key, 0, key) for key in range(1, 9))), events((1, 3600, 99)), events((2, 3601, 7))]
+    found = {}
+    for engines in (1, 3):
+        own = Bench(bench.spark, bench.folder / str(engines))
+        own.run(*tables, silent=SILENT, options={"engines": engines})
+        found[engines] = {batch: sorted(row["x"] for row in rows) for batch, rows in own.given["silent"].items()}
+    assert found[1] == found[3] == {1: list(range(1, 9))}
+
+
+def test_a_quiet_stream_still_reports_what_is_due(bench: Bench) -> None:
+    bench.stream.add(events((1, 0, 5), (2, 1, 6)))
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+    job.stream("t", bench.stream.frame(), event_time="ts", idle_after="1 second")
+    job.query("silent", SILENT).write(bench.keep("silent"))
+    run = job.start(trigger="100 milliseconds")
+    try:
+        until_s = time.monotonic() + PATIENCE_S
+        while len(bench.rows("silent")) < 2 and time.monotonic() < until_s and run.is_active:
+            time.sleep(0.1)
+        assert sorted(row["x"] for row in bench.rows("silent")) == [5, 6]
+        newest_us, watermark_us = bench.manifest()["newest_us"][""], bench.manifest()["watermark_us"]
+        assert newest_us < watermark_us < newest_us + 1e6 * PATIENCE_S, "historic data stays historic"
+        bench.stream.add(events((3, 600, 7)))  # the stream goes on as if nothing had happened
+        while run.progress.events < 3 and time.monotonic() < until_s and run.is_active:
+            time.sleep(0.1)
+        assert run.progress.late == 0
+    finally:
+        run.stop()
+    assert run.await_termination(PATIENCE_S)
+
+
+def test_a_clock_that_is_ahead_stops_no_stream(bench: Bench) -> None:
+    ahead = (datetime.datetime.now() - DAWN + datetime.timedelta(days=1)).total_seconds()
+    for table in (events((1, 0, 1)), events((1, ahead, 99)), events((1, 1, 2), (1, 2, 3))):
+        bench.stream.add(table)
+    job, stream = bench.job_and_stream()
+    stream.quarantine(bench.keep("bad"))
+    job.query("rises", RISES).write(bench.keep("rises"))
+    run = finished(job, close=True)
+    assert (run.progress.late, run.progress.quarantined) == (0, 1)
+    assert [(row["x"], row["reason"]) for row in bench.rows("bad")] == [(99, "ts is too far ahead of the clock")]
+    assert [(row["a"], row["b"]) for row in bench.rows("rises")] == [(1, 2)]
+
+
+def test_without_a_limit_a_row_may_be_as_far_ahead_as_it_likes(bench: Bench) -> None:
+    bench.stream.add(pa.table({"k": [1], "ts": [datetime.datetime(2199, 1, 1)], "x": [1]}, schema=SCHEMA))
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=1, warm=False)
+    job.stream("t", bench.stream.frame(), event_time="ts", max_ahead=None)
+    job.query("rows", "SELECT k, x FROM t").write(bench.keep("rows"))
+    assert finished(job).progress.quarantined == 0
+    assert bench.rows("rows") == [{"k": 1, "x": 1}]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"partition_by": "k"},
+        {"partitions": 3},
+        {"partition_by": "k", "partitions": 0},
+        {"partition_by": "k", "partitions": "abc"},
+        {"partition_by": "k", "partitions": ["a", "a"]},
+        {"partition_by": "nowhere", "partitions": 3},
+    ],
+)
+def test_partitions_that_cannot_be_are_refused(bench: Bench, settings: dict[str, Any]) -> None:
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint))
+    with pytest.raises(JobError) as caught:
+        job.stream("t", bench.stream.frame(), event_time="ts", **settings)
+    assert caught.value.code == "job.partitions"
+
+
+def test_when_one_of_two_streams_fails_the_job_ends_with_its_error(bench: Bench) -> None:
+    other = FileStream(bench.folder / "u", bench.spark, SCHEMA)
+
+    def broken(frame: Any, batch: int) -> None:
+        del frame, batch
+        raise ValueError("the sink is down")
+
+    for number, failing in enumerate(("here", "there")):
+        other.add(events((1, number, 1)))
+        bench.stream.add(events((1, number, 1)))
+        job = bench.job()
+        job.stream("u", other.frame(), event_time="ts")
+        sinks: dict[str, Any] = {"here": bench.keep("here"), "there": bench.keep("there")} | {failing: broken}
+        job.query("here", "SELECT k, x FROM t").write(sinks["here"])
+        job.query("there", "SELECT k, x FROM u").write(sinks["there"])
+        run = job.start(trigger="100 milliseconds")
+        with pytest.raises(Exception, match="the sink is down"):
+            run.await_termination(60.0)
+        assert not run.is_active
