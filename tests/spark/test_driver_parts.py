@@ -51,10 +51,14 @@ def test_rows_of_the_same_time_stay_in_the_order_of_engines() -> None:
 
 def test_files_are_handed_on_by_name() -> None:
     assert combine([]) == (None, ())
-    table, files = combine([Output(3, file="a.parquet"), output([1], [8]), Output(2, file="b.parquet")])
+    nothing = output([], []).inline
+    table, files = combine([Output(3, nothing, "a.parquet"), output([1], [8]), Output(2, nothing, "b.parquet")])
     assert files == ("a.parquet", "b.parquet")
     assert table is not None
-    assert table.num_rows == 1
+    assert table.to_pydict() == {"v": [8]}
+    table, files = combine([Output(3, nothing, "a.parquet")])
+    assert table is not None
+    assert (table.column_names, table.num_rows, files) == (["v"], 0, ("a.parquet",))
 
 
 class Flaky:

@@ -133,11 +133,11 @@ def test_rows_that_cannot_be_taken_go_to_quarantine_with_the_reason(bench: Bench
     run = finished(job, close=True)
     assert plain(bench.rows("counts")) == [(1, 2, 1), (2, 1, 2)]
     assert sorted(map(str, plain_values(bench.rows("picked")))) == ["(1, 10)", "(2, 20)", "(None, 20)"]
-    reasons = {(row["k"], row["x"]): row["reason"] for row in bench.rows("bad")}
+    reasons = {(row["k"], row["x"]): (row["query"], row["reason"]) for row in bench.rows("bad")}
     assert reasons == {
-        (1, 0): "query picked can't compute its columns of this row",
-        (None, 2): "k is null, and rows are keyed by it",
-        (2, 2): "ts is null",
+        (1, 0): ("picked", "query picked can't compute its columns of this row"),
+        (None, 2): ("counts", "k is null, and rows are keyed by it"),
+        (2, 2): (None, "ts is null"),
     }
     assert len(bench.parquet("bad")) == 3
     assert run.progress.quarantined == bench.manifest()["quarantined"] == 3

@@ -39,7 +39,7 @@ from trimtab.state.files import Folder
 from trimtab.state.manifest import Manifest, StateRun
 from trimtab.state.merging import Work, run_merge
 from trimtab.state.sweep import sweep
-from trimtab.worker.orders import EngineReport
+from trimtab.worker.orders import INLINE_BYTES, EngineReport
 
 CLOCK_S = 2_000_000_000.0
 """In 2033: later than all rows, but for those that are meant to be too far ahead."""
@@ -63,6 +63,7 @@ class Bottle:
         max_threads: How many partial matches a key may have at once.
         keep_original: Whether late and quarantined rows are kept, and not only counted.
         split: The queries whose keys a placement may spread over engines.
+        inline_bytes: Larger outputs of an engine are left in files.
     """
 
     def __init__(
@@ -79,10 +80,13 @@ class Bottle:
         max_threads: int = MAX_THREADS,
         keep_original: bool = False,
         split: Collection[str] = (),
+        inline_bytes: int = INLINE_BYTES,
     ) -> None:
         self._folders = StreamFolders.of(Folder(folder))
         self._folders.make()
-        self._traits = Traits(schema, event_time, key_groups, slot_bits, keep_original, max_threads, partition_by)
+        self._traits = Traits(
+            schema, event_time, key_groups, slot_bits, keep_original, max_threads, partition_by, inline_bytes
+        )
         self.outside = Outside()
         self._log: list[tuple[pa.Table, Int64Array]] = []  # Spark's: the rows of each batch, with their numbers
         self._done = 0  # batches that Spark's log has as committed

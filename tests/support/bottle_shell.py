@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tests.support.bottle_rows import SLOT_BITS, Int64Array, TierOneInBottle
 from trimtab.driver.batch_plan import QuerySetup, Setup
@@ -33,7 +34,7 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.worker.engine import Engine
 from trimtab.worker.intake import intake_of
-from trimtab.worker.orders import EnginePlan, EngineReport, Head, Orders
+from trimtab.worker.orders import INLINE_BYTES, EnginePlan, EngineReport, Head, Orders
 from trimtab.worker.ready import ReadyPlan, ReadyQuery, ready_query
 from trimtab.worker.splitter import Splitter, arriving_schema, received
 
@@ -61,6 +62,7 @@ class Traits:
     keep_original: bool = False
     max_threads: int = MAX_THREADS
     partition_by: str | None = None
+    inline_bytes: int = INLINE_BYTES
 
 
 @dataclass
@@ -151,8 +153,9 @@ class BottleShell(Shell):
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks."""
         table, files = combine(output.outputs)
-        assert not files, "every output fits into its report here"
-        self.outside.take(output.name, output.plan.number, table)
+        large = [pq.read_table(self.folders.outbox.path_of(file)) for file in files]
+        whole = table if table is None else pa.concat_tables([table, *(each.cast(table.schema) for each in large)])
+        self.outside.take(output.name, output.plan.number, whole)
 
     def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
         """The merges that were done since the last batch."""
@@ -195,7 +198,7 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
         max_threads=traits.max_threads,
         keep_original=traits.keep_original,
         event_time=setup.event_time,
-        spills=frozenset(),
+        inline_bytes=traits.inline_bytes,
     )
     ready = {name: _ready_query(each.sql, traits, setup.event_time) for name, each in setup.queries.items()}
     return ReadyInBottle(setup, plan, b"", "", Merger(plan), ReadyPlan(plan, ready), tier_one)

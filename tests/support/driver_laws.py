@@ -39,7 +39,7 @@ from trimtab.engine.columns.watermark import Silence, TimeRule
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.compaction import Merge
-from trimtab.worker.orders import LATE
+from trimtab.worker.orders import INLINE_BYTES, LATE
 from trimtab.worker.turns import distinct
 
 KEY_GROUPS = 8
@@ -137,6 +137,7 @@ def _job(
             key_groups=KEY_GROUPS,
             slot_bits=one_of(choices, SLOT_BITS, 1, 0),
             keep_original=chance(choices, 25),
+            inline_bytes=one_of(choices, INLINE_BYTES, INLINE_BYTES, INLINE_BYTES, 0),
             split=_some_split(choices, queries, case.table.schema),
         )
         ahead = _live(choices, bottle, case, reading, queries)

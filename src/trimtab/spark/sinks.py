@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.errors import JobError
-from trimtab.state.checkpoint import safe_name
+from trimtab.state.checkpoint import safe_name, spark_location
 from trimtab.state.files import Folder
 
 BatchFunction = Callable[[DataFrame, int], None]
@@ -25,7 +25,10 @@ BatchFunction = Callable[[DataFrame, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A query's output of one batch: rows in memory, and files that engines left in the outbox."""
+    """A query's output of one batch: rows in memory, and files with more rows that engines left in the outbox.
+
+    `table` has all columns, also if all rows are in files; None: there are no rows.
+    """
 
     name: str
     incarnation: str  # of the stream: another incarnation has other batches under the same numbers
@@ -40,18 +43,26 @@ class Delivery:
     @property
     def is_empty(self) -> bool:
         """Whether there are no rows."""
-        return self.table is None and not self.files
+        return self.table is None
 
     def frame(self) -> DataFrame:
-        """The rows as a DataFrame; a small one is part of Spark's plan and needs no job to be read."""
+        """The rows as a DataFrame: those in memory are a part of Spark's plan, those in files are read by its tasks."""
+        small = self.spark.createDataFrame(self.table)
+        if not self.files:
+            return small
+        files = [f"{spark_location(self.outbox)}/{file}" for file in self.files]
+        large = self.spark.read.schema(small.schema).parquet(*files)
+        return small.unionByName(large) if self.table else large
+
+    def whole(self) -> pa.Table:
+        """All rows, in the driver's memory."""
         assert self.table is not None
-        return self.spark.createDataFrame(self.table)
+        large = (pq.read_table(pa.BufferReader(self.outbox.read(file))) for file in self.files)
+        return pa.concat_tables([self.table, *(each.cast(self.table.schema) for each in large)])
 
 
 class Sink:
     """Where a query's rows go."""
-
-    takes_files = False  # whether it can take files that engines wrote
 
     def prepare(self, name: str) -> None:
         """Called once when the job starts, before anything runs; raises JobError for what can't work."""
@@ -72,8 +83,6 @@ class ParquetSink(Sink):
     path: str
     compression: str = "snappy"
 
-    takes_files = True
-
     def prepare(self, name: str) -> None:
         """Make the folder."""
         del name
@@ -84,7 +93,7 @@ class ParquetSink(Sink):
         stem = f"{safe_name(delivery.name)}-{delivery.incarnation[:12]}-{delivery.batch:09d}"
         written: list[str] = []
         folder = Folder(self.path)
-        if delivery.table is not None:
+        if delivery.table:
             sink = pa.BufferOutputStream()
             pq.write_table(delivery.table, sink, compression=self.compression)
             written.append(f"{stem}-000.parquet")
@@ -104,6 +113,8 @@ class ParquetSink(Sink):
 @dataclass(slots=True)
 class FunctionSink(Sink):
     """A user's function, called with (DataFrame, batch id) for every batch that has rows, in event-time order.
+
+    What an engine puts out beyond 2 MB is read from a file, which is in order by itself, and deleted after the batch.
 
     After a crash the last batch may come again with the same id and the same rows: a function that remembers which ids
     it has handled, or writes by id, is exactly once.
@@ -125,9 +136,9 @@ class ConsoleSink(Sink):
 
     def take(self, delivery: Delivery) -> None:
         """Print the first rows."""
-        if delivery.table is None:
+        if delivery.is_empty:
             return
-        table = delivery.table
+        table = delivery.whole()
         shown = _aligned(table.slice(0, self.rows))
         more = f"\n... {table.num_rows - self.rows:,} more" if table.num_rows > self.rows else ""
         sys.stdout.write(f"-- {delivery.name}, batch {delivery.batch}: {table.num_rows:,} rows\n{shown}{more}\n")
@@ -150,7 +161,7 @@ class MemorySink(Sink):
         """Keep the rows and show them."""
         if delivery.table is None:
             return
-        self.tables[delivery.batch] = delivery.table
+        self.tables[delivery.batch] = delivery.whole()
         whole = pa.concat_tables([self.tables[batch] for batch in sorted(self.tables)])
         self.spark.createDataFrame(whole).createOrReplaceTempView(str(self.view))
 

@@ -83,7 +83,6 @@ class StreamQueries:
             max_threads=self.max_threads,
             keep_original=keep_original,
             event_time=setup.event_time,
-            spills=frozenset(name for name in queries if all(each.takes_files for each in self.sinks.get(name, ()))),
         )
         packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
         return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), tier_one)

@@ -141,13 +141,17 @@ class Checkpoint:
 
     def spark(self, name: str) -> str:
         """Where Spark keeps its own logs of a stream, written as Spark understands it."""
-        folder = self.folder.child("spark").child(safe_name(name))
-        if folder.is_local:
-            return f"file://{folder.location}"  # not a bare path: Spark's default filesystem may be another one
-        parts = urlsplit(folder.location)
-        scheme = "s3a" if parts.scheme == "s3" else parts.scheme
-        # Spark has settings for the options in a pyarrow URI, and takes paths unquoted.
-        return f"{scheme}://{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}"
+        return spark_location(self.folder.child("spark").child(safe_name(name)))
+
+
+def spark_location(folder: Folder) -> str:
+    """The location of a folder, written as Spark understands it."""
+    if folder.is_local:
+        return f"file://{folder.location}"  # not a bare path: Spark's default filesystem may be another one
+    parts = urlsplit(folder.location)
+    scheme = "s3a" if parts.scheme == "s3" else parts.scheme
+    # Spark has settings for the options in a pyarrow URI, and takes paths unquoted.
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}"
 
 
 def safe_name(name: str) -> str:

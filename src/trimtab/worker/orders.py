@@ -32,8 +32,13 @@ PackedState = Mapping[str, bytes]
 """A state on its way to the driver: its tables by name, as Arrow IPC."""
 LATE, QUARANTINE = "__late", "__quarantine"
 """Names of the outputs for rows that were too late, and for rows that no query can take."""
-REASON = "reason"
-"""The column that is added to quarantined rows: why they are there."""
+QUERY, REASON = "query", "reason"
+"""The columns that are added to quarantined rows: which query can't take them (null: none can), and why."""
+
+
+INLINE_BYTES = 2 << 20
+"""Outputs up to this size travel in the report. Larger ones are left in a file: engines write side by side, and the
+driver's memory doesn't depend on how much they put out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class EnginePlan:
     max_threads: int
     keep_original: bool
     event_time: str
-    spills: frozenset[str]  # queries whose large outputs may be left in files
+    inline_bytes: int = INLINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Rows of one query: Arrow IPC bytes, or the name of a parquet file in the outbox."""
+    """Rows of one query, as Arrow IPC bytes; or none of them, and the name of a parquet file in the outbox."""
 
     rows: int
-    inline: bytes = b""
+    inline: bytes
     file: str = ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime, is_late
 from trimtab.worker.accounts import Accounts
 from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Reading
-from trimtab.worker.orders import LATE, QUARANTINE, REASON, BoolArray, EnginePlan, Int64Array
+from trimtab.worker.orders import LATE, QUARANTINE, QUERY, REASON, BoolArray, EnginePlan, Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,16 @@ class Rows:
     def only(self, chosen: BoolArray) -> Rows:
         """Some of the rows."""
         return Rows(self.table.filter(pa.array(chosen)), self.times[chosen], self.slots[chosen])
+
+
+class _Verdict(NamedTuple):
+    """Rows that are set aside, and why; `is_first`: no other route has put them out already."""
+
+    output: str
+    reason: str
+    rows: BoolArray
+    is_first: bool
+    query: str | None = None  # None: no query can take them
 
 
 class SortingOut:
@@ -58,7 +69,7 @@ class SortingOut:
             failed = np.asarray(table.column(reading.failed).combine_chunks())
             if failed.any():
                 reason = f"query {reading.query} can't compute its columns of this row"
-                self._set_aside(QUARANTINE, table, failed, reason)
+                self._set_aside(QUARANTINE, table, failed, reason, reading.query)
                 rows = rows.only(~failed)
                 table = rows.table
         if reading.wanted is not None and reading.wanted in table.column_names:
@@ -83,11 +94,11 @@ class SortingOut:
         self.events += table.num_rows if number == 0 else 0
         self._accounts.count(slots, is_split=route.split)
         good: BoolArray | None = None  # None: all of them
-        for name, reason, chosen, is_first in self._verdicts(table, number, times, no_time):
-            fresh = chosen if good is None else chosen & good
+        for verdict in self._verdicts(table, number, times, no_time):
+            fresh = verdict.rows if good is None else verdict.rows & good
             if fresh.any():
-                if is_first:
-                    self._set_aside(name, table, fresh, reason)
+                if verdict.is_first:
+                    self._set_aside(verdict.output, table, fresh, verdict.reason, verdict.query)
                 good = ~fresh if good is None else good & ~fresh
         if good is None:
             return Rows(table, times, slots)
@@ -95,28 +106,27 @@ class SortingOut:
 
     def _verdicts(
         self, table: pa.Table, number: int, times: Int64Array, no_time: BoolArray | None
-    ) -> Iterator[tuple[str, str, BoolArray, bool]]:
-        """Which rows of a route are set aside, in this order: the output, the reason, the rows, and whether to count.
-
-        A row comes once for each route, but is set aside only once.
-        """
+    ) -> Iterator[_Verdict]:
+        """Which rows of a route are set aside, in this order. A row comes once for each route, but is put out once."""
         route, event_time, is_first = self._plan.intake.routes[number], self._plan.event_time, number == 0
         latest_us, watermark_us = self._time.latest_us, self._time.before.watermark_us
         if no_time is not None:
-            yield QUARANTINE, f"{event_time} is null", no_time, is_first
+            yield _Verdict(QUARANTINE, f"{event_time} is null", no_time, is_first)
         if latest_us is not None and len(times) and int(times.max()) > latest_us:
-            yield QUARANTINE, f"{event_time} is too far ahead of the clock", times > latest_us, is_first
+            yield _Verdict(QUARANTINE, f"{event_time} is too far ahead of the clock", times > latest_us, is_first)
         if PARTITION in table.column_names and (missing := _nulls(table, PARTITION)) is not None:
-            yield QUARANTINE, f"{self._plan.intake.partition} is null, and it names the partition", missing, is_first
+            reason = f"{self._plan.intake.partition} is null, and it names the partition"
+            yield _Verdict(QUARANTINE, reason, missing, is_first)
         for key in route.keys:
             if (missing := _nulls(table, key)) is not None:
                 name = next(each.source or each.text for each in self._plan.intake.columns if each.name == key)
-                yield QUARANTINE, f"{name} is null, and rows are keyed by it", missing, True
+                queries = ", ".join(each.query for each in self._plan.intake.readings if each.route == number)
+                yield _Verdict(QUARANTINE, f"{name} is null, and rows are keyed by it", missing, True, queries)
         # No row is late for a row-wise query.
         if route.is_keyed and watermark_us is not None and len(times) and int(times.min()) < watermark_us:
-            yield LATE, "", is_late(times, watermark_us), number == self._first_keyed
+            yield _Verdict(LATE, "", is_late(times, watermark_us), number == self._first_keyed)
 
-    def _set_aside(self, name: str, table: pa.Table, chosen: BoolArray, reason: str) -> None:
+    def _set_aside(self, name: str, table: pa.Table, chosen: BoolArray, reason: str, query: str | None) -> None:
         count = int(chosen.sum())
         if not count:
             return
@@ -127,13 +137,13 @@ class SortingOut:
         if not self._plan.keep_original:
             return
         original = table.column(ORIGINAL).filter(pa.array(chosen)).combine_chunks()
-        fields = original.type
-        columns = [original.field(i) for i in range(fields.num_fields)]
-        names = [fields.field(i).name for i in range(fields.num_fields)]
-        if name == QUARANTINE:
-            columns.append(pa.array([reason] * count, pa.string()))
-            names.append(REASON)
-        self.asides[name].append(pa.table(columns, names=names))
+        names = [field.name for field in original.type]
+        rows = pa.table([original.field(number) for number in range(len(names))], names=names)
+        for column, value in ((QUERY, query), (REASON, reason)) if name == QUARANTINE else ():
+            while column.lower() in {known.lower() for known in rows.column_names}:
+                column += "_"
+            rows = rows.append_column(column, pa.array([value] * count, pa.string()))
+        self.asides[name].append(rows)
 
 
 def _nulls(table: pa.Table, name: str) -> BoolArray | None:

@@ -22,9 +22,6 @@ from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedS
 from trimtab.worker.ready import ReadyPlan, operands
 from trimtab.worker.sorting_out import Rows, SortingOut
 
-INLINE_BYTES = 2 << 20
-"""Outputs up to this size travel in the report; larger ones are left in a file, if the query's sinks can take files:
-engines write side by side, where the driver would write for all of them."""
 CLOSING_SLOTS = 200_000
 """How many keys are closed at once at the end of the input."""
 
@@ -65,10 +62,9 @@ class Turns:
 
     def put_out(self, name: str, table: pa.Table) -> None:
         """Put rows out to the sinks of a query: in the report, or in a file if there are many."""
-        if not table.num_rows:
-            return
-        is_large = name in self._plan.spills and table.nbytes > INLINE_BYTES
-        self.outputs[name] = self._spilled(table) if is_large else Output(table.num_rows, inline=packed(table))
+        if table.num_rows:
+            is_large = table.nbytes > self._plan.inline_bytes
+            self.outputs[name] = self._spilled(table) if is_large else Output(table.num_rows, packed(table))
 
     def _has_spread(self, reading: Reading) -> bool:
         return len(self._accounts.hot.spread) > 0 and self._plan.intake.routes[reading.route].split
@@ -159,7 +155,7 @@ class Turns:
         pq.write_table(table, sink)
         file = f"{self._orders.batch:012d}-e{self._number}-{uuid.uuid4().hex}.parquet"
         self._orders.outbox.write(file, sink.getvalue().to_pybytes())
-        return Output(table.num_rows, file=file)
+        return Output(table.num_rows, packed(table.slice(0, 0)), file)
 
 
 def open_reader(orders: Orders, key_groups: int, query: str) -> Reader:
