@@ -12,6 +12,7 @@ import pytest
 import trimtab
 from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.spark_laws import FileStream
+from trimtab.cli.main import main
 from trimtab.errors import JobError
 
 PARTITIONED = pa.schema([*SCHEMA, pa.field("part", pa.int64())])
@@ -121,6 +122,26 @@ def test_without_a_limit_a_row_may_be_as_far_ahead_as_it_likes(bench: Bench) -> 
     job.query("rows", "SELECT k, x FROM t").write(bench.keep("rows"))
     assert finished(job).progress.quarantined == 0
     assert bench.rows("rows") == [{"k": 1, "x": 1}]
+
+
+def test_a_watermark_that_a_wrong_clock_has_raised_can_be_lowered(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*tables: pa.Table) -> Any:
+        for table in tables:
+            bench.stream.add(table)
+        job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+        job.stream("t", bench.stream.frame(), event_time="ts", max_ahead=None)
+        job.query("rises", RISES).write(bench.keep("rises"))
+        return finished(job).progress
+
+    far = pa.table({"k": [9], "ts": [datetime.datetime(2199, 1, 1)], "x": [0]}, schema=SCHEMA)
+    assert run(events((1, 0, 1)), far, events((1, 1, 2))).late == 1
+    assert main(["state", "lower", str(bench.checkpoint), "--to", "2026-01-01T00:00:01"]) == 0
+    assert "lowered to 2026-01-01 00:00:01" in capsys.readouterr().out
+    assert run(events((1, 2, 3)), events((1, 3, 4)), events((1, 4, 0))).late == 0
+    assert [(row["a"], row["b"]) for row in bench.rows("rises")] == [(1, 3)], "the state is as it was"
+    assert main(["state", "lower", str(bench.checkpoint), "--to", "2199-01-01"]) == 1
 
 
 @pytest.mark.parametrize(

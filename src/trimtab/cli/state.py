@@ -1,4 +1,7 @@
-"""`trimtab state`: look into a checkpoint: its versions, their contents, and whether every file is intact."""
+"""`trimtab state`: look into a checkpoint: its versions, their contents, and whether every file is intact.
+
+Only `lower` changes anything: a watermark that a wrong clock has raised.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from trimtab.cli.tables import text_table
+from trimtab.driver.lowering import lower_watermark
 from trimtab.engine.keyed.memory import SNAPSHOTS
 from trimtab.engine.match.ir.state_schema import NODES, ROWS, THREADS, thread_int
 from trimtab.engine.operator import ARRIVAL
@@ -44,10 +48,10 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "state",
         help="look into the checkpoint of a job",
-        description="Look into the checkpoint of a job, whether it runs or not. Nothing is changed.",
+        description="Look into the checkpoint of a job, whether it runs or not. Only `lower` changes anything.",
     )
     actions = parser.add_subparsers(
-        title="what to do", metavar="ls | show | verify", required=True, parser_class=_AnyOrder
+        title="what to do", metavar="ls | show | verify | lower", required=True, parser_class=_AnyOrder
     )
 
     listing = actions.add_parser("ls", help="list versions, and sizes by query", description="List the versions of "
@@ -67,6 +71,14 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "and compare it with its checksum. Problems are listed, and make the exit status 1.")  # fmt: skip
     check.add_argument("checkpoint", help="the job's checkpoint: a path or a URI")
     check.set_defaults(run=verify_all)
+
+    lower = actions.add_parser("lower", help="lower a watermark that a wrong clock has raised", description="Lower the "
+        "watermark of a stream that a row with a wrong time has raised, so that later rows aren't late any more. The "
+        "job must not run.")  # fmt: skip
+    lower.add_argument("checkpoint", help="the job's checkpoint: a path or a URI")
+    lower.add_argument("--stream", help="the stream, if there are several")
+    lower.add_argument("--to", required=True, metavar="TIME", help="a time in UTC, such as 2026-01-31T12:00:00")
+    lower.set_defaults(run=lower_stream)
 
 
 def list_versions(options: argparse.Namespace) -> int:
@@ -159,6 +171,22 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="the job's checkpoint: a path or a URI")
     parser.add_argument("--stream", metavar="STREAM", help="only this stream")
     parser.add_argument("--batch", type=int, metavar="N", help="the version of this batch instead of the newest one")
+
+
+def lower_stream(options: argparse.Namespace) -> int:
+    """Lower a watermark."""
+    checkpoint = Checkpoint.existing(options.checkpoint)
+    streams = list(_streams(checkpoint, options.stream))
+    if len(streams) != 1:
+        raise StateError("state.stream", "the job has several streams", f"add --stream: {', '.join(streams)}")
+    try:
+        to = datetime.datetime.fromisoformat(options.to)
+    except ValueError as error:
+        raise StateError("state.watermark", f"{options.to} is not a time", "write 2026-01-31T12:00:00") from error
+    to = to if to.tzinfo is not None else to.replace(tzinfo=datetime.UTC)
+    before, after = lower_watermark(checkpoint, streams[0], round(to.timestamp() * 1e6))
+    print(f"stream {streams[0]}: watermark {_time(before.watermark_us)} lowered to {_time(after.watermark_us)}")
+    return 0
 
 
 def _streams(checkpoint: Checkpoint, chosen: str | None) -> list[str]:
