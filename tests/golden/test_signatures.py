@@ -52,6 +52,25 @@ def test_the_finish_is_no_part_of_the_signature() -> None:
     assert fingerprint(compiled(again)) == fingerprint(compiled(QUERIES["rises"]))
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_marked"),
+    [
+        ("(A | B??)+", True),
+        ("(A* B*){2,}", True),
+        ("(PERMUTE(A?, B?) | C)*", True),
+        ("({- A? -} ^)*", True),
+        ("(A | B??){1,9}", False),
+        ("(A B?)+", False),
+        ("A* B+ C{2,}", False),
+        ("(A+ | B){2,}", False),
+    ],
+)
+def test_loops_that_were_compiled_otherwise_in_earlier_builds_are_told_apart(pattern: str, is_marked: bool) -> None:
+    """An optional iteration of such a loop has to consume a row, and state of earlier builds has other positions."""
+    query = QUERIES["rises"].replace("(A B)", f"({pattern} B A)")
+    assert ('"consuming": true' in json.dumps(compiled(query).signature)) is is_marked
+
+
 def test_names_in_the_code_are_no_part_of_the_signature() -> None:
     @signed("order", renamed={"name": "column"}, without=("note",))
     @dataclasses.dataclass(frozen=True)

@@ -57,6 +57,13 @@ class _Writer:
             return one_of(self.choices, f"{text} TIMEOUT", "TIMEOUT")
         return one_of(self.choices, f"{text} $", f"^ {text}", "$", "^")
 
+    def endless(self, depth: int) -> str:
+        """A loop without an upper bound over alternatives of which one may match no row."""
+        empty = one_of(self.choices, "()", f"{self.label()}??", f"{self.label()}*", f"{self.label()}{{,2}}?")
+        branches = [self.branch(depth - 1), one_of(self.choices, empty, f"{self.label()} {empty}", empty)]
+        loop = one_of(self.choices, "*", "+", "{2,}") + ("?" if chance(self.choices, 30) else "")
+        return f"(({' | '.join(branches if chance(self.choices, 60) else reversed(branches))}){loop})"
+
     def concatenation(self, depth: int, most: int = 3) -> str:
         return " ".join(self.factor(depth) for _ in range(self.count(1, most)))
 
@@ -71,14 +78,17 @@ class _Writer:
         # Reluctance is a second question mark; a space would part it from its quantifier.
         return primary + one_of(self.choices, *_QUANTIFIERS) + ("?" if chance(self.choices, 30) else "")
 
+    def label(self) -> str:
+        return self.labels[self.choices.below(len(self.labels))]
+
     def primary(self, depth: int) -> str:
         kinds = ["label"] * (20 if depth else 40) + ["empty", "empty", "anchor"]
         if depth > 0:
-            kinds += ["group"] * 5 + ["alternation"] * 8 + ["permute"] * 3
+            kinds += ["group"] * 5 + ["alternation"] * 8 + ["permute"] * 3 + ["endless"] * 3
             kinds += ["exclusion"] * (3 * self.exclusion)
         match one_of(self.choices, *kinds):
             case "label":
-                return self.labels[self.choices.below(len(self.labels))]
+                return self.label()
             case "empty":
                 return "()"
             case "anchor":
@@ -87,6 +97,8 @@ class _Writer:
                 return f"({self.concatenation(depth - 1)})"
             case "alternation":
                 return f"({self.alternation(depth - 1)})"
+            case "endless":
+                return self.endless(depth)
             case "exclusion":
                 return f"{{- {self.concatenation(depth - 1, most=2)} -}}"
             case _:

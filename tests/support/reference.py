@@ -294,8 +294,12 @@ def _alternatives(goal: _Goal, rest: _Todo, length: int) -> list[_Todo]:
         case Quantify():
             return _loop(goal, 0, rest, length)
         case _Iterated(loop, count, start):
-            if count > loop.low and length == start:
-                return [rest]  # an empty iteration beyond the lower bound ends the loop
+            is_empty = length == start
+            if is_empty and loop.high is None and count >= loop.low:
+                # Only a required iteration may be empty, and if it is the last one, the loop ends.
+                return [rest] if count == loop.low else []
+            if is_empty and count > loop.low:
+                return [rest]  # beyond the lower bound it ends the loop
             return _loop(loop, count, rest, length)
         case _:
             raise AssertionError(goal)

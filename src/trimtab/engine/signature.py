@@ -45,11 +45,16 @@ _signed: dict[type, _Signed] = {}
 
 
 def signed(
-    name: str, *, without: tuple[str, ...] = (), renamed: Mapping[str, str] | None = None
+    name: str,
+    *,
+    without: tuple[str, ...] = (),
+    renamed: Mapping[str, str] | None = None,
+    computed: tuple[str, ...] = (),
 ) -> Callable[[type[Part]], type[Part]]:
     """Make a dataclass a part of signatures, under this name.
 
     `without`: fields that no state depends on. `renamed`: names in signatures that differ from those in the code.
+    `computed`: properties that are a part of the signature where they are true.
     """
 
     def sign(part: type[Part]) -> type[Part]:
@@ -58,7 +63,7 @@ def signed(
             for field in dataclasses.fields(part)  # type: ignore[arg-type]
             if field.name not in without
         )
-        _signed[part] = _Signed(name, fields)
+        _signed[part] = _Signed(name, (*fields, *((each, each, False) for each in computed)))
         return part
 
     return sign

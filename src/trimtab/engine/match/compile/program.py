@@ -110,7 +110,7 @@ class Program:
 class _Node:
     """A node of the graph. Only `match` nodes consume a row; `kind` says what `next` means."""
 
-    kind: str  # match | split | anchor | enter | leave | done
+    kind: str  # match | split | anchor | enter | enter consuming | leave | done
     next: list[_Node] = field(default_factory=list)
     label: int = -1
     excluded: bool = False
@@ -147,11 +147,11 @@ class _Builder:
                 return self._permute(items, frozenset(range(len(items))), then, excluded, {})
             case Quantify(item, low, high, greedy):
                 if high is None:
-                    # The last required iteration is the loop's own body: `A+` has one position, not two.
                     tail = _Node("split")
-                    self._iteration(tail, item, greedy, tail, then, excluded)
+                    enter = self._iteration(tail, item, greedy, tail, then, excluded)
                     if low:
-                        tail, low = tail.next[0 if greedy else 1], low - 1
+                        # The last required iteration is the loop's own body: `A+` has one position, not two.
+                        tail, low = _Node("enter", enter.next, loop=enter.loop), low - 1
                 else:
                     tail = then
                     for _ in range(high - low):
@@ -197,15 +197,20 @@ class _Builder:
             tails[order] = self.build(items[order[0]], rest, excluded)
         return tails[order]
 
-    def _iteration(self, split: _Node, item: Pattern, greedy: bool, onward: _Node, then: _Node, excluded: bool) -> None:
-        """Make `split` the choice between an iteration, followed by `onward`, and leaving to `then`.
+    def _iteration(
+        self, split: _Node, item: Pattern, greedy: bool, onward: _Node, then: _Node, excluded: bool
+    ) -> _Node:
+        """Make `split` the choice between an iteration, followed by `onward`, and leaving to `then`; gives its entry.
 
-        An iteration that consumes no row is the last: it is followed by `then`.
+        An iteration that consumes no row is the last: it is followed by `then`. But in a loop without an upper bound
+        (`onward` is the split itself) an optional iteration has to consume a row.
         """
         loop, self.loops = self.loops, self.loops + 1
         leave = _Node("leave", [onward, then], loop=loop)
-        enter = _Node("enter", [self.build(item, leave, excluded)], loop=loop)
+        kind = "enter consuming" if onward is split else "enter"
+        enter = _Node(kind, [self.build(item, leave, excluded)], loop=loop)
         split.next = [enter, then] if greedy else [then, enter]
+        return enter
 
 
 def has_one_way(pattern: Pattern) -> bool:
@@ -280,8 +285,9 @@ def _closure(  # noqa: C901 - one case per kind of node
     """All steps from a place between two rows, best first.
 
     Walks depth first in order of preference. `fresh` holds the loops whose current iteration has consumed no row
-    yet: after an empty iteration a loop is left. A node that was visited with the same loops and anchors leads only to
-    steps that are already listed with better preference.
+    yet: after an empty iteration a loop is left, or, for loops that it holds inverted (`~loop`), there is no way on. A
+    node that was visited with the same loops and anchors leads only to steps that are already listed with better
+    preference.
     """
     steps: list[Step] = []
     seen: set[tuple[int, frozenset[int], frozenset[Anchor]]] = set()
@@ -311,6 +317,10 @@ def _closure(  # noqa: C901 - one case per kind of node
                     stack.append((node.next[0], fresh, when | {node.anchor}))
             case "enter":
                 stack.append((node.next[0], fresh | {node.loop}, when))
+            case "enter consuming":
+                stack.append((node.next[0], fresh | {~node.loop}, when))
+            case "leave" if ~node.loop in fresh:
+                continue
             case "leave":
                 onward, then = node.next
                 stack.append((then, fresh - {node.loop}, when) if node.loop in fresh else (onward, fresh, when))

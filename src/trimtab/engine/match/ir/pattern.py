@@ -53,15 +53,27 @@ class Alternate:
     items: tuple[Pattern, ...]
 
 
-@signed("repeated")
+@signed("repeated", computed=("consuming",))
 @dataclass(frozen=True, slots=True)
 class Quantify:
-    """The item at least `low` and at most `high` times (None: no end); more is preferred if `greedy`."""
+    """The item at least `low` and at most `high` times (None: no end); more is preferred if `greedy`.
+
+    Without an upper bound an iteration beyond the required ones has to consume a row.
+    """
 
     item: Pattern
     low: int
     high: int | None
     greedy: bool
+
+    @property
+    def consuming(self) -> bool:
+        """Whether some iterations are refused because they consume no row.
+
+        Builds that took such iterations compiled these loops otherwise: their state would be misread, so it is a part
+        of the signature.
+        """
+        return self.high is None and may_be_empty(self.item)
 
 
 @signed("permutation")
@@ -82,3 +94,20 @@ class Exclude:
 
 Pattern = Label | At | Concat | Alternate | Quantify | Permute | Exclude
 EMPTY = Concat(())
+
+
+def may_be_empty(pattern: Pattern) -> bool:
+    """Whether a pattern can match without a row."""
+    match pattern:
+        case Label():
+            return False
+        case At():
+            return True
+        case Concat(items) | Permute(items):
+            return all(map(may_be_empty, items))
+        case Alternate(items):
+            return any(map(may_be_empty, items))
+        case Quantify(item, low, _, _):
+            return low == 0 or may_be_empty(item)
+        case Exclude(item):
+            return may_be_empty(item)
