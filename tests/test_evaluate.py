@@ -123,3 +123,10 @@ def test_a_row_held_back_for_next_still_counts_against_a_time_out() -> None:
     orders = pa.table({"id": [1, 1, 2], "ts": seconds(0, 5, 30), "state": ["placed", "paid", "placed"]})
     found = trimtab.evaluate(sql, {"orders": orders}, cuts=[2], event_time="ts")
     assert found.to_pylist() == [{"id": 2, "then": None}]
+
+
+def test_an_arrow_table_comes_out_of_pandas_and_polars_too() -> None:
+    for table in (pd.DataFrame(TICKS), pl.DataFrame(TICKS)):
+        found = trimtab.evaluate(DROPS, {"ticks": table})
+        assert isinstance(found, pa.Table)
+        assert found.to_pandas().to_dict("records") == FOUND

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 
 import pyarrow as pa
 import pytest
@@ -37,17 +38,105 @@ def clauses(text: str) -> str:
 
 # The statement, the code of the error, the text that is underlined, a piece of the hint.
 MISTAKES = [
-    ("SELEC price FROM ticks", "query.syntax", None, ""),
-    ("SELECT price FROM ticks WHERE", "query.syntax", None, ""),
-    ("SELECT 'price FROM ticks", "query.syntax", None, ""),
+    ("SELEC price FROM ticks", "query.syntax", "SELEC", "did you mean SELECT?"),
+    ("SELECT price FROM ticks WHERE", "query.syntax", "WHERE", ""),
+    ("SELECT 'price FROM ticks", "query.syntax", "'", "add the missing '"),
+    ("SELECT price /* doubled FROM ticks", "query.syntax", "/*", "add the missing */"),
     ("SELECT price FROM ticks; SELECT 1 FROM ticks", "query.syntax", None, ""),
     ("", "query.syntax", "", "SELECT"),
     ("DROP TABLE ticks", "query.syntax", None, ""),
     (clauses("ORDER BY ts PATTERN (A (B"), "query.syntax", "(", ")"),
     (clauses("ORDER BY ts PATTERN (A |)"), "query.syntax", None, ""),
-    (clauses("PATTERN (A) ORDER BY ts"), "query.syntax", "ORDER BY", ""),
-    (clauses("ORDER BY ts MEASURES price first PATTERN (A)"), "query.syntax", "first", ""),
-    (clauses("PATTERN (A) DEFINE A price > 1"), "query.syntax", "price", ""),
+    (clauses("PATTERN (A) ORDER BY ts"), "query.syntax", "ORDER BY", "the order is PARTITION BY, ORDER BY"),
+    (clauses("ORDER BY ts MEASURES price first PATTERN (A)"), "query.syntax", "first", "write AS first"),
+    (clauses("PATTERN (A) DEFINE A price > 1"), "query.syntax", "price", "as in DEFINE A AS"),
+    # Clauses that are misspelled, incomplete or at the wrong place.
+    (clauses("ORDER BY ts MEASURE A.price AS p PATTERN (A)"), "query.syntax", "MEASURE", "did you mean MEASURES?"),
+    (clauses("PARTITON BY symbol PATTERN (A)"), "query.syntax", "PARTITON", "did you mean PARTITION BY?"),
+    (clauses("PARTITION symbol PATTERN (A)"), "query.syntax", "PARTITION", "did you mean PARTITION BY?"),
+    (clauses("ODER BY ts PATTERN (A)"), "query.syntax", "ODER", "did you mean ORDER BY?"),
+    (clauses("ORDER BY ts PATERN (A {- B -} C??)"), "query.syntax", "PATERN", "did you mean PATTERN?"),
+    (
+        measure("price AS p PATERN (A $$)").replace("PATTERN (A B)", ""),
+        "query.syntax",
+        "PATERN",
+        "did you mean PATTERN?",
+    ),
+    (clauses("PATTERN (A) DEFINES A AS true"), "query.syntax", "DEFINES", "did you mean DEFINE?"),
+    (clauses("PATTERN (A) WITHIN 1 HOUR DEFIN A AS true"), "query.syntax", "DEFIN", "did you mean DEFINE?"),
+    (clauses("PATTERN (A) SUBSETS U = (A)"), "query.syntax", "SUBSETS", "did you mean SUBSET?"),
+    (clauses("ALL ROW PER MATCH PATTERN (A)"), "query.syntax", "ALL", "did you mean ALL ROWS PER MATCH?"),
+    (clauses("AFTER MATCH PAST LAST ROW PATTERN (A)"), "query.syntax", "AFTER", "did you mean AFTER MATCH SKIP?"),
+    (clauses("AFTER MATCH SKIP LAST ROW PATTERN (A)"), "query.syntax", "LAST", "SKIP PAST LAST ROW"),
+    ("SELECT * FROM ticks MATCH_RECOGNISE (PATTERN (A))", "query.syntax", "MATCH_RECOGNISE", "MATCH_RECOGNIZE?"),
+    ("SELECT * FROM ticks MATCH RECOGNIZE (PATTERN (A))", "query.syntax", "MATCH RECOGNIZE", "MATCH_RECOGNIZE?"),
+    ("SELECT * FROM ticks MATCH_RECOGNIZE (PATTERN (A)", "query.syntax", ")", "close the parenthesis"),
+    (clauses("PATTERN A B"), "query.syntax", "A", "as in PATTERN (A B+)"),
+    # Commas that are missing, or too many.
+    (measure("A.price AS a B.price AS b"), "query.syntax", "B", "put a comma before B"),
+    (measure("A.price AS a SUM(B.price) AS b"), "query.syntax", "SUM", "put a comma before SUM"),
+    (measure("A.price B.price AS b"), "query.syntax", "B", "add AS and a name, and a comma"),
+    (measure("A.price AS a,"), "query.syntax", "PATTERN", "leave the comma out"),
+    (measure("A.price AS"), "query.syntax", "PATTERN", ""),
+    (define("B.price > 1 A AS A.price > 2"), "query.syntax", "A", "put a comma before A"),
+    (clauses("PATTERN (A B) SUBSET U = (A) V = (B)"), "query.syntax", "V", "put a comma before V"),
+    (clauses("PATTERN (A B) SUBSET U = (A B)"), "query.syntax", "B", "comma"),
+    (clauses("PATTERN (A B) SUBSET U = A"), "query.syntax", "A", "SUBSET U = (A, B)"),
+    (clauses("PARTITION BY symbol venue PATTERN (A)"), "query.syntax", "venue", "put a comma before venue"),
+    (clauses("ORDER BY ts price PATTERN (A)"), "query.syntax", "price", "put a comma before price"),
+    (clauses("PATTERN (A, B)"), "query.syntax", ",", "A B is A and then B"),
+    (clauses("PATTERN (A -> B)"), "query.syntax", "-", "A B is A and then B"),
+    # WITHIN at other places than after PATTERN.
+    (clauses("ORDER BY ts WITHIN 1 HOUR PATTERN (A)"), "query.syntax", "WITHIN", "right after PATTERN"),
+    (clauses("MEASURES price AS p WITHIN 1 HOUR PATTERN (A)"), "query.syntax", "WITHIN", "right after PATTERN"),
+    (clauses("PATTERN (A) DEFINE A AS true WITHIN 1 HOUR"), "query.syntax", "WITHIN", "right after PATTERN"),
+    (clauses("PATTERN (A)") + " WITHIN INTERVAL '1' HOUR", "query.syntax", "WITHIN", "before the closing parenthesis"),
+    # Windows of other systems.
+    ("SELECT * FROM TUMBLE(TABLE ticks, DESCRIPTOR(ts), 1)", "query.table-function", "TUMBLE", "GROUP BY window(ts, '"),
+    ("SELECT * FROM TABLE(HOP(TABLE ticks, DESCRIPTOR(ts), 1))", "query.syntax", "TABLE", "GROUP BY window(ts, '"),
+    ("SELECT 1 FROM ticks GROUP BY TUMBLE(ts, 1)", "query.window-missing", "TUMBLE(ts, 1)", "GROUP BY window(ts, '"),
+    ("SELECT 1 FROM ticks GROUP BY SESSION(ts, 1)", "query.window-missing", "SESSION(ts, 1)", "session_window(ts, '"),
+    (
+        "SELECT HOP_END(ts) FROM ticks GROUP BY window(ts, '1 hour')",
+        "query.window-missing",
+        "HOP_END(ts)",
+        "window.end",
+    ),
+    ("SELECT TUMBLE_START(ts) FROM ticks", "query.function", "TUMBLE_START(ts)", "window.start"),
+    # What is done before a query, and what after it.
+    (
+        "SELECT * FROM ticks JOIN u ON true MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        "u",
+        "before, in the DataFrame",
+    ),
+    (clauses("PATTERN (A)") + " JOIN u ON true", "query.row-wise", "u", "do it on the result"),
+    (
+        "SELECT * FROM (SELECT * FROM ticks JOIN u ON true) MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        "u",
+        "before, in the DataFrame",
+    ),
+    (
+        "SELECT * FROM (SELECT * FROM ticks UNION ALL SELECT * FROM ticks) MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        None,
+        "before, in the DataFrame",
+    ),
+    (
+        f"{clauses('PATTERN (A)')} UNION ALL {clauses('PATTERN (A)')}",
+        "query.row-wise",
+        None,
+        "make a query of each part",
+    ),
+    (
+        "SELECT * FROM (SELECT * FROM ticks ORDER BY ts) MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        "ts",
+        "a pattern has an ORDER BY of its own",
+    ),
+    ("SELECT * FROM (SELECT * FROM ticks LIMIT 3) MATCH_RECOGNIZE (PATTERN (A))", "query.row-wise", "3", "WHERE"),
+    (f"SELECT * FROM ({clauses('PATTERN (A)')}) LIMIT 3", "query.row-wise", "3", "do it on the result"),
     ("SELECT prise FROM ticks", "query.column", "prise", "did you mean price?"),
     ("SELECT x.price FROM ticks AS t", "query.column", "x", ""),
     (define("B.prise > 1"), "query.column", "prise", "did you mean price?"),
@@ -90,15 +179,15 @@ MISTAKES = [
     (measure("price AS p, quantity AS P"), "query.measure-name", "P", ""),
     (clauses("ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A {- B -})"), "query.exclusion-unmatched", "{-", ""),
     (clauses("ORDER BY ts"), "query.pattern-empty", "MATCH_RECOGNIZE", "PATTERN"),
-    (clauses("ORDER BY ts PATTERN (A)") + " ORDER BY price", "query.row-wise", "price", ""),
-    (clauses("ORDER BY ts PATTERN (A)") + " LIMIT 3", "query.row-wise", "3", ""),
+    (clauses("ORDER BY ts PATTERN (A)") + " ORDER BY price", "query.row-wise", "price", "do it on the result"),
+    (clauses("ORDER BY ts PATTERN (A)") + " LIMIT 3", "query.row-wise", "3", "do it on the result"),
     ("SELECT DISTINCT price FROM ticks", "query.row-wise", None, ""),
     ("SELECT price FROM ticks, ticks AS b", "query.row-wise", None, ""),
     ("SELECT price FROM ticks JOIN ticks AS b ON true", "query.row-wise", None, ""),
     ("SELECT sum(price) FROM ticks", "query.row-wise", "sum(price)", ""),
     ("SELECT (SELECT 1) FROM ticks", "query.row-wise", None, ""),
     ("SELECT price FROM ticks UNION ALL SELECT price FROM ticks", "query.row-wise", None, ""),
-    (define("price > (SELECT 1)"), "query.row-wise", None, ""),
+    (define("price > (SELECT 1)"), "query.row-wise", None, "join its result to the rows as a column"),
     (define("price + 1"), "query.type", "price + 1", "compare"),
     (define("sum(venue) > 1"), "query.type", "sum(venue)", ""),
     (define("A.price + venue > 1"), "query.type", "A.price + venue", ""),
@@ -125,6 +214,7 @@ def test_a_mistake_has_a_code_a_place_and_a_hint(sql: str, code: str, underlined
     assert error.sql == sql
     assert error.message
     assert hint in error.hint
+    assert not re.search(r"<class|Token|[a-z][A-Z]{2}", error.message), "words of sqlglot's own"
     if underlined is not None:
         assert sql[error.start : error.stop] == underlined, str(error)
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.spark.bench import COLUMNS, COUNTS, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.spark_laws import FileStream
+from trimtab import evaluate
 from trimtab.api.job import Job
-from trimtab.errors import JobError
+from trimtab.errors import InputError, JobError
 
 SITES = "SELECT x, COUNT(*) AS n FROM t GROUP BY x, window(ts, '10 seconds')"
 
@@ -276,3 +277,13 @@ def test_a_job_can_be_stopped_from_inside_a_batch(bench: Bench) -> None:
     assert [batch for _, batch in bench.calls] == [0]
     bench.run(columns=COLUMNS)
     assert plain(bench.rows("columns")) == [(1, second) for second in range(4)]
+
+
+def test_evaluate_says_what_to_do_with_a_dataframe(spark: Any) -> None:
+    frame = spark.range(3)
+    with pytest.raises(InputError) as caught:
+        evaluate("SELECT id FROM t", {"t": frame})
+    assert caught.value.code == "input.table"
+    assert "t.toArrow()" in caught.value.hint
+    assert "trimtab.Job" in caught.value.hint
+    assert evaluate("SELECT id FROM t", {"t": frame.toArrow()}).num_rows == 3

@@ -177,7 +177,11 @@ def as_arrow(name: str, table: Any) -> pa.Table:
         return table
     if isinstance(table, pa.RecordBatch):
         return pa.Table.from_batches([table])
-    if type(table).__module__.split(".")[0] == "pandas":
+    kind = type(table).__module__.split(".")[0]
+    if kind == "pyspark":
+        hint = f"hand over its rows, {name}.toArrow(), or run the query on Spark with trimtab.Job"
+        raise InputError("input.table", f"table {name} is a DataFrame of Spark, and evaluate runs without Spark", hint)
+    if kind == "pandas":
         return pa.Table.from_pandas(table, preserve_index=False)
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
         return pa.table(table)

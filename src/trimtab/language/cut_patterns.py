@@ -33,6 +33,15 @@ class Cut:
     patterns: dict[int, str]
 
 
+def blanked(sql: str) -> str:
+    """The text with blanks instead of strings, quoted names and comments.
+
+    >>> blanked("SELECT 'a' AS b -- c")
+    'SELECT     AS b     '
+    """
+    return _PIECE.sub(lambda found: " " * len(found[0]) if found["skip"] else found[0], sql)
+
+
 def cut_patterns(sql: str) -> Cut:
     """Blank out the text between the parentheses of every PATTERN clause.
 

@@ -10,13 +10,18 @@ stay plain calls.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
+
+from trimtab.language.clause_hints import CLAUSES, WITHIN_PLACE, clause_hint, misspelled_clause
+from trimtab.language.foreign_words import instead_of
 
 
 class MatchRecognize(exp.Expression):
@@ -95,7 +100,15 @@ PLAIN_CALLS = frozenset(
     }
 )
 _NO_TABLE_FUNCTION = frozenset({TokenType.TABLE, TokenType.UNNEST})
-_AFTER_MEASURES = frozenset({"ONE", "ALL", "AFTER", "PATTERN"})
+_EXPECTED = "expected the next clause of MATCH_RECOGNIZE, in their order, or )"
+_LISTS = {
+    "partition_by": "PARTITION BY",
+    "order": "ORDER BY",
+    "measures": "MEASURES",
+    "subset": "SUBSET",
+    "define": "DEFINE",
+}
+"""The clauses that are lists, by what they are called in `MatchRecognize`."""
 
 
 class TrimtabParser(SparkParser):
@@ -116,6 +129,9 @@ class TrimtabParser(SparkParser):
         any_token: bool = False,
     ) -> exp.Expr | None:
         first = self._curr
+        if self._in_match and self._is_at_pattern():
+            is_comma = self._prev.token_type == TokenType.COMMA
+            self._refuse("something is missing", "leave the comma out" if is_comma else "")
         if self._in_match and first.text.upper() in PLAIN_CALLS:
             anonymous = True
         try:
@@ -131,6 +147,9 @@ class TrimtabParser(SparkParser):
         return found
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        inside = self._tokens[self._index + 2 : self._index + 3]
+        if self._is_at("TABLE") and inside and (hint := instead_of(inside[0].text)):
+            self._refuse("a table function isn't written inside TABLE(...)", hint)
         named = self._curr.token_type in self.ID_VAR_TOKENS - _NO_TABLE_FUNCTION
         if not named or self._next.token_type != TokenType.L_PAREN:
             return super()._parse_table(*args, **kwargs)
@@ -184,10 +203,11 @@ class TrimtabParser(SparkParser):
         return [found]
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
-        # Right after GROUP BY sqlglot reads `window` as a WINDOW clause; before a parenthesis it is a call.
-        following = self._tokens[self._index + 1 : self._index + 3]
-        if [token.token_type for token in following] == [TokenType.WINDOW, TokenType.L_PAREN]:
-            following[0].token_type = TokenType.VAR
+        # Right after GROUP BY sqlglot reads `window` as a WINDOW clause; before a parenthesis it is a call. SESSION
+        # is never a call to it, and is refused as one later.
+        for token, following in itertools.pairwise(self._tokens[self._index :]):
+            if token.token_type in (TokenType.WINDOW, TokenType.SESSION) and following.token_type == TokenType.L_PAREN:
+                token.token_type = TokenType.VAR
         return super()._parse_group(skip_group_by_token)
 
     def _parse_column(self) -> exp.Expr | None:
@@ -211,6 +231,17 @@ class TrimtabParser(SparkParser):
             and following[1].token_type == TokenType.L_PAREN
         )
 
+    def _refuse(self, message: str, hint: str) -> NoReturn:
+        """Raise an error at the present token, with a hint."""
+        at = self._curr or self._prev
+        raise ParseError(message, [{"description": message, "span": (at.start, at.end + 1), "hint": hint}])
+
+    def _is_at(self, *words: str) -> bool:
+        return bool(self._curr) and self._curr.text.upper() in words
+
+    def _is_at_pattern(self) -> bool:
+        return self._is_at("PATTERN") and bool(self._next) and self._next.token_type == TokenType.L_PAREN
+
     def _parse_match_recognize(self) -> Any:
         if not self._match(TokenType.MATCH_RECOGNIZE):
             return None
@@ -225,13 +256,18 @@ class TrimtabParser(SparkParser):
             skip=self._parse_skip(),
             pattern=self._parse_pattern_place(),
         )
+        if clause.args["pattern"] is None and self._is_at("WITHIN"):
+            self._refuse(_EXPECTED, WITHIN_PLACE)
         within = self._parse_within()
         clause.set("subset", self._parse_csv(self._parse_subset) if self._match_text_seq("SUBSET") else [])
         clause.set("within", within or self._parse_within())
         clause.set("define", self._parse_csv(self._parse_define) if self._match_text_seq("DEFINE") else [])
         if not self._match(TokenType.R_PAREN):
-            self.raise_error("Expected the next clause of MATCH_RECOGNIZE, in their order, or )")
+            read = [_LISTS.get(name, "") for name, value in clause.args.items() if value]
+            self._refuse(_EXPECTED, clause_hint(self._tokens[self._index :], read[-1] if read else ""))
         self._in_match = outer
+        if self._is_at("WITHIN") and self._next and self._next.token_type in (TokenType.INTERVAL, TokenType.NUMBER):
+            self._refuse("WITHIN is a clause of MATCH_RECOGNIZE", f"{WITHIN_PLACE}, before the closing parenthesis")
         clause.set("alias", self._parse_table_alias())
         return self.expression(clause, token=start)
 
@@ -240,9 +276,14 @@ class TrimtabParser(SparkParser):
         if value is None:
             return None
         named = self._match(TokenType.ALIAS)
+        if named and self._is_at_pattern():
+            self._refuse("expected the name of the measure", "")
         alias = self._parse_name() if named else None
-        if not named and self._curr.token_type == TokenType.VAR and self._curr.text.upper() not in _AFTER_MEASURES:
-            self.raise_error("Expected AS and the name of the measure")
+        if not named and self._curr.token_type in self.ID_VAR_TOKENS and not self._is_at(*CLAUSES):
+            following = self._next.text.upper() if self._next else ""
+            if not misspelled_clause(self._curr.text, following):
+                hint = "add AS and a name, and a comma" if following == "." else f"write AS {self._curr.text}"
+                self._refuse("expected AS and the name of the measure", hint)
         return self.expression(MeasureClause(this=value, alias=alias))
 
     def _parse_name(self) -> exp.Expr:
@@ -269,7 +310,8 @@ class TrimtabParser(SparkParser):
         if self._match_text_seq("PAST", "LAST", "ROW"):
             return self.expression(SkipClause(kind="PAST LAST ROW"))
         if not self._match_text_seq("TO"):
-            self.raise_error("Expected PAST LAST ROW or TO after AFTER MATCH SKIP")
+            hint = "as in SKIP PAST LAST ROW, SKIP TO NEXT ROW or SKIP TO LAST A"
+            self._refuse("expected PAST LAST ROW or TO after AFTER MATCH SKIP", hint)
         if self._match_text_seq("NEXT", "ROW"):
             return self.expression(SkipClause(kind="TO NEXT ROW"))
         kind = "LAST"
@@ -283,7 +325,7 @@ class TrimtabParser(SparkParser):
         if not self._match_text_seq("PATTERN"):
             return None
         if not self._match(TokenType.L_PAREN):
-            self.raise_error("Expected ( after PATTERN")
+            self._refuse("expected ( after PATTERN", "as in PATTERN (A B+)")
         place = exp.Literal.number(self._prev.end + 1)
         self._match_r_paren()
         return place
@@ -297,7 +339,8 @@ class TrimtabParser(SparkParser):
             self.raise_error("Expected a length of time after WITHIN")
         stop = self._prev
         unit = None
-        if self._curr and self._curr.text.upper() not in ("SUBSET", "DEFINE", ")"):
+        following = self._next.text if self._next else ""
+        if self._curr and not self._is_at(*CLAUSES, ")") and not misspelled_clause(self._curr.text, following):
             unit = self._parse_var(any_token=True)
             stop = self._prev
         length = self.expression(WithinClause(this=value, unit=unit))
@@ -309,14 +352,18 @@ class TrimtabParser(SparkParser):
     def _parse_subset(self) -> exp.Expr | None:
         name = self._parse_name()
         if not self._match(TokenType.EQ):
-            self.raise_error("Expected = in SUBSET")
-        members = self._parse_wrapped_csv(self._parse_name)
+            self._refuse("expected = in SUBSET", f"as in SUBSET {name.name} = (A, B)")
+        if not self._match(TokenType.L_PAREN):
+            self._refuse("expected ( in SUBSET", f"as in SUBSET {name.name} = (A, B)")
+        members = self._parse_csv(self._parse_name)
+        if not self._match(TokenType.R_PAREN):
+            self._refuse("expected , or ) in SUBSET", "put a comma between two labels")
         return self.expression(Subset(this=name, expressions=members))
 
     def _parse_define(self) -> exp.Expr | None:
         name = self._parse_name()
         if not self._match(TokenType.ALIAS):
-            self.raise_error("Expected AS in DEFINE")
+            self._refuse("expected AS in DEFINE", f"as in DEFINE {name.name} AS {name.name}.x > 1")
         condition = self._parse_disjunction()
         if condition is None:
             self.raise_error("Expected a condition in DEFINE")

@@ -17,6 +17,8 @@ from trimtab.errors import QueryError
 Node = TypeVar("Node", bound=exp.Expr)
 Span = tuple[int, int]
 """Character offsets into the query's text, the second exclusive."""
+BEFORE = "in the DataFrame or table that the query reads"
+"""Where a user does what a query can't do with the rows that it reads."""
 
 
 def span_of(node: exp.Expr) -> Span | None:
@@ -70,9 +72,15 @@ def did_you_mean(name: str, candidates: Iterable[str], *, otherwise: str = "") -
     >>> did_you_mean("prise", ["price", "quantity"])
     'did you mean price?'
     """
+    near = nearest(name, candidates, 0.6)
+    return f"did you mean {near}?" if near else otherwise
+
+
+def nearest(name: str, candidates: Iterable[str], likeness: float) -> str:
+    """The candidate that is most like a name, if it is at least so alike (1.0: equal); otherwise the empty string."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean {by_lower[near[0]]}?" if near else otherwise
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=likeness)
+    return by_lower[near[0]] if near else ""
 
 
 def listing(names: Sequence[str], limit: int = 12) -> str:

@@ -20,7 +20,8 @@ from sqlglot.parsers.spark import SparkParser
 
 from trimtab.errors import QueryError
 from trimtab.language.fold import fold
-from trimtab.language.mistakes import did_you_mean, mistake
+from trimtab.language.foreign_words import instead_of
+from trimtab.language.mistakes import BEFORE, did_you_mean, mistake
 from trimtab.rowwise import duck
 from trimtab.rowwise.types import infer
 
@@ -103,7 +104,8 @@ def check_node(sql: str, node: exp.Expr) -> None:
     for kind, what in _NOT_ROW_LOCAL:
         if isinstance(node, kind):
             message = f"{what} isn't allowed here: the expression is computed row by row"
-            raise mistake(sql, "query.row-wise", message, node)
+            hint = f"join its result to the rows as a column, {BEFORE}" if what == "a sub-query" else ""
+            raise mistake(sql, "query.row-wise", message, node, hint)
     changing = isinstance(node, _CHANGING) or (isinstance(node, exp.Anonymous) and node.name.lower() in _CHANGING_NAMES)
     if changing:
         message = "this gives another answer each time, so other batches of the same stream would give other matches"
@@ -153,7 +155,7 @@ def _as_mistake(sql: str, expression: exp.Expr, text: str) -> QueryError:
         if name.lower() in known_functions():
             message = f"the function {name} works on Spark only, and there in a sub-select"
             return mistake(sql, "query.function", message, node, "write FROM (SELECT *, f(x) AS y FROM t) and use y")
-        hint = did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
+        hint = instead_of(name) or did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
         return mistake(sql, "query.function", f"there is no function {name}", node, hint)
     message = re.sub(r"^\w+ Error: ", "", first).rstrip(".")
     return mistake(sql, "query.type", f"this can't be computed: {message}", expression)

@@ -15,11 +15,20 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from trimtab.errors import QueryError
-from trimtab.language.cut_patterns import cut_patterns
+from trimtab.language.cut_patterns import blanked, cut_patterns
 from trimtab.language.dialect import Trimtab
-from trimtab.language.mistakes import Span, mistake
+from trimtab.language.mistakes import Span, mistake, nearest
 
 MAX_LENGTH = 200_000  # characters; no one writes more by hand, and parsing is slow
+_CALLED = re.compile(r"\b(MATCH\s+RECOGNIZE|\w+)(?=\s*\()", re.IGNORECASE)
+"""A word, or MATCH RECOGNIZE as two, before a parenthesis."""
+_IN_OUR_WORDS = (
+    (r"^.*missing for <class .*$", "something is missing"),
+    (r"^Invalid expression / Unexpected token", "this isn't expected here"),
+    (r" but got <Token.*$", ""),  # the token is underlined
+    (r"^[A-Z](?=[a-z])", lambda found: found[0].lower()),
+)
+"""What replaces sqlglot's words in its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +73,35 @@ def parse(text: QueryText) -> Parsed:
 
 def _syntax_mistake(sql: str, error: ParseError | TokenError) -> QueryError:
     """The error that sqlglot raised as one of ours, with its place underlined."""
-    if isinstance(error, TokenError):
-        return mistake(sql, "query.syntax", "the text can't be read as SQL", (error.start or 0, error.end or 0))
-    return _unclosed_pattern(sql) or _parse_error(sql, error)
+    if found := _misspelled_word(sql) or _unclosed_pattern(sql):
+        return found
+    return _unclosed_quote(sql) if isinstance(error, TokenError) else _parse_error(sql, error)
+
+
+def _misspelled_word(sql: str) -> QueryError | None:
+    """A misspelled SELECT, MATCH_RECOGNIZE or PATTERN: what follows it isn't SQL, and any other error would mislead."""
+    first = re.match(r"\s*(\w+)", blanked(sql))
+    if first and first[1].upper() != "SELECT" and nearest(first[1], ["SELECT"], 0.75):
+        return mistake(sql, "query.syntax", f"{first[1]} begins no query", first.span(1), "did you mean SELECT?")
+    called = list(_CALLED.finditer(blanked(sql)))
+    written = {found[0].upper() for found in called}
+    for word, likeness in (("MATCH_RECOGNIZE", 0.85), ("PATTERN", 0.75)):
+        if word not in written:
+            for found in called:
+                if nearest(found[0], [word], likeness):
+                    message = f"there is no clause {found[0]}"
+                    return mistake(sql, "query.syntax", message, found.span(), f"did you mean {word}?")
+        if "MATCH_RECOGNIZE" not in written:
+            break
+    return None
+
+
+def _unclosed_quote(sql: str) -> QueryError:
+    if found := re.search(r"['\"`]|/\*", blanked(cut_patterns(sql).sql)):
+        closing = "*/" if found[0] == "/*" else found[0]
+        message = f"{found[0]} is never closed"
+        return mistake(sql, "query.syntax", message, found.span(), f"add the missing {closing}")
+    return mistake(sql, "query.syntax", "the text can't be read as SQL")
 
 
 def _unclosed_pattern(sql: str) -> QueryError | None:
@@ -81,13 +116,12 @@ def _unclosed_pattern(sql: str) -> QueryError | None:
 def _parse_error(sql: str, error: ParseError) -> QueryError:
     details = error.errors[0] if error.errors else {}
     description = str(details.get("description") or str(error).split("\n", 1)[0])
-    place = _place(sql, details)
+    place: Span = details.get("span") or _place(sql, details)
     found = sql[place[0] : place[1]]
-    if missing := re.search(r"missing for <class '[\w.]*?(\w+)'>", description):
-        description = f"{missing[1].upper()} is incomplete"
+    for theirs, ours in _IN_OUR_WORDS:
+        description = re.sub(theirs, ours, description)
     message = re.sub(r"\s+", " ", description).strip().rstrip(".")
-    message = message[:1].lower() + message[1:]
-    return mistake(sql, "query.syntax", f"{message}, at {found}" if found else message, place)
+    return mistake(sql, "query.syntax", f"{message}, at {found}" if found else message, place, details.get("hint", ""))
 
 
 def _place(sql: str, details: Mapping[str, object]) -> Span:

@@ -29,6 +29,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_FOLLOWS = "A B is A and then B"
 _STARTS = {"(", "{-", "^", "$"}
 _ANCHORS = {"^": Anchor.START, "$": Anchor.END}
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -88,7 +89,8 @@ def _tokens(sql: str, start: int, text: str) -> list[_Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             place = (start + at, start + at + 1)
-            raise mistake(sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, _hint(text))
+            hint = _FOLLOWS if text[at:].startswith("->") else _hint(text)
+            raise mistake(sql, "query.syntax", f"{text[at]} means nothing in a pattern", place, hint)
         if found.lastgroup != "space":
             tokens.append(_Token(str(found.lastgroup), found[0], (start + at, start + found.end())))
         at = found.end()
@@ -249,8 +251,8 @@ class _Parser:
         if self.at >= len(self.tokens):
             return self.error("query.syntax", "the pattern ends too early", (self.stop, self.stop + 1), hint)
         token = self.tokens[self.at]
-        if not hint and token.text == "|":
-            hint = "write () for an empty pattern"
+        if not hint and token.text in ("|", ","):
+            hint = "write () for an empty pattern" if token.text == "|" else _FOLLOWS
         message = f"{token.text} isn't allowed here in a pattern"
         return self.error("query.syntax", message, token.span, hint or _hint(self.sql[self.start : self.stop]))
 

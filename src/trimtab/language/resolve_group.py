@@ -11,6 +11,7 @@ from trimtab.engine.windows.aggregates import FUNCTIONS
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
 from trimtab.errors import QueryError
 from trimtab.language.context import Context
+from trimtab.language.foreign_words import instead_of
 from trimtab.language.intervals import MICROSECOND, added, amount, interval_length
 from trimtab.language.marks import CallMark, KeyMark
 from trimtab.language.mistakes import placed
@@ -93,6 +94,7 @@ class _GroupMarks:
             return placed(CallMark(number=len(self.calls) - 1), node)
         if isinstance(node, exp.Column):
             raise self._not_grouped(node)
+        _check_not_foreign(self.context, node)
         return node
 
     def _is_window(self, node: exp.Expr) -> bool:
@@ -166,9 +168,17 @@ def _grouping(
         return keys, windows[0]
     if windows:
         raise context.error("query.window-mixed", "there can be one window only", windows[1])
+    for key in keys:
+        _check_not_foreign(context, key)
     time = context.event_time or "ts"
     message = "an aggregation on a stream needs a window, or it would never be complete"
     raise context.error("query.window-missing", message, group, f"add window({time}, '10 minutes') to GROUP BY")
+
+
+def _check_not_foreign(context: Context, node: exp.Expr) -> None:
+    """Raise for a window function of another system."""
+    if isinstance(node, exp.Anonymous) and (hint := instead_of(node.name)):
+        raise context.error("query.window-missing", f"there is no function {node.name}", node, hint)
 
 
 def _meant(

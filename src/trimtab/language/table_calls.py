@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from trimtab.engine.keyed.description import KeyedOperator, registered, registered_names
 from trimtab.language.dialect import TableArgument, TableFunction
+from trimtab.language.foreign_words import instead_of
 from trimtab.language.mistakes import did_you_mean, mistake, node_start
 
 
@@ -31,6 +32,6 @@ def called_operator(sql: str, node: TableFunction) -> type[KeyedOperator]:
     description = registered(node.name)
     if description is None:
         otherwise = "register it first, with @trimtab.operator"
-        hint = did_you_mean(node.name, registered_names(), otherwise=otherwise)
+        hint = instead_of(node.name) or did_you_mean(node.name, registered_names(), otherwise=otherwise)
         raise mistake(sql, "query.table-function", f"there is no table function {node.name}", node_start(node), hint)
     return description

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from trimtab.errors import QueryError
 from trimtab.language.dialect import MatchRecognize, TableFunction
-from trimtab.language.mistakes import Span, did_you_mean, listing, mistake, node_start
+from trimtab.language.mistakes import BEFORE, Span, did_you_mean, listing, mistake, node_start, span_of
 from trimtab.language.parse import Parsed, QueryText
 from trimtab.language.table_calls import table_argument
 
@@ -31,6 +31,14 @@ CLAUSES = {
     "windows": "WINDOW",
 }
 """What the parts of sqlglot's SELECT are called in SQL."""
+_ON_RESULT = "do it on the result"
+_BEFORE = f"do it before, {BEFORE}"
+_FEEDING = {
+    **dict.fromkeys(("order", "sort", "cluster", "distribute"), "leave it out: a pattern has an ORDER BY of its own"),
+    **dict.fromkeys(("limit", "offset"), "leave it out, or filter with WHERE"),
+}
+"""What to do about a clause in a SELECT that a pattern reads; the others can be done before the query."""
+_RENAME = "name them in the SELECT, as in SELECT x AS a"
 _TABLE_PLAIN = {"this", "db", "catalog", "alias"}
 
 OperatorNode = MatchRecognize | TableFunction | exp.Select
@@ -100,7 +108,9 @@ class _Walk:
         if isinstance(tree, exp.Select):
             return tree
         if isinstance(tree, exp.Query):
-            raise self._refused(type(tree).__name__.upper(), tree)
+            is_before = tree.find(MatchRecognize, exp.Group, exp.Window) is None
+            hint = _BEFORE if is_before else "make a query of each part, and do it on their results"
+            raise self._refused(type(tree).__name__.upper(), tree, hint)
         raise mistake(self.sql, "query.syntax", "a query starts with SELECT or WITH", tree)
 
     def with_names(self, select: exp.Select, known: dict[str, NamedQuery]) -> dict[str, NamedQuery]:
@@ -109,10 +119,10 @@ class _Walk:
         if clause is None:
             return known
         if clause.args.get("recursive"):
-            raise self._refused("WITH RECURSIVE", clause)
+            raise self._refused("WITH RECURSIVE", clause, "leave RECURSIVE out")
         for each in clause.expressions:
             if each.args["alias"].args.get("columns"):
-                raise self._refused("a list of column names", each.args["alias"])
+                raise self._refused("a list of column names", each.args["alias"], _RENAME)
             known = {**known, each.alias.lower(): NamedQuery(each.this, known)}
         return known
 
@@ -120,26 +130,37 @@ class _Walk:
         match = select.args.get("match")
         if match is None and _is_windowed(select):
             return self._windows(select, known)
-        self._check_clauses(select)
         chain = self._from(select, known)
+        self._check_clauses(select, chain)
         if match is not None:
             self._check_first(chain, "a second operator under MATCH_RECOGNIZE", node_start(match))
             chain = replace(chain, operator=match)
         return chain.then(Layer(_where(select), select.expressions))
 
-    def _check_clauses(self, select: exp.Select) -> None:
+    def _check_clauses(self, select: exp.Select, chain: Chain) -> None:
         for key, value in select.args.items():
             if value and key not in _PLAIN:
-                at = value[0] if isinstance(value, list) else value
-                what = CLAUSES.get(key, key.strip("_").upper())
-                raise self._refused(what, at if isinstance(at, exp.Expr) else select)
+                first = value[0] if isinstance(value, list) else value
+                at = first if isinstance(first, exp.Expr) else select
+                hint = self._instead(key, at, select) if chain.operator is None else _ON_RESULT
+                raise self._refused(CLAUSES.get(key, key.strip("_").upper()), at, hint)
+
+    def _instead(self, key: str, at: exp.Expr, select: exp.Select) -> str:
+        """What to do about a clause of a SELECT that reads no operator's output, but may be read by one or have one."""
+        match, place = select.args.get("match"), span_of(at)
+        if match is not None and place is not None and place[0] > match.meta["start"]:
+            return _ON_RESULT
+        if match is None and key in _FEEDING and (select is self.parsed.tree or not self.parsed.patterns):
+            return _ON_RESULT
+        return _FEEDING.get(key, _BEFORE)
 
     def _windows(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
         chain = self._from(select, known)
         self._check_first(chain, "a window over the output of another operator", select.expressions[0])
         for key in _NEVER_WINDOWED:
             if found := select.args.get(key):
-                raise self._refused(CLAUSES[key], found[0] if isinstance(found, list) else found)
+                at = found[0] if isinstance(found, list) else found
+                raise self._refused(CLAUSES[key], at, _BEFORE)
         filtered = chain if select.args.get("where") is None else chain.then(Layer(_where(select)))
         return replace(filtered, operator=select)
 
@@ -157,10 +178,10 @@ class _Walk:
         for key, value in item.args.items():
             if value and key not in _TABLE_PLAIN and not isinstance(item, TableFunction):
                 at = value[0] if isinstance(value, list) else item
-                raise self._refused(CLAUSES.get(key, key.upper()), at)
+                raise self._refused(CLAUSES.get(key, key.upper()), at, _BEFORE)
         alias = item.args.get("alias")
         if alias is not None and alias.args.get("columns"):
-            raise self._refused("a list of column names", alias)
+            raise self._refused("a list of column names", alias, _RENAME)
         if isinstance(item, TableFunction):
             chain = self._item(table_argument(self.sql, item).this, known)
             self._check_first(chain, "a table function over the output of another operator", node_start(item))
@@ -191,9 +212,9 @@ class _Walk:
     def _some_table(self) -> str:
         return listing(list(self.parsed.text.tables)) if self.parsed.text.tables else "no table at all"
 
-    def _refused(self, what: str, at: exp.Expr | Span) -> QueryError:
+    def _refused(self, what: str, at: exp.Expr | Span, hint: str = _ON_RESULT) -> QueryError:
         message = f"{what} is not row-wise: only projections and filters are allowed around a pattern"
-        return mistake(self.sql, "query.row-wise", message, at, "do it on the result")
+        return mistake(self.sql, "query.row-wise", message, at, hint)
 
 
 def _where(select: exp.Select) -> exp.Expr | None:
