@@ -18,17 +18,17 @@ import pathlib
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.choices import Choices, SeededChoices, between, chance
+from tests.support.choices import Choices, SeededChoices, between, chance, one_of
 from tests.support.eager import carried_out, decided_by_dice, decisions_awaited, eager_balance, logs, nervous_scale
 from tests.support.laws import bag
-from tests.support.stream_cases import EVENT_TIME, StreamCase, a_stream
+from tests.support.stream_cases import EVENT_TIME, StreamCase, a_stream, depends_on_ties
 from trimtab.api.evaluate import evaluate
 from trimtab.api.job import Job
 from trimtab.api.run import Run
@@ -47,6 +47,7 @@ BY_DICE = Balance(max_rstd=None)
 """Of jobs whose coordinator decides at random."""
 SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 """For a session that runs many small jobs."""
+_ZONE = "spark.sql.session.timeZone"
 
 
 class SinkError(Exception):
@@ -88,7 +89,22 @@ def _spark_type(kind: pa.DataType) -> str:
         return "timestamp"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"
+    if pa.types.is_map(kind):
+        return f"map<{_spark_type(kind.key_type)}, {_spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"array<{_spark_type(kind.value_type)}>"
     return {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}[kind]
+
+
+@contextlib.contextmanager
+def in_zone(spark: Any, zone: str) -> Iterator[None]:
+    """Give the session another time zone for a while: queries compute in UTC all the same."""
+    before = spark.conf.get(_ZONE)
+    spark.conf.set(_ZONE, zone)
+    try:
+        yield
+    finally:
+        spark.conf.set(_ZONE, before)
 
 
 class Life:
@@ -172,6 +188,8 @@ class Life:
                 stack.enter_context(decided_by_dice(choices.below(1 << 30), MOST_ENGINES))
                 balance, scale = BY_DICE, None
             engines = between(choices, 1, MOST_ENGINES) if self.starts == 0 or chance(choices, 30) else None
+            zone = one_of(choices, "UTC", "Asia/Tokyo", "America/St_Johns")
+            stack.enter_context(in_zone(self._spark, zone))
             try:
                 self._run_once(balance, scale, engines, close=close)
             except SinkError:
@@ -236,7 +254,7 @@ class Life:
         schema = stored(case.table).schema
         compiled = {query: compile_for(self._spark, sql, {stream: schema}, EVENT_TIME) for query, sql in own.items()}
         plan = intake_of(compiled, schema, EVENT_TIME)
-        sensitive = [r for r in plan.readings if "MATCH_RECOGNIZE" in own[r.query] or "runs_of" in own[r.query]]
+        sensitive = [r for r in plan.readings if depends_on_ties(own[r.query])]
         if not sensitive:
             return {}
         tier_one = TierOne(plan, frame, KEY_GROUPS, keep_original=True)

@@ -1,7 +1,8 @@
 """Random streams with random queries over them, from a seed or any other choices, for the laws of jobs.
 
-Rows arrive out of order and often tie in time. Queries are random patterns of `query_cases` and a few fixed ones for
-everything else that a query can be: windows, sessions, OVER, a user's operator, time-outs, filters, plain columns.
+Rows arrive out of order and often tie in time, and then often differ only in where their nulls are. Queries are random
+patterns of `query_cases` and a few fixed ones for everything else that a query can be: windows, sessions, OVER, an
+operator of a user's, time-outs, filters, plain columns, times of day.
 """
 
 from __future__ import annotations
@@ -48,8 +49,35 @@ FIXED_QUERIES = {
     "two keys": """
         SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k, k2 ORDER BY ts MEASURES FIRST(ts) AS a, SUM(x * 2) AS x
           PATTERN (A{2,3}) WITHIN INTERVAL '5' SECOND DEFINE A AS NOT b OR x + 1 > 1)""",
+    "debit and credit": """
+        SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.debit AS debit, B.credit AS credit
+          AFTER MATCH SKIP TO NEXT ROW PATTERN (A B) DEFINE B AS B.credit = A.debit)""",
+    "numbered": """
+        SELECT k, debit, credit, tags, parts, COUNT(*) OVER (PARTITION BY k ORDER BY ts ROWS UNBOUNDED PRECEDING) AS n
+        FROM t""",
+    "hours": """
+        SELECT *, HOUR(last) AS last_hour, CAST(last AS STRING) AS text FROM t MATCH_RECOGNIZE (
+          PARTITION BY k ORDER BY ts MEASURES HOUR(A.ts) AS hour, CAST(A.ts AS DATE) AS day, MAX(B.ts) AS last
+          PATTERN (A B+) DEFINE B AS HOUR(B.ts) = 0 AND B.ts > TIMESTAMP'2026-01-01 00:00:00')""",
 }
-"""Over the table `t` of `query_cases.SCHEMA`; only patterns and `runs_of` depend on the order of rows that tie."""
+"""Over tables of `SPARSE_SCHEMA`; only those of `depends_on_ties` depend on the order of rows that tie."""
+SPARSE_SCHEMA = pa.schema(
+    [
+        *SCHEMA,
+        ("debit", pa.int64()),
+        ("credit", pa.int64()),
+        ("tags", pa.map_(pa.string(), pa.int64())),
+        ("parts", pa.list_(pa.int64())),
+    ]
+)
+"""The table of the random queries, and columns in which rows that tie often differ in nothing but their nulls."""
+_TAGS: tuple[dict[str, int | None] | None, ...] = (None, {}, {"a": 1}, {"a": 2}, {"a": None}, {"a": 1, "b": None})
+_PARTS: tuple[list[int | None] | None, ...] = (None, [], [1], [1, None], [None, 1], [None])
+
+
+def depends_on_ties(sql: str) -> bool:
+    """Whether the answer depends on the order of rows that tie in time."""
+    return any(word in sql for word in ("MATCH_RECOGNIZE", "runs_of", "ROWS UNBOUNDED"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +98,7 @@ def random_stream(seed: int) -> StreamCase:
     """The case of a seed.
 
     >>> random_stream(3).table.column_names
-    ['k', 'k2', 'ts', 'x', 'y', 's', 'd', 'b']
+    ['k', 'k2', 'ts', 'x', 'y', 's', 'd', 'b', 'debit', 'credit', 'tags', 'parts']
     """
     return a_stream(SeededChoices(seed))
 
@@ -79,7 +107,8 @@ def a_stream(choices: Choices, *, late: bool = True) -> StreamCase:
     """A case; `late`: rows may also be later than the delay allows."""
     delay_s = between(choices, 0, MOST_DELAY_S)
     is_on_time = not (late and chance(choices, 25))
-    table = arriving(choices, _with_keys(a_table(choices)), delay_s if is_on_time else delay_s + 3)
+    rows = _sparse(choices, _with_keys(a_table(choices)))
+    table = arriving(choices, rows, delay_s if is_on_time else delay_s + 3)
     cuts = sorted(choices.below(table.num_rows + 1) for _ in repeat(choices, 75, 8))
     queries = [one_of(choices, *FIXED_QUERIES.values()) for _ in repeat(choices, 60, 2)]
     if not queries or chance(choices, 60):
@@ -101,6 +130,21 @@ def arriving(choices: Choices, table: pa.Table, most_s: int) -> pa.Table:
 def _with_keys(table: pa.Table) -> pa.Table:
     keys = table.column("k").fill_null(NO_KEY)
     return table.set_column(SCHEMA.get_field_index("k"), SCHEMA.field("k"), keys)
+
+
+def _sparse(choices: Choices, table: pa.Table) -> pa.Table:
+    """The table with columns that are mostly null; of debit and credit one is null in every row."""
+    columns: dict[str, list[object]] = {"debit": [], "credit": [], "tags": [], "parts": []}
+    for _ in range(table.num_rows):
+        pair = one_of(choices, (1, None), (None, 1), (2, None), (None, 2))
+        columns["debit"].append(pair[0])
+        columns["credit"].append(pair[1])
+        columns["tags"].append(one_of(choices, *_TAGS))
+        columns["parts"].append(one_of(choices, *_PARTS))
+    for name, values in columns.items():
+        values = [list(each.items()) if isinstance(each, dict) else each for each in values]
+        table = table.append_column(SPARSE_SCHEMA.field(name), pa.array(values, SPARSE_SCHEMA.field(name).type))
+    return table
 
 
 @operator("runs_of")

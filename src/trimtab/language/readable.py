@@ -1,6 +1,7 @@
-"""Tables in the layouts that Arrow's own functions know: no views, run-end encodings, half floats.
+"""Tables in the layouts that Arrow's own functions know: no views, run-end encodings, half floats; times in UTC.
 
-Other libraries produce those (polars, for instance, string views). Nothing is lost but nanoseconds of intervals.
+Other libraries produce those (polars, for instance, string views). Nothing is lost but nanoseconds of intervals and
+the names of time zones: the moments stay the same.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def readable_type(type_: pa.DataType) -> pa.DataType:  # noqa: C901 - one case a
         return pa.float32()
     if types.is_duration(type_):
         return DURATION
+    if types.is_timestamp(type_) and type_.tz is not None:
+        return pa.timestamp(type_.unit, "UTC")
     if types.is_decimal32(type_) or types.is_decimal64(type_) or (types.is_decimal(type_) and type_.scale < 0):
         return pa.decimal128(type_.precision - min(type_.scale, 0), max(type_.scale, 0))
     if types.is_list(type_) or types.is_list_view(type_):

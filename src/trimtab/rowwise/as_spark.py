@@ -19,6 +19,7 @@ _CASTS = frozenset({"TINYINT", "SMALLINT", "BIGINT", "FLOAT", "BOOLEAN"})
 Described = Callable[[exp.Expr], pa.DataType | None]
 
 _TIMES = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
+_TEXTS = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _DIFFERENT = frozenset({"HASH"})
 _ZERO = exp.Literal.number(0)
 _NUMERIC = (exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -41,6 +42,9 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
             return exp.cast(_call("TRUNC", node), "bigint")
         case exp.Cast() if node.to.this in _WHOLE:
             return _whole(node, described(node.this))
+        case exp.Cast() if node.to.this in _TEXTS and _is_zoned(described(node.this)):
+            # DuckDB would add the offset.
+            return exp.cast(exp.cast(node.this.copy(), "timestamp"), "text")
         case exp.Floor() | exp.Ceil() if len(list(node.iter_expressions())) == 1:
             return exp.TryCast(this=node.copy(), to=exp.DataType.build("bigint"))
         case exp.Ln() | exp.Log():
@@ -134,6 +138,10 @@ def _whole(node: exp.Cast, type_: pa.DataType | None) -> exp.Expr:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return type(node)(this=_call("TRUNC", node.this), to=node.to.copy())
     return node
+
+
+def _is_zoned(type_: pa.DataType | None) -> bool:
+    return type_ is not None and pa.types.is_timestamp(type_) and type_.tz is not None
 
 
 def _digits(node: exp.Expr) -> exp.Expr:

@@ -16,23 +16,30 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 JavaSession = Any
 """A Spark session's Java object."""
 
-FOR_JOBS: Mapping[str, str] = {
+FOR_RUNNING: Mapping[str, str] = {
     # trimtab decides how many engines there are, and Spark must keep their partitions.
     "spark.sql.adaptive.enabled": "false",
     # An engine is fastest if its rows come in few, large pieces.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000000",
+}
+"""Settings that count where a batch runs. What the user's own DataFrame computes runs with it, and isn't changed."""
+FOR_JOBS: Mapping[str, str] = {
+    **FOR_RUNNING,
     # A division by zero or a bad cast gives null, in tier 1 as in `evaluate`; what still fails goes to quarantine.
     "spark.sql.ansi.enabled": "false",
+    # Hours and days are those of UTC, in tier 1 as after the operator and in `evaluate`, whatever the session's zone.
+    "spark.sql.session.timeZone": "UTC",
 }
+"""Settings that count where tier 1 is analysed."""
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _TURN = threading.Lock()  # two jobs that start at the same time would restore each other's settings
 
 
-def set_for_jobs(session: JavaSession) -> None:
-    """Set `FOR_JOBS` on a session that only a job uses."""
+def set_for_jobs(session: JavaSession, settings: Mapping[str, str] = FOR_RUNNING) -> None:
+    """Set these on a session that only a job uses."""
     conf = session.conf()
-    for name, value in FOR_JOBS.items():
+    for name, value in settings.items():
         conf.set(name, value)
 
 
@@ -42,7 +49,7 @@ def copy_for_jobs(spark: SparkSession) -> JavaSession:
     It has no Python object of its own: making one would redirect every program's `rdd.toDF()` to it.
     """
     own: JavaSession = spark._jsparkSession.cloneSession()
-    set_for_jobs(own)
+    set_for_jobs(own, FOR_JOBS)
     return own
 
 

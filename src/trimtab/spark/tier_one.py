@@ -21,10 +21,12 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 from pyspark.util import PythonEvalType
 
 from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.spark.row_hash import arrival_hash, key_hash
+from trimtab.spark.settings import on_session
 from trimtab.worker.intake import ORIGINAL, PARTITION, Intake, Route
 from trimtab.worker.splitter import PIECES, arriving_schema, slot_of
 
@@ -36,17 +38,17 @@ Task = Callable[[Any], Any]
 class TierOne:
     """Tier 1 of one stream, built once and applied to every batch.
 
-    `frame` is the stream itself, or anything with its schema.
+    `frame` is the stream itself, or anything with its schema, in the session whose settings apply to tier 1.
     """
 
     def __init__(self, intake: Intake, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
         self._intake, self._spark, self._key_groups = intake, frame.sparkSession, key_groups
-        self._keep_original = keep_original
+        self._own, self._keep_original = _java(frame).sparkSession(), keep_original
         self._steps: list[Any] = [self._sequence(self._passed(frame))]
         if intake.is_computed:
             self._steps.append(self._sequence(self._extracted()))
         computed = self._computed(frame)
-        types = {field.name: field.dataType.typeName() for field in computed.schema.fields}
+        types = {field.name: field.dataType for field in computed.schema.fields}
         found = {name: F.col(name) for name in types}
         if len(self._steps) == 1 and not keep_original:
             # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
@@ -60,7 +62,9 @@ class TierOne:
 
     def rows(self, batch: DataFrame) -> DataFrame:
         """The rows of a batch as the splitter gets them."""
-        return self._select(self._computed(batch), self._sent)
+        # Analysed with the settings of jobs, and run with those of the stream: its DataFrame keeps its own meaning.
+        rows = self._select(self._computed(on_session(batch, self._own)), self._sent)
+        return on_session(rows, _java(batch).sparkSession())
 
     def job(self, batch: DataFrame, splitter: Task, engine: Task, engines: int) -> DataFrame:
         """What the engines report: a batch's rows through the splitter to the engines, as one Spark job."""
@@ -103,7 +107,7 @@ class TierOne:
             if r.failed is not None
         ]
 
-    def _split(self, types: Mapping[str, str], found: Mapping[str, Column]) -> list[Column]:
+    def _split(self, types: Mapping[str, DataType], found: Mapping[str, Column]) -> list[Column]:
         """What is sent to the engines: columns, the hash that breaks ties, and a slot for each route."""
         intake = self._intake
         needed = {name for r in intake.readings for _, name in r.columns} | {intake.time}
@@ -112,16 +116,16 @@ class TierOne:
         names = [c.name for c in intake.columns if c.name in needed]
         names += [r.failed for r in intake.readings if r.failed is not None]
 
-        def hashed(columns: Iterable[str]) -> Column:
-            return _hash([(found[name], types[name]) for name in columns])
+        def typed(columns: Iterable[str]) -> list[tuple[Column, DataType]]:
+            return [(found[name], types[name]) for name in columns]
 
         def slot(route: Route) -> Column:
             # The key group in front and as much of the key's hash as fits, so that sorting by it is group by group.
-            key = hashed(route.keys if route.is_keyed else names)
+            key = key_hash(typed(route.keys if route.is_keyed else names))
             group = F.pmod(key, F.lit(self._key_groups))
             return F.shiftleft(group, GROUP_SHIFT).bitwiseOR(F.shiftrightunsigned(key, 64 - GROUP_SHIFT))
 
-        hashes = {r.arrival: hashed(sorted({name for _, name in r.columns})) for r in intake.readings}
+        hashes = {r.arrival: arrival_hash(typed(sorted({name for _, name in r.columns}))) for r in intake.readings}
         sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
         sent += [found[name].alias(name) for name in self._beside]
         return sent + [slot(route).alias(slot_of(number)) for number, route in enumerate(intake.routes)]
@@ -175,16 +179,6 @@ def _quoted(name: str | None) -> str:
 def _typed(text: str, kind: pa.DataType | None) -> Column:
     column = F.expr(text)
     return column if kind is None else column.cast(from_arrow_type(kind))
-
-
-def _hash(columns: Sequence[tuple[Column, str]]) -> Column:
-    """Spark's hash of columns with these types; equal values give equal hashes, so there is one zero."""
-    hashed = [
-        column + F.lit(0.0).cast(kind) if kind in ("double", "float") else column
-        for column, kind in columns
-        if kind != "map"  # Spark has no hash of maps
-    ]
-    return F.xxhash64(*hashed) if hashed else F.lit(42).cast("bigint")
 
 
 def _attempt(spark: SparkSession, column: Column) -> Column:
