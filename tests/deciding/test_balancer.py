@@ -105,7 +105,11 @@ def test_no_batch_waits_again_for_a_decision_that_was_late_and_few_batches_wait_
 ) -> None:
     entry, hold = an_entry(), threading.Event()
     balancer = Balancer(Coordinator(entry.balance), Folder(str(tmp_path / "log")))
-    balancer._work.put(lambda: bool(hold.wait(60)) and None)  # a planner that is being loaded, or that takes long
+
+    def loading() -> None:
+        hold.wait(60)
+
+    balancer._work.put(loading)
     waited = []
     for batch in range(MAX_WAITING + 5):
         balancer.consider(replace(entry.observed, batch=batch))

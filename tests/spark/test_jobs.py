@@ -11,8 +11,8 @@ import pytest
 
 from tests.spark.bench import COLUMNS, COUNTS, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.spark_laws import FileStream
-from trimtab.api.job import Job
-from trimtab.errors import JobError
+from trimtab.api.job import Job, StreamHandle
+from trimtab.errors import JobError, StateError
 
 SITES = "SELECT x, COUNT(*) AS n FROM t GROUP BY x, window(ts, '10 seconds')"
 
@@ -234,6 +234,102 @@ def test_mistakes_in_a_job_are_raised_before_anything_runs(bench: Bench) -> None
     assert code(lambda: Job(bench.spark, checkpoint="x", key_groups=0)) == "job.key-groups"
     assert code(lambda: Job(bench.spark, checkpoint="x", engines=9, key_groups=8)) == "job.engines"
     assert not bench.checkpoint.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "reported"),
+    [
+        ("kafka", {"topic": "alerts"}, "without the option kafka.bootstrap.servers"),
+        ("kafka", {"kafka.bootstrap.servers": "localhost:1"}, "has no format kafka"),
+        ("delta", {}, "without the option path"),
+        ("delta", {"path": "out"}, "has no format delta"),
+        ("parkett", {"path": "out"}, "has no format parkett"),
+        ("socket", {"host": "localhost", "port": "1"}, "nothing can be written to socket"),
+        ("json", {}, "without the option path"),
+        ("jdbc", {"url": "jdbc:postgresql:db"}, "without the option dbtable"),
+    ],
+)
+def test_a_sink_that_cannot_work_is_refused_before_the_first_batch(
+    bench: Bench, target: str, options: dict[str, str], reported: str
+) -> None:
+    bench.stream.add(events((1, 0, 1)))
+    taken = bench.keep("q")
+    job = bench.job()
+    job.query("q", COLUMNS).write(taken).write(target, **options)
+    with pytest.raises(JobError) as raised:
+        job.start(available_now=True)
+    assert raised.value.code == "job.sink"
+    assert reported in str(raised.value)
+    assert "q" in str(raised.value)
+    assert bench.calls == []
+
+
+def test_a_folder_of_a_sink_that_is_a_file_is_refused_before_the_first_batch(bench: Bench) -> None:
+    (bench.folder / "file").touch()
+    for target in ("parquet", "csv"):
+        job = bench.job()
+        job.query("q", COLUMNS).write(target, path=str(bench.folder / "file"))
+        with pytest.raises(StateError, match="is not a folder"):
+            job.start(available_now=True)
+
+
+def test_two_sinks_into_one_place_are_refused(bench: Bench) -> None:
+    (bench.folder / "link").symlink_to(bench.folder / "out")
+    out = str(bench.folder / "out")
+
+    def parquet_twice(job: Job, _: StreamHandle) -> None:
+        job.query("q", COLUMNS).write("parquet", path=out).write("csv", path=f"{bench.folder}/./out/")
+
+    def two_queries(job: Job, _: StreamHandle) -> None:
+        job.query("q", COLUMNS).write("parquet", path=out)
+        job.query("r", COLUMNS).write("parquet", path=f"file://{bench.folder}/link")
+
+    def late_too(job: Job, stream: StreamHandle) -> None:
+        stream.late("parquet", path=out)
+        job.query("q", COLUMNS).write("parquet", path=out)
+
+    def both_rejects(job: Job, stream: StreamHandle) -> None:
+        stream.late("json", path=out)
+        stream.quarantine("json", path=out)
+        job.query("q", COLUMNS).write("console")
+
+    def tables(job: Job, _: StreamHandle) -> None:
+        job.query("q", COLUMNS).write("delta", path=out)
+        job.query("r", COLUMNS).write("delta", path=out)
+
+    def views(job: Job, _: StreamHandle) -> None:
+        job.query("q", COLUMNS).write("memory")
+        job.query("r", COLUMNS).write("memory", view="Q")
+
+    for describe in (parquet_twice, two_queries, late_too, both_rejects, tables, views):
+        job, stream = bench.job_and_stream()
+        describe(job, stream)
+        with pytest.raises(JobError, match="both write to") as raised:
+            job.start(available_now=True)
+        assert raised.value.code == "job.sink"
+
+
+def test_a_running_job_takes_no_more_streams_queries_or_sinks(bench: Bench) -> None:
+    job, stream = bench.job_and_stream()
+    query = job.query("q", COLUMNS).write(bench.keep("q"))
+    run = job.start()
+    try:
+        for change in (
+            lambda: job.query("r", COLUMNS),
+            lambda: job.stream("u", bench.stream.frame(), event_time="ts"),
+            lambda: query.write("console"),
+            lambda: stream.late("console"),
+            lambda: stream.quarantine("console"),
+        ):
+            with pytest.raises(JobError, match="stop it") as raised:
+                change()
+            assert raised.value.code == "job.running"
+    finally:
+        run.stop()
+    job.query("r", COLUMNS).write(bench.keep("r"))
+    bench.stream.add(events((1, 0, 1)))
+    finished(job)
+    assert bench.rows("q") == bench.rows("r") == [{"k": 1, "x": 1}]
 
 
 def test_a_continuous_job_takes_files_as_they_come_until_it_is_stopped(bench: Bench) -> None:

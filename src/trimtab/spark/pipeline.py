@@ -33,6 +33,7 @@ from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
 from trimtab.engine.columns.watermark import Silence
+from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.offer import Offer
@@ -304,6 +305,11 @@ class Pipeline(Shell):
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
 
+    def run_batch(self, arrived: BatchArrived) -> None:
+        """Run a whole batch; an exception has a note of which one it was."""
+        with noting(f"batch {self.driver.next_number} of stream {self._queries.stream}"):
+            super().run_batch(arrived)
+
     def perform(self, instruction: Instruction) -> Happening | None:
         """Carry out one instruction, and add its time to a stage."""
         batch = self._batch
@@ -362,7 +368,7 @@ class Pipeline(Shell):
         spark, outbox = batch.frame.sparkSession, self.folders.outbox
         delivery = Delivery(shown, plan.incarnation, plan.number, table, files, outbox, spark, output.may_repeat)
         for sink in sinks:
-            sink.take(replace(delivery, is_last=sink is sinks[-1]))
+            sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
 
     def machine_code(self) -> Offer:
         """The machine code that engines may run; without it they run plain Python."""
