@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,24 @@ def test_a_signal_to_end_before_the_job_is_started_starts_none(
     assert capsys.readouterr().out.splitlines()[-1] == "asked to stop before the job was started"
     assert bench.calls == []
     assert bench.spark_calls == [("stop",)]
+
+
+@pytest.mark.parametrize(("is_alive", "status"), [(False, 0), (True, 1)])
+def test_a_signal_to_end_that_java_got_too_is_no_failure(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_alive: bool, status: int
+) -> None:
+    def end(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise JobError("job.sink-failed", "Cannot call methods on a stopped SparkContext")
+
+    bench.job = FakeRun(1000, at=end)
+    backend = replace(bench.backend(), is_alive=lambda _: is_alive)
+    monkeypatch.setattr(run_command, "SPARK", backend)
+    assert main(["run", str(bench.file)]) == status
+    printed = capsys.readouterr()
+    shown = "error[job.sink-failed]: Cannot call methods on a stopped SparkContext\n"
+    assert printed.err == ("" if status == 0 else shown)
+    assert ("the next run repeats the batch that was under way" in printed.out) == (status == 0)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--for", "1ms"]])

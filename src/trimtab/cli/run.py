@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -80,13 +80,17 @@ def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
             print("stopped at once; the next run repeats the batch that was under way", file=sys.stderr)
             return STOPPED_AT_ONCE
         except Exception:
+            if requests.count and not backend.is_alive(spark):  # the signal was sent to Java, too
+                print("Spark was stopped at once; the next run repeats the batch that was under way", flush=True)
+                return 0
             if log is not None:
                 print(f"Spark's own log is {log}", file=sys.stderr)
             log = None  # so that it is kept
             raise
         finally:
             if spark is not None:
-                spark.stop()
+                with suppress(Exception):  # Java may be gone, and the job has ended in any case
+                    spark.stop()
             if log is not None:
                 log.unlink(missing_ok=True)
     return 0

@@ -23,7 +23,7 @@ from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines
+from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines, WritePlan
 from trimtab.driver.machine import out_of_step
 from trimtab.driver.machine_code import StreamMachineCode
 from trimtab.driver.next_version import Identity
@@ -42,6 +42,7 @@ from trimtab.spark.compactor import Compactor
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.sources import reads_all
+from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
 from trimtab.spark.tier_one import TierOne
 from trimtab.spark.where.pinning import Homes
@@ -116,6 +117,9 @@ class Pipeline(Shell):
         folders.make()
         identity = Identity(checkpoint.job, queries.stream, folders.incarnation(), queries.key_groups)
         driver = resumed(folders, identity, known)
+        self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
+        begun = None if driver.unfinished is None else driver.unfinished.spark_batch
+        self._spark_log.mend(driver.next_of_spark - 1 if begun is None else begun)
         if driver.unfinished is None:
             driver.unfinished = begun_by_older_build(
                 driver, folders.home, _offsets(checkpoint, queries.stream), self._setup
@@ -314,6 +318,8 @@ class Pipeline(Shell):
         """Carry out one instruction, and add its time to a stage."""
         batch = self._batch
         counted_s, began_s = sum(batch.stages_s.values()), time.perf_counter()
+        if isinstance(instruction, WritePlan):
+            self._spark_log.sync()
         happened = super().perform(instruction)
         spent_s = time.perf_counter() - began_s - (sum(batch.stages_s.values()) - counted_s)
         batch.spent(_STAGES.get(type(instruction), "commit"), spent_s)
