@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from tests.spark.bench import COLUMNS, COUNTS, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.spark_laws import FileStream
-from trimtab.api.job import Job, StreamHandle
+from trimtab.api.job import Job
+from trimtab.api.stream import StreamHandle
 from trimtab.errors import JobError, StateError
 
 SITES = "SELECT x, COUNT(*) AS n FROM t GROUP BY x, window(ts, '10 seconds')"
@@ -262,6 +264,21 @@ def test_a_sink_that_cannot_work_is_refused_before_the_first_batch(
     assert reported in str(raised.value)
     assert "q" in str(raised.value)
     assert bench.calls == []
+
+
+def test_a_kafka_source_without_a_broker_is_reported_within_seconds(bench: Bench) -> None:
+    """Kafka's package isn't needed for that: the addresses are an option of the source."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = f"127.0.0.1:{server.getsockname()[1]}"
+    source = bench.spark.readStream.format("rate").option("Kafka.Bootstrap.Servers", closed)
+    job = bench.job()
+    job.stream("u", source.load(), event_time="timestamp")
+    job.query("q", "SELECT value FROM u").write("console")
+    began_s = time.monotonic()
+    with pytest.raises(JobError, match=f"no Kafka broker of stream u can be reached: {closed}") as raised:
+        job.start()
+    assert raised.value.code == "job.source"
+    assert time.monotonic() - began_s < 10
 
 
 def test_a_folder_of_a_sink_that_is_a_file_is_refused_before_the_first_batch(bench: Bench) -> None:

@@ -28,6 +28,7 @@ from trimtab.language.intervals import delay_us
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink, prepare_sinks
+from trimtab.spark.sources import check_reachable
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.stream_queries import StreamQueries, explained
 from trimtab.spark.tier_one import check_columns
@@ -179,8 +180,9 @@ class Job:
         """Start the job, from its checkpoint if there is one. Returns within a second.
 
         Raises what can be checked at once: options that contradict each other, a checkpoint that is locked, closed or
-        of other queries, sinks that can't work. What takes longer (the checksums of a large state, Spark's first
-        streaming query) goes on after the return; `Run.await_termination` raises what fails there.
+        of other queries, a Kafka source without a broker that answers, sinks that can't work. What takes longer (the
+        checksums of a large state, Spark's first streaming query) goes on after the return; `Run.await_termination`
+        raises what fails there.
 
         Args:
             trigger: How often a batch may begin, such as "200 milliseconds"; by default as soon as there is data.
@@ -197,6 +199,7 @@ class Job:
             self._check_changes(versions, begun_batches(checkpoint, versions))
             read = self._read()
             going_on = open_streams(read, versions, close=close)
+            check_reachable({name: read[name].frame for name in going_on})
             self._prepare_sinks(read)
             tally = Tally()
             interval_s, demand = _interval_s(trigger), Demand()

@@ -24,7 +24,6 @@ from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.combining import combine
 from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines, WritePlan
-from trimtab.driver.machine import out_of_step
 from trimtab.driver.machine_code import StreamMachineCode
 from trimtab.driver.next_version import Identity
 from trimtab.driver.older_builds import begun_by_older_build
@@ -48,7 +47,6 @@ from trimtab.spark.tier_one import TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
-from trimtab.state.files import Folder
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
@@ -118,14 +116,10 @@ class Pipeline(Shell):
         identity = Identity(checkpoint.job, queries.stream, folders.incarnation(), queries.key_groups)
         driver = resumed(folders, identity, known)
         self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
-        begun = None if driver.unfinished is None else driver.unfinished.spark_batch
-        self._spark_log.mend(driver.next_of_spark - 1 if begun is None else begun)
+        self._spark_log.resume(driver)
         if driver.unfinished is None:
-            driver.unfinished = begun_by_older_build(
-                driver, folders.home, _offsets(checkpoint, queries.stream), self._setup
-            )
+            driver.unfinished = begun_by_older_build(driver, folders.home, self._spark_log.offsets, self._setup)
         super().__init__(folders, driver)
-        self._check_logs(checkpoint)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
         self._is_first = True
@@ -185,14 +179,6 @@ class Pipeline(Shell):
         if self.driver.unfinished is not None:
             return self.driver.unfinished.placement
         return self.driver.placement or Placement.even(self.spec.engines or 2, self.key_groups)
-
-    def _check_logs(self, checkpoint: Checkpoint) -> None:
-        """Raise if Spark has lost its log and would start over: its batches would be taken for committed ones."""
-        last, known = self.driver.next_of_spark - 1, self.driver.known
-        logs = _offsets(checkpoint, self._queries.stream)
-        if known is not None and known.spark_batch is not None and not known.closed and not logs.exists(str(last)):
-            stream = self._queries.stream
-            raise out_of_step(f"the state of stream {stream} ends with Spark's batch {last}, which {logs.shown} lacks")
 
     def _verify(self) -> None:
         """Check every live file against its checksum, before any is used."""
@@ -395,11 +381,6 @@ class Pipeline(Shell):
 
 _STAGES: Mapping[type, str] = {RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
 """The stage that an instruction's time is reported as; all others are the commit."""
-
-
-def _offsets(checkpoint: Checkpoint, stream: str) -> Folder:
-    """Where Spark records which rows a batch has, before it calls `take_batch`."""
-    return checkpoint.folder.child("spark").child(safe_name(stream)).child("offsets")
 
 
 def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from trimtab.driver.machine import Driver, out_of_step
 from trimtab.errors import StateError
 from trimtab.state.files import Folder
 
@@ -30,14 +31,14 @@ class SparkLog:
     """
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+        self._folder, self.offsets = folder, folder.child("offsets")
         self._synced: dict[str, set[str]] = {}  # names by folder
 
     def sync(self) -> None:
         """Wait until what was logged of the batches begun so far is on disk; commits and checksums may be lost."""
         if not self._folder.is_local:
             return
-        for folder in (self._folder, self._child("offsets"), self._child("sources"), *self._sources()):
+        for folder in (self._folder, self.offsets, self._child("sources"), *self._sources()):
             with os.scandir(folder.location) as entries:
                 found = {entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")}
             new = found - self._synced.get(folder.location, set())
@@ -46,6 +47,20 @@ class SparkLog:
             if new or folder.location not in self._synced:
                 _fsync(folder.location)
             self._synced[folder.location] = found
+
+    def resume(self, driver: Driver) -> None:
+        """Mend the log for a driver that goes on, and check that both belong together.
+
+        Raises StateError `state.missing-version` if Spark has lost its log and would start over: its batches would be
+        taken for committed ones. Raises as `mend` does.
+        """
+        last, known, unfinished = driver.next_of_spark - 1, driver.known, driver.unfinished
+        begun = None if unfinished is None else unfinished.spark_batch
+        self.mend(last if begun is None else begun)
+        is_needed = known is not None and known.spark_batch is not None and not known.closed
+        if is_needed and not self.offsets.exists(str(last)):
+            stream, logs = driver.identity.stream, self.offsets.shown
+            raise out_of_step(f"the state of stream {stream} ends with Spark's batch {last}, which {logs} lacks")
 
     def mend(self, last: int) -> None:
         """Remove damaged files that nothing depends on; `last` is the last Spark batch that has a plan or is committed.
@@ -64,11 +79,11 @@ class SparkLog:
             for number, name in _damaged(folder, lines=0).items():
                 if number > logged:
                     self._remove(folder, name)
-        for folder in (self._folder, self._child("offsets"), self._child("commits"), *self._sources()):
+        for folder in (self._folder, self.offsets, self._child("commits"), *self._sources()):
             _remove_cut_checksums(folder)
 
     def _mend_offsets(self, last: int) -> None:
-        offsets = self._child("offsets")
+        offsets = self.offsets
         for number, name in _damaged(offsets, lines=3).items():
             if number <= last:
                 raise StateError(
@@ -82,7 +97,7 @@ class SparkLog:
 
     def _logged(self, place: int) -> int:
         """Up to which entry of a source's own log the last batch reads; -1: there is no batch yet."""
-        offsets = self._child("offsets")
+        offsets = self.offsets
         names = _numbered(offsets)
         if not names:
             return -1
