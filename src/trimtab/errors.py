@@ -6,6 +6,10 @@ wrong, where, and what to do. All of them survive pickling, because Spark worker
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
 
 class TrimtabError(Exception):
     """The root: catch this to catch everything trimtab raises on purpose."""
@@ -150,3 +154,38 @@ class BalanceError(HintedError):
     """
 
     code = "balance"
+
+
+# Where it happened ---------------------------------------------------------------------------
+
+Raised = TypeVar("Raised", bound=Exception)
+
+
+@contextmanager
+def noting(place: str) -> Iterator[None]:
+    """Note on an exception raised inside the block where that was; `places_of` reads the notes."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(place)
+        raise
+
+
+def noted_as(new: Raised, old: BaseException) -> Raised:
+    """The new exception, with the notes of the one that it is raised for."""
+    for place in getattr(old, "__notes__", ()):
+        new.add_note(place)
+    return new
+
+
+def places_of(error: BaseException) -> str:
+    """Where an error was raised, such as "query drops, batch 7 of stream ticks"; "" if nothing is known.
+
+    >>> try:
+    ...     with noting("batch 7 of stream ticks"), noting("query drops"):
+    ...         raise TrimtabError
+    ... except TrimtabError as error:
+    ...     places_of(error)
+    'query drops, batch 7 of stream ticks'
+    """
+    return ", ".join(getattr(error, "__notes__", ()))

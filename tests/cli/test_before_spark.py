@@ -21,9 +21,9 @@ from trimtab.cli.job_build import Backend
 from trimtab.cli.job_file import columns_known, read_job_file
 from trimtab.cli.job_queries import compile_known
 from trimtab.cli.main import main
-from trimtab.cli.reachable import addresses, silent
 from trimtab.driver.resuming import fingerprint
 from trimtab.errors import JobError, StateError
+from trimtab.spark.brokers import addresses, silent
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import CheckpointLock
@@ -387,6 +387,65 @@ def test_a_socket_needs_a_listener_and_gets_no_connection(bench: Bench, capsys: 
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+def test_kafka_has_to_answer_for_a_sink_too(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = f"127.0.0.1:{free_port()}"
+    sink = f'format = "kafka"\noptions = {{ Kafka.Bootstrap.Servers = "{closed}", topic = "counts" }}'
+    bench.write('format = "parquet"\npath = "out"', sink)
+    assert reported(bench, capsys).startswith(
+        f"error[job.sink]: {bench.file}: queries.counts.sinks[0].options.kafka.bootstrap.servers: no broker can be"
+    )
+
+
+# The job's own code --------------------------------------------------------------------------------
+
+
+def test_the_check_runs_no_code_of_the_job_and_says_what_it_left_out(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("job_code/__init__.py", "job_code/alerts.py", "job_code_operators.py", "highspy.py", "duckdb.py"):
+        (bench.folder / name).parent.mkdir(exist_ok=True)
+        (bench.folder / name).write_text(f"open({str(bench.folder / 'ran')!r}, 'w')\ndef send(rows, batch): pass\n")
+    text = JOB.replace("key_groups = 8", 'key_groups = 8\noperators = ["job_code_operators"]')
+    text = text.replace(SQL, "SELECT * FROM rises(TABLE(ticks) PARTITION BY symbol ORDER BY ts)")
+    bench.write('format = "parquet"\npath = "out"', 'python = "job_code.alerts:send"', text)
+    assert main(["run", "--check", str(bench.file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{bench.file} is fine: streams ticks; queries counts",
+        "not checked, because that takes Spark or the job's own code:",
+        "  job.operators[0]: job_code_operators is there, and is not imported",
+        "  queries.counts.sinks[0].python: job_code.alerts:send is there, and is not imported",
+        "  queries.counts: its names and types: it calls an operator of a module that is not imported",
+    ]
+    assert not (bench.folder / "ran").exists()
+    assert str(bench.folder) not in sys.path
+    for old, new, message in (
+        ("job_code_operators", "job_code_gone", "there is no module job_code_gone"),
+        ("job_code.alerts", "job_code.gone", "there is no module job_code.gone"),
+        (":send", ":sent", "job_code.alerts has no function sent"),
+    ):
+        bench.file.write_text(bench.file.read_text().replace(old, new))
+        assert main(["run", "--check", str(bench.file)]) == 1
+        assert message in capsys.readouterr().err
+        bench.file.write_text(bench.file.read_text().replace(new, old))
+    assert not (bench.folder / "ran").exists()
+
+
+def test_what_the_check_could_not_check_is_listed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    text = KAFKA.format(servers="not an address").replace("topic, value", "my_own(value) AS value")
+    text = text.replace('event_time = "timestamp"', 'event_time = "timestamp"\nwhere = "offset > 3"')
+    text += '[[queries.values.sinks]]\nformat = "iceberg"\npath = "s3://bucket/values"\n'
+    bench.file.write_text(text)
+    assert main(["run", "--check", str(bench.file)]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  streams.trades.where: it is Spark's SQL",
+        "  streams.trades.format: whether Spark has kafka",
+        "  streams.trades.options: whether the topics exist and may be read",
+        "  queries.values: its names and types: only Spark may know MY_OWN(value)",
+        "  queries.values.sinks[1].format: whether Spark has iceberg",
+        "  queries.values.sinks[1].path: whether it may be written",
+    ]
 
 
 # Java ----------------------------------------------------------------------------------------------

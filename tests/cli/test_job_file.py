@@ -410,6 +410,51 @@ def test_a_mistake_is_reported_with_its_line_place_and_hint(tmp_path: Path, old:
     assert mistake(tmp_path, GOOD.replace(old, new)) == reported
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "reported"),
+    [
+        (
+            'path = "out/"',
+            'path = "out/"\n[queries.again]\nsql = "SELECT symbol FROM ticks"\n[[queries.again.sinks]]\n'
+            'format = "memory"\n[[queries.drops.sinks]]\nformat = "memory"\noptions = { view = "Again" }',
+            "queries.again.sinks[0].options.view: queries.drops.sinks[1] writes there too; "
+            "give each sink a view of its own",
+        ),
+        (
+            'format = "parquet"\npath = "out/"',
+            'format = "parket"\npath = "out/"',
+            "job.toml:17: queries.drops.sinks[0].format: there is no format parket; did you mean parquet?",
+        ),
+        (
+            'format = "parquet"\npath = "out/"',
+            'format = "rate"',
+            "job.toml:17: queries.drops.sinks[0].format: rate: nothing can be written to it; there are parquet,",
+        ),
+        (
+            'format = "parquet"\npath = "out/"',
+            'format = "kafka"\noptions = { topic = "drops" }',
+            "queries.drops.sinks[0].options.kafka.bootstrap.servers: it is missing; kafka needs it",
+        ),
+        (
+            'format = "parquet"\npath = "ticks/"\nschema = "symbol BIGINT, ts TIMESTAMP, price DOUBLE"\n'
+            'event_time = "ts"',
+            'format = "kafka"\nevent_time = "timestamp"\nselect = ["timestamp", "1 AS symbol", "2 AS price"]\n'
+            'options = { kafka.bootstrap.servers = "broker:9092" }',
+            "streams.ticks.options.subscribe: it is missing; kafka needs subscribe or subscribePattern or assign",
+        ),
+        (
+            'format = "parquet"\npath = "ticks/"',
+            'format = "console"',
+            "streams.ticks.format: console: nothing can be read from it",
+        ),
+    ],
+)
+def test_a_source_or_sink_that_cannot_work_is_a_mistake(tmp_path: Path, old: str, new: str, reported: str) -> None:
+    assert old in GOOD
+    assert GOOD.count(old) == 1
+    assert reported in mistake(tmp_path, GOOD.replace(old, new))
+
+
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         GOOD.replace("engines = 4", "engines = -1").replace('"2 seconds"', '"late"').replace("price < 1", "prise < 1")
@@ -499,7 +544,8 @@ def test_the_examples_of_the_documents_are_good_files(tmp_path: Path) -> None:
 
 def test_every_setting_is_documented() -> None:
     parts = (JobFile, StreamSection, QuerySection, SinkSection)
-    settings = {each.name for part in parts for each in fields(part)} - {"name", "streams", "queries"}
+    settings = {each.name for part in parts for each in fields(part)}
+    settings -= {"name", "streams", "queries", "are_modules_imported"}
     assert [name for name in sorted(settings) if f"| `{name}` |" not in DOCUMENT] == []
 
 

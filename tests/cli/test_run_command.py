@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ import trimtab.cli.run as run_command
 from trimtab.cli.java import check_java, java_version
 from trimtab.cli.job_build import Backend
 from trimtab.cli.main import main
-from trimtab.cli.spark_errors import spark_errors, spark_message, stderr_to_file
+from trimtab.cli.spark_errors import spark_errors, stderr_to_file
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
-from trimtab.errors import JobError, StateError
+from trimtab.errors import JobError, StateError, noting
+from trimtab.spark.error_text import spark_message
 
 JOB = """\
 [job]
@@ -237,7 +239,12 @@ def test_a_terminal_gets_the_live_view(bench: Bench, monkeypatch: pytest.MonkeyP
 
 def test_the_check_starts_nothing(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--check", str(bench.file)]) == 0
-    assert capsys.readouterr().out == f"{bench.file} is fine: streams ticks; queries counts\n"
+    assert capsys.readouterr().out == (
+        f"{bench.file} is fine: streams ticks; queries counts\n"
+        "not checked, because that takes Spark or the job's own code:\n"
+        "  queries.counts.sinks[1].python: json:dumps is there, and is not imported\n"
+        "  streams.ticks.where: it is Spark's SQL\n"
+    )
     assert bench.calls == bench.spark_calls == []
     bench.file.write_text(JOB.replace("engines", "engine"))
     assert main(["run", "--check", str(bench.file)]) == 1
@@ -256,6 +263,72 @@ def test_an_interrupt_stops_after_the_batch(
     assert "asked to stop: ending after this batch" in out
     assert "2 batches, 20 events" in out
     assert bench.spark_calls[-1] == ("stop",)
+
+
+def test_a_signal_to_end_before_the_job_is_started_starts_none(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def session(_: Any) -> Recorder:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return Recorder(bench.spark_calls)
+
+    monkeypatch.setattr(run_command, "SPARK", Backend(lambda: None, session, bench.make))
+    assert main(["run", str(bench.file)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "asked to stop before the job was started"
+    assert bench.calls == []
+    assert bench.spark_calls == [("stop",)]
+
+
+@pytest.mark.parametrize(("is_alive", "status"), [(False, 0), (True, 1)])
+def test_a_signal_to_end_that_java_got_too_is_no_failure(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_alive: bool, status: int
+) -> None:
+    def end(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise JobError("job.sink-failed", "Cannot call methods on a stopped SparkContext")
+
+    bench.job = FakeRun(1000, at=end)
+    backend = replace(bench.backend(), is_alive=lambda _: is_alive)
+    monkeypatch.setattr(run_command, "SPARK", backend)
+    assert main(["run", str(bench.file)]) == status
+    printed = capsys.readouterr()
+    shown = "error[job.sink-failed]: Cannot call methods on a stopped SparkContext\n"
+    assert printed.err == ("" if status == 0 else shown)
+    assert ("the next run repeats the batch that was under way" in printed.out) == (status == 0)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--for", "1ms"]])
+def test_whatever_ends_a_job_is_an_error_line_and_a_status(
+    bench: Bench, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    def fail(_: int) -> None:
+        with noting("batch 7 of stream ticks"), noting("query counts"):
+            raise ZeroDivisionError("division by zero")
+
+    bench.job = FakeRun(1000, at=fail)
+    assert main(["run", str(bench.file), *arguments]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Traceback")
+    assert lines[-3] == "error[job.failed]: the job failed: ZeroDivisionError: division by zero"
+    assert lines[-1] == "  where: query counts, batch 7 of stream ticks"
+
+
+def test_an_error_says_in_which_query_and_batch_it_was(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    class SparkException(Exception):  # noqa: N818
+        __module__ = "pyspark.errors"
+
+    for error, shown in (
+        (StateError("state.gone", "the folder is gone"), "error[state.gone]: the folder is gone"),
+        (SparkException("lost\n\tat org.apache"), "error[job.spark]: the job: lost"),
+    ):
+
+        def fail(_: int, error: Exception = error) -> None:
+            with noting("batch 7 of stream ticks"), noting("sink parquet out of counts"):
+                raise error
+
+        bench.job = FakeRun(1000, at=fail)
+        assert main(["run", str(bench.file)]) == 1
+        assert capsys.readouterr().err == f"{shown}\n  where: sink parquet out of counts, batch 7 of stream ticks\n"
 
 
 def test_a_second_interrupt_stops_at_once(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

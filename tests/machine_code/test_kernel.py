@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +20,9 @@ from trimtab.machine_code.fingerprint import fingerprint
 from trimtab.machine_code.kernel import Kernel, kernel
 from trimtab.machine_code.missing import Missing, NotCompiledError, if_missing
 from trimtab.machine_code.shelf import Entry, Folder, digest_of
+
+REAL_CACHE = shelf.cache.__wrapped__
+"""Where the cache is, asked anew each time."""
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +93,90 @@ def test_a_damaged_file_counts_as_missing() -> None:
     file.write_bytes(bytes(content))
     with if_missing(Missing.REFUSE), pytest.raises(NotCompiledError):
         fresh(doubled_sum)(np.arange(4))
+
+
+def by_another_user(folder: Folder, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del file
+    monkeypatch.setattr(folder, "_owners", {os.geteuid() + 1})
+
+
+def writable_file(folder: Folder, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del folder, monkeypatch
+    file.chmod(0o664)
+
+
+def writable_folder(folder: Folder, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del file, monkeypatch
+    folder.path.chmod(0o757)
+
+
+def link(folder: Folder, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del folder, monkeypatch
+    elsewhere = file.parent.parent / "elsewhere"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize("make_foreign", [by_another_user, writable_file, writable_folder, link])
+def test_machine_code_that_somebody_else_may_have_written_is_not_loaded(
+    make_foreign: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading is unpickling, so a foreign file with a right digest of its own would run anything."""
+    doubled_sum(np.arange(4))
+    (entry,) = shelf.cache().entries()
+    ran: list[str] = []
+    monkeypatch.setattr("tests.machine_code.kernels_to_test.RAN", ran, raising=False)
+    shelf.cache().write(entry, pickle.dumps(Runs()))
+    (file,) = shelf.cache().path.iterdir()
+    make_foreign(shelf.cache(), file, monkeypatch)
+    assert shelf.cache().read(entry) is None
+    with if_missing(Missing.PLAIN):
+        assert fresh(doubled_sum)(np.arange(4)) == 12
+    assert ran == []
+
+
+class Runs:
+    """What runs code when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return exec, ("from tests.machine_code import kernels_to_test; kernels_to_test.RAN.append('ran')",)
+
+
+def test_a_folder_of_somebody_elses_is_not_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("TRIMTAB_CACHE_DIR", str(shared))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = REAL_CACHE()
+    assert found.path != shared
+    assert found.is_own()
+    assert f"{shared} belongs to another user, or others may write to it" in caplog.text
+    shared.chmod(0o755)
+    assert REAL_CACHE().path == shared
+
+
+def test_the_cache_is_made_so_that_only_its_user_writes_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRIMTAB_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    before = os.umask(0o002)
+    try:
+        assert REAL_CACHE().is_own()
+        REAL_CACHE().path.chmod(0o775)  # as an earlier version made it
+        assert REAL_CACHE().is_own()
+        assert REAL_CACHE().path == tmp_path / "home" / "trimtab" / "machine-code"
+    finally:
+        os.umask(before)
+
+
+def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "inside")
+    folder.make()
+    Folder(tmp_path).write(Entry("outside", "1"), b"code")
+    assert Folder(tmp_path).read(Entry("outside", "1")) == b"code"
+    assert folder.read(Entry("../outside", "1")) is None
 
 
 def test_a_worker_runs_cached_machine_code_only_if_its_digest_is_the_one_that_the_driver_sent() -> None:

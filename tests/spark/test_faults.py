@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 
 from tests.spark.bench import COLUMNS, RISES, SCHEMA, Bench, events, finished
 from trimtab.api.job import Job
-from trimtab.errors import OperatorError, StateError, ThreadLimitError, TrimtabError
+from trimtab.errors import JobError, OperatorError, StateError, ThreadLimitError, TrimtabError, places_of
 from trimtab.state.manifest import FORMAT, seal
 
 
@@ -157,8 +158,15 @@ def test_a_sink_that_fails_ends_the_job_and_gets_the_same_batch_again(bench: Ben
         finished(job)
 
     for _ in range(2):  # a failing batch fails at every start: nothing is skipped silently
-        with pytest.raises(SinkError, match="the database is down"):
+        with pytest.raises(JobError, match="the database is down") as raised:
             start()
+        assert raised.value.code == "job.sink-failed"
+        assert isinstance(raised.value.__cause__, SinkError)
+        assert re.match(
+            r"error\[job.sink-failed\]: sink tests.spark.test_faults.\S+sink of columns failed in batch 1: SinkError: ",
+            str(raised.value),
+        )
+        assert places_of(raised.value) == "batch 1 of stream t"
     broken[0] = False
     start()
     assert [batch for batch, _ in taken] == [0, 1, 1, 1, 2]
@@ -184,6 +192,7 @@ def test_an_operator_that_fails_in_a_worker_is_named_at_every_start(spark: Any, 
         error = failing(bench, "SELECT * FROM runs_of(TABLE(t) PARTITION BY k ORDER BY ts, 1)")
         assert isinstance(error, OperatorError)
         assert "runs_of: on_rows for k = 1: TypeError" in str(error)
+        assert places_of(error) == "query q, batch 1 of stream t"
     assert bench.manifest()["batch"] == 0, "the first row is committed, the second one waits"
 
 
@@ -194,6 +203,7 @@ def test_too_many_partial_matches_in_a_worker_are_an_error_with_the_key(bench: B
     error = failing(bench, sql, max_threads=3)
     assert isinstance(error, ThreadLimitError)
     assert "first k=5" in str(error)
+    assert places_of(error) == "query q, batch 0 of stream t"
     assert bench.manifests() == []
 
 
@@ -214,7 +224,7 @@ def test_when_one_stream_fails_the_others_stop_and_keep_what_they_have(bench: Be
         job.query("there", COLUMNS.replace("FROM t", "FROM u")).write(bench.keep("there"))
         finished(job)
 
-    with pytest.raises(SinkError, match="batch 0"):
+    with pytest.raises(JobError, match="SinkError: batch 0"):
         start(broken)
     start(bench.keep("here"))
     assert bench.rows("here") == bench.rows("there") == [{"k": 1, "x": 1}]

@@ -115,14 +115,14 @@ def test_a_stream_that_was_forgotten_begins_another_incarnation(bench: Bench) ->
         job.stream("u", other.frame(), event_time="ts")
         for name in streams:
             sql = COLUMNS.replace("FROM t", f"FROM {name}")
-            job.query(f"q{name}", sql).write("parquet", path=str(bench.folder / "out"))
+            job.query(f"q{name}", sql).write("parquet", path=str(bench.folder / f"out-{name}"))
         finished(job)
 
     bench.stream.add(events((1, 0, 1)))
     run("t")
     run("u")  # the stream t is not read any more, and is forgotten
     run("t", "u")
-    files = [path.name for path in (bench.folder / "out").glob("qt-*-000000000-000.parquet")]
+    files = [path.name for path in (bench.folder / "out-t").glob("qt-*-000000000-000.parquet")]
     assert len(files) == 2, "the first batch of each incarnation is another batch"
 
 

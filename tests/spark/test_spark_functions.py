@@ -71,3 +71,14 @@ def test_after_the_operator_only_functions_of_duckdb_work(compilations: list[str
 def test_what_the_session_does_not_have_either_is_the_same_mistake(sql: str, compilations: list[str]) -> None:
     assert mistake(sql) == without_spark(sql)
     assert compilations == [sql]
+
+
+@pytest.mark.parametrize(
+    "call", ["reflect('a.B', 'c', x)", "CAST(`Java_Method`('a.B', 'c') AS STRING)", "try_reflect('a')"]
+)
+def test_a_query_cannot_call_methods_of_java(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query of a batch that was begun comes from the checkpoint, which may be somebody else's."""
+    monkeypatch.setattr(spark_functions, "spark_type", lambda *_: pa.string())
+    for sql in (f"SELECT {call} AS y FROM t", f"SELECT x FROM t WHERE {call} = 'q'"):
+        assert "error[query.function]: there is no function" in mistake(sql)
+    assert compile_for("SELECT own('reflect') AS y FROM t").intake.columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,8 @@ from trimtab.language.compiled import Query
 from trimtab.language.intervals import delay_us
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
-from trimtab.spark.sinks import BatchFunction, Sink, make_sink
+from trimtab.spark.sinks import BatchFunction, Sink, make_sink, prepare_sinks
+from trimtab.spark.sources import check_reachable
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.stream_queries import StreamQueries, explained
 from trimtab.spark.tier_one import check_columns
@@ -47,6 +48,7 @@ class QueryHandle:
     reset: bool
     spark: SparkSession
     split: str | None = None
+    check_may_change: Callable[[], None] = lambda: None
     sinks: list[Sink] = field(default_factory=list)
 
     def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
@@ -55,6 +57,7 @@ class QueryHandle:
         `target`: "parquet" (with `path`; exactly once), "delta" (if installed; exactly once), "console", "memory", any
         other Spark format with its options (at least once), or a function of (DataFrame, batch id).
         """
+        self.check_may_change()
         self.sinks.append(make_sink(self.spark, target, options))
         return self
 
@@ -104,6 +107,7 @@ class Job:
         self.key_groups, self.max_threads, self.warm = key_groups, max_threads, warm
         self._streams: dict[str, StreamHandle] = {}
         self._queries: dict[str, QueryHandle] = {}
+        self._run: Run | None = None
 
     def stream(
         self,
@@ -132,6 +136,7 @@ class Job:
             idle_after: A partition that was read to its end and had no rows for this long holds the others up no more,
                 and while all are silent, event time goes on. None: time stands still until a row comes.
         """
+        self._check_not_running()
         _check_name("stream", name, self._streams)
         handle = self._streams[name] = stream_of(
             name,
@@ -142,6 +147,7 @@ class Job:
             partitions=partitions,
             max_ahead=max_ahead,
             idle_after=idle_after,
+            check_may_change=self._check_not_running,
         )
         return handle
 
@@ -155,6 +161,7 @@ class Job:
             split: How a key that is too hot for one engine is spread over several: "pkg" (over two), "random-choices"
                 or "consistent" (over as many as needed). Results stay the same. None: every key is on one engine.
         """
+        self._check_not_running()
         _check_name("query", name, self._queries)
         tables = {each.name: each.schema for each in self._streams.values()}
         if not tables:
@@ -164,15 +171,18 @@ class Job:
         others = {other.name: other.split for other in self._queries.values() if other.query.source == source}
         check_split(name, compiled, split, others)
         self._check_columns(name, compiled, self._streams[source])
-        handle = self._queries[name] = QueryHandle(name, compiled, reset, self.spark, split)
+        handle = self._queries[name] = QueryHandle(
+            name, compiled, reset, self.spark, split, check_may_change=self._check_not_running
+        )
         return handle
 
     def start(self, *, trigger: str | None = None, available_now: bool = False, close: bool = False) -> Run:
         """Start the job, from its checkpoint if there is one. Returns within a second.
 
         Raises what can be checked at once: options that contradict each other, a checkpoint that is locked, closed or
-        of other queries, sinks that can't work. What takes longer (the checksums of a large state, Spark's first
-        streaming query) goes on after the return; `Run.await_termination` raises what fails there.
+        of other queries, a Kafka source without a broker that answers, sinks that can't work. What takes longer (the
+        checksums of a large state, Spark's first streaming query) goes on after the return; `Run.await_termination`
+        raises what fails there.
 
         Args:
             trigger: How often a batch may begin, such as "200 milliseconds"; by default as soon as there is data.
@@ -189,9 +199,8 @@ class Job:
             self._check_changes(versions, begun_batches(checkpoint, versions))
             read = self._read()
             going_on = open_streams(read, versions, close=close)
-            for query in self._queries.values():
-                for sink in query.sinks:
-                    sink.prepare(query.name)
+            check_reachable({name: read[name].frame for name in going_on})
+            self._prepare_sinks(read)
             tally = Tally()
             interval_s, demand = _interval_s(trigger), Demand()
             own = copy_for_jobs(self.spark)
@@ -203,9 +212,19 @@ class Job:
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
             run.begin(partial(self._begin, checkpoint, set(read), trigger, available_now))
             undo.pop_all()
+            self._run = run
             return run
 
     # Checking ----------------------------------------------------------------------------------
+
+    def _check_not_running(self) -> None:
+        if self._run is not None and self._run.is_active:
+            message = "the job is running, and its streams, queries and sinks can't change while it does"
+            raise JobError(
+                "job.running",
+                message,
+                "stop it (run.stop()), add what is new, and start it again: it goes on from its checkpoint",
+            )
 
     def _check_parts(self, trigger: str | None, available_now: bool, close: bool) -> None:
         if not self._queries:
@@ -247,6 +266,15 @@ class Job:
         sources = {query.query.source for query in self._queries.values()}
         return {name: stream for name, stream in self._streams.items() if name in sources}
 
+    def _prepare_sinks(self, read: Mapping[str, StreamHandle]) -> None:
+        outputs = {
+            each.name: (each.sinks, [name for name, _ in each.query.finish.columns]) for each in self._queries.values()
+        }
+        for stream in read.values():
+            for kind, sinks in stream.sinks.items():
+                outputs[f"{stream.name}{kind.replace('__', '_')}"] = (sinks, stream.schema.names)
+        prepare_sinks(outputs)
+
     def _pipeline(
         self,
         stream: StreamHandle,
@@ -260,9 +288,6 @@ class Job:
     ) -> Pipeline:
         chosen = [query for query in self._queries.values() if query.query.source == stream.name]
         split = {query.name: query.split for query in chosen if query.split}
-        for name, sinks in stream.sinks.items():
-            for sink in sinks:
-                sink.prepare(f"{stream.name}{name.replace('__', '_')}")
         queries = StreamQueries(
             spark=self.spark,
             stream=stream.name,

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.util import InheritableThread
 
 from trimtab.deciding.placement import Placement, check_engines
+from trimtab.driver.placing import change_all
 from trimtab.driver.progress import BatchProgress, Progress
 from trimtab.driver.resuming import open_streams
 from trimtab.errors import JobError, TrimtabError
@@ -155,15 +156,13 @@ class Run:
         `moves` maps key group to engine. All streams, unless one is named.
         """
         chosen = dict(moves)
-        for pipeline in self._chosen(stream):
-            pipeline.placing.expected().moved(chosen)  # raises here, and not in the batch, if a move is impossible
-            pipeline.placing.change(lambda placement: placement.moved(chosen))
+        change_all([each.placing for each in self._chosen(stream)], lambda placement: placement.moved(chosen))
 
     def resize(self, engines: int) -> None:
         """Run on another number of engines from the next batch on, and move as few key groups as possible."""
         for pipeline in self._pipelines.values():
             check_engines(engines, pipeline.key_groups)
-            pipeline.placing.change(lambda placement: placement.resized(engines))
+        change_all([each.placing for each in self._chosen(None)], lambda placement: placement.resized(engines))
 
     # Ending ------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,15 +33,18 @@ class StreamHandle:
     partition_by: str | None = None
     max_ahead_us: int | None = None
     idle_after_us: int | None = None
+    check_may_change: Callable[[], None] = lambda: None
     sinks: dict[str, list[Sink]] = field(default_factory=lambda: {LATE: [], QUARANTINE: []})
 
     def late(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
         """Send rows that came too late (older than the watermark) to a sink, instead of only counting them."""
+        self.check_may_change()
         self.sinks[LATE].append(make_sink(self.frame.sparkSession, target, options))
         return self
 
     def quarantine(self, target: str | BatchFunction, **options: Any) -> StreamHandle:
         """Send rows without key or time, or whose columns can't be computed, to a sink, with the reason."""
+        self.check_may_change()
         self.sinks[QUARANTINE].append(make_sink(self.frame.sparkSession, target, options))
         return self
 
@@ -56,6 +59,7 @@ def stream_of(
     partitions: int | Sequence[object] | None,
     max_ahead: Length,
     idle_after: Length,
+    check_may_change: Callable[[], None],
 ) -> StreamHandle:
     """The stream, if it can be one; `Job.stream` says what each setting means."""
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
@@ -79,6 +83,7 @@ def stream_of(
         None if partition_by is None else _column_of(name, frame, partition_by, "job.partitions"),
         None if max_ahead is None else delay_us(max_ahead),
         None if idle_after is None else delay_us(idle_after),
+        check_may_change,
     )
 
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from trimtab.cli.job_file import FILE_FORMATS, columns_known
-from trimtab.cli.job_queries import Streams, compile_known
-from trimtab.cli.job_sections import JobFile, SinkSection
+from trimtab.cli.job_file import columns_known
+from trimtab.cli.job_queries import Streams, compile_known, known_source
+from trimtab.cli.job_sections import JobFile
 from trimtab.cli.reachable import check_kafka, check_socket
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver import resuming
 from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
-from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
 from trimtab.planning.registry import check_installed
+from trimtab.spark.sink_formats import FILE_FORMATS, local_folder
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import check_free
@@ -38,7 +37,8 @@ def check_before_spark(file: JobFile) -> None:
     for folder in _written(file):
         folder.check_writable()
     streams: Streams = {each.name: (columns_known(each), each.event_time) for each in file.streams}
-    queries = {each.name: compile_known(each.sql, streams) for each in file.queries}
+    known = file.are_modules_imported
+    queries = {each.name: compile_known(each.sql, streams, are_operators_known=known) for each in file.queries}
     _check_splits(file, queries)
     _check_checkpoint(file, streams, queries)
     check_socket(file)
@@ -49,8 +49,8 @@ def _check_inputs(file: JobFile) -> None:
     """Check that the folders that streams read exist, where they are on this machine."""
     for stream in file.streams if _is_local(file) else ():
         path = stream.options.get("path", "")
-        is_one = path.startswith("/") and not set(path) & set("*?[{")
-        if stream.format in FILE_FORMATS and is_one and not Path(path).exists():
+        folder = None if set(path) & set("*?[{") else local_folder(path)
+        if stream.format in FILE_FORMATS and folder is not None and not folder.exists():
             message = f"{file.path}: streams.{stream.name}.path: there is no folder {path}"
             raise JobError("job.file", message, "make it, or point the stream at another one")
 
@@ -64,10 +64,8 @@ def _is_local(file: JobFile) -> bool:
 
 def _written(file: JobFile) -> Iterator[Folder]:
     """The folders that the job writes to: this process writes the checkpoint and parquet sinks, Spark the others."""
-    rejects = [sink for stream in file.streams for sink in (stream.late, stream.quarantine) if sink is not None]
-    sinks: list[SinkSection] = [sink for query in file.queries for sink in query.sinks] + rejects
     yield Folder(file.checkpoint)
-    for sink in sinks:
+    for sink in file.sinks().values():
         path = sink.options.get("path", "")
         is_plain = path.startswith("/") and sink.format in FILE_FORMATS and _is_local(file)
         if path and (sink.format == "parquet" or is_plain):
@@ -90,8 +88,10 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
         return
     versions = resuming.last_versions(checkpoint)
     _check_changes(file, streams, queries, versions, resuming.begun_batches(checkpoint, versions))
-    sources = {source_of(each.sql, streams) for each in file.queries}
-    resuming.open_streams([name for name in streams if name in sources], versions, close=file.close)
+    known = file.are_modules_imported
+    sources = {known_source(each.sql, streams, are_operators_known=known) for each in file.queries}
+    if None not in sources:
+        resuming.open_streams([name for name in streams if name in sources], versions, close=file.close)
     check_free(checkpoint.folder)
 
 

@@ -38,6 +38,7 @@ class Backend:
     check: Callable[[], None]
     session: Callable[[JobFile], Any]
     job: Callable[..., Any]
+    is_alive: Callable[[Any], bool] = lambda _: True
 
 
 def start_session(file: JobFile) -> Any:
@@ -57,7 +58,15 @@ def make_job(spark: Any, **settings: Any) -> Any:
     return Job(spark, **settings)
 
 
-SPARK = Backend(check_spark, start_session, make_job)
+def is_alive(spark: Any) -> bool:
+    """Whether Spark still works: it doesn't if Java was ended."""
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
+SPARK = Backend(check_spark, start_session, make_job, is_alive)
 
 
 def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:

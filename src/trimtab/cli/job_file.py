@@ -6,10 +6,12 @@ mistakes in SQL are found before a session is started. `docs/running.md` is the 
 
 from __future__ import annotations
 
+import difflib
 import os
+import pkgutil
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,23 +20,27 @@ import pyarrow as pa
 from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_queries import Streams, check_query, columns_of, is_schema
 from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
-from trimtab.cli.operators import import_from
+from trimtab.cli.operators import import_from, look_for
 from trimtab.cli.toml_lines import line_of, setting_lines
 from trimtab.cli.toml_section import MISSING, Mistake, Section
 from trimtab.deciding.placement import SCHEMES
 from trimtab.errors import JobError, TrimtabError
 from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_time
+from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, missing_option, option, place_of
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
-
-FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
-"""Sources and sinks of Spark that are folders of files."""
 
 OWN_SINKS = {"parquet": ("path", "compression"), "console": ("rows",), "memory": ("view",)}
 """trimtab's own sinks and all their options; other formats are Spark's."""
 
+PACKAGED = ("avro", "delta", "hudi", "iceberg", "kafka", "kinesis", "mongodb", "pulsar")
+"""Formats that Spark has once their package is there."""
+SINKS = (*FILE_FORMATS, *OWN_SINKS, *PACKAGED, "jdbc", "noop", "xml")
+"""Formats whose names are known; there may be others, from packages and from Python."""
+
 MAX_ENGINES = 4096
 
+_PACKAGE_SETTINGS = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 _OWN_COLUMNS = {
     "rate": "timestamp TIMESTAMP, value BIGINT",
@@ -45,12 +51,19 @@ _OWN_COLUMNS = {
     "socket": "value STRING",
 }
 """Columns of sources that define their own; options such as Kafka's `includeHeaders` add to them."""
+SOURCES = tuple(dict.fromkeys((*FILE_FORMATS, *_OWN_COLUMNS, *PACKAGED, "xml")))
+_NEEDED: Mapping[str, Sequence[tuple[str, ...]]] = {
+    "kafka": ((SERVERS,), ("subscribe", "subscribePattern", "assign")),
+    "socket": (("host",), ("port",)),
+}
+"""Options that a source needs: one of each group."""
 
 
-def read_job_file(path: Path) -> JobFile:
+def read_job_file(path: Path, *, imports: bool = True) -> JobFile:
     """Read and check a job file.
 
-    Modules with operators and sink functions are imported, with the file's folder first on the path.
+    Modules with operators and sink functions are imported, with the file's folder first on the path; without `imports`
+    they are only looked for, and no code of the job runs.
 
     Raises JobError `job.file`, which lists every mistake of the file with its line and its dotted place.
     """
@@ -64,7 +77,7 @@ def read_job_file(path: Path) -> JobFile:
     except tomllib.TOMLDecodeError as error:
         raise JobError("job.file", _syntax(path, str(error)), "see https://toml.io for the syntax") from error
     mistakes: list[Mistake] = []
-    job = _Reader(path.absolute(), mistakes).job(Section("", values, mistakes))
+    job = _Reader(path.absolute(), mistakes, imports).job(Section("", values, mistakes))
     if mistakes or job is None:
         raise JobError("job.file", _listed(path, mistakes, setting_lines(text)))
     return job
@@ -97,7 +110,9 @@ class _Reader:
 
     path: Path
     mistakes: list[Mistake]
-    written: dict[str, str] = field(default_factory=dict)  # folder -> the sink that writes it
+    imports: bool = True
+    written: dict[str, str] = field(default_factory=dict)  # folder or view -> the sink that writes it
+    has_packages: bool = False  # whether there may be formats that aren't known here
 
     def job(self, root: Section) -> JobFile | None:
         settings = root.section("job", needed="write [job] with a checkpoint")
@@ -119,6 +134,7 @@ class _Reader:
         settings.finish()
         master, conf = spark.text("master"), spark.options("conf")
         spark.finish()
+        self.has_packages = any(name.startswith(_PACKAGE_SETTINGS) for name in conf) or _has_python_sources()
         for i, module in enumerate(operators):
             self._import(settings, f"operators[{i}]", module)
         sources = [self._stream(name, section) for name, section in streams]
@@ -130,7 +146,7 @@ class _Reader:
         known = columns if all(sources) else None
         selects = [self._query(name, section, known) for name, section in queries]
         for source, (_, section) in zip(sources, streams, strict=True):
-            if source is not None and (writer := self.written.get(source.options.get("path", ""))):
+            if source is not None and (writer := self.written.get(place_of(source.format, source.options, ""))):
                 section.wrong("path", f"{writer} writes there", "a job that reads its own output never ends")
         if checkpoint is None or not all(sources) or not all(selects):
             return None
@@ -149,6 +165,7 @@ class _Reader:
             operators=operators,
             master=master,
             conf=conf,
+            are_modules_imported=self.imports,
         )
 
     def _stream(self, name: str, section: Section) -> StreamSection | None:
@@ -158,7 +175,7 @@ class _Reader:
         delay = section.length("delay") or "0 seconds"
         select, where = section.texts("select"), section.text("where")
         options = section.options("options")
-        late, quarantine = (self._rejects(section, key) for key in ("late", "quarantine"))
+        late, quarantine = (self._rejects(section, name, key) for key in ("late", "quarantine"))
         _check_name(name, section)
         options = self._with_path(section, path, options)
         if format_ in FILE_FORMATS:
@@ -168,6 +185,10 @@ class _Reader:
                 section.wrong("schema", MISSING, 'write the columns: "symbol BIGINT, ts TIMESTAMP"')
         elif format_ in _OWN_COLUMNS and schema is not None:
             section.wrong("schema", f"{format_} has columns of its own", f"leave it out: {_OWN_COLUMNS[format_]}")
+        for names in _NEEDED.get(format_ or "", ()):
+            if not any(option(options, name) for name in names):
+                section.wrong(f"options.{names[0]}", MISSING, f"{format_} needs {' or '.join(names)}")
+        self._check_format(section, format_, SOURCES, OWN_SINKS, "nothing can be read from it")
         section.finish()
         if format_ is None or event_time is None:
             return None
@@ -177,7 +198,7 @@ class _Reader:
         sql, file = section.text("sql"), section.text("file")
         reset = section.flag("reset")
         split = _one_of(section, "split", SCHEMES)
-        sinks = tuple(self._sink(each) for each in section.sections("sinks"))
+        sinks = tuple(self._sink(each, name) for each in section.sections("sinks"))
         section.finish()
         _check_name(name, section)
         if not section.values.get("sinks"):
@@ -191,15 +212,26 @@ class _Reader:
             where, sql = file, self._text_of(section, file)
         if sql is None:
             return None
-        if message := check_query(sql, where, columns):
+        if message := check_query(sql, where, columns, are_operators_known=self.imports):
             section.wrong("sql" if file is None else "file", message)
         return QuerySection(name, sql, sinks, reset, split)
 
-    def _rejects(self, section: Section, key: str) -> SinkSection | None:
+    def _rejects(self, section: Section, name: str, key: str) -> SinkSection | None:
         found = section.section(key)
-        return None if found is None else self._sink(found)
+        return None if found is None else self._sink(found, f"{name}_{key}")
 
-    def _sink(self, section: Section) -> SinkSection:
+    def _check_format(
+        self, section: Section, format_: str | None, known: Sequence[str], others: Collection[str], wrong: str
+    ) -> None:
+        """Note a format of the other kind, or one that is probably misspelt; Spark may know what isn't known here."""
+        if format_ is None or format_ in known:
+            return
+        if format_ in others:
+            section.wrong("format", f"{format_}: {wrong}", f"there are {', '.join(known)}")
+        elif not self.has_packages and (near := difflib.get_close_matches(format_, known, 1, cutoff=0.75)):
+            section.wrong("format", f"there is no format {format_}", f"did you mean {near[0]}?")
+
+    def _sink(self, section: Section, name: str) -> SinkSection:
         format_, python, path = _format(section), section.text("python"), section.text("path")
         options = self._with_path(section, path, section.options("options"))
         if "format" in section.values and "python" in section.values:
@@ -210,19 +242,26 @@ class _Reader:
             if options:
                 section.wrong("", "a function takes neither path nor options", "put them into the function itself")
             self._import(section, "python", python)
-        elif format_ in (*FILE_FORMATS, "delta"):
-            _check_options(section, format_, options)
-            if "path" not in options and "path" not in section.values:
-                section.wrong("path", MISSING, f"{format_} writes files: name their folder")
-            elif options.get("path") in self.written:
-                writer = self.written[options["path"]]
-                section.wrong("path", f"{writer} writes there too", "give each sink a folder of its own")
-            elif "path" in options:
-                self.written[options["path"]] = section.place
         elif format_ is not None:
+            self._check_format(section, format_, SINKS, READ_ONLY, "nothing can be written to it")
             _check_options(section, format_, options)
+            self._check_place(section, format_, options, name)
         section.finish()
         return SinkSection(format_ or "", options, python or "")
+
+    def _check_place(self, section: Section, format_: str, options: Mapping[str, str], name: str) -> None:
+        """Note a place that is missing, or that another sink writes to."""
+        missing = missing_option(format_, options)
+        if missing == "path":
+            if "path" not in section.values:
+                section.wrong("path", MISSING, f"{format_} writes files: name their folder")
+        elif missing is not None:
+            section.wrong(f"options.{missing}", MISSING, f"{format_} needs it")
+        elif place := place_of(format_, options, name):
+            if place in self.written:
+                key, kind = ("options.view", "view") if format_ == "memory" else ("path", "folder")
+                section.wrong(key, f"{self.written[place]} writes there too", f"give each sink a {kind} of its own")
+            self.written.setdefault(place, section.place)
 
     def _with_path(self, section: Section, path: str | None, options: dict[str, str]) -> dict[str, str]:
         if path is not None and "path" in options:
@@ -244,9 +283,14 @@ class _Reader:
 
     def _import(self, section: Section, key: str, name: str) -> None:
         try:
-            import_from(self.path.parent, name, is_function=key == "python")
+            (import_from if self.imports else look_for)(self.path.parent, name, is_function=key == "python")
         except TrimtabError as error:
             section.wrong(key, getattr(error, "message", str(error)), getattr(error, "hint", ""))
+
+
+def _has_python_sources() -> bool:
+    """Whether a package is installed in which Spark looks for sources and sinks written in Python."""
+    return any(each.name.startswith("pyspark_") for each in pkgutil.iter_modules())
 
 
 def _check_name(name: str, section: Section) -> None:

@@ -50,12 +50,36 @@ def columns_of(schema: str, select: Sequence[str]) -> pa.Schema | None:
     return pa.schema(zip(names, made.types, strict=True)) if made.types else None
 
 
-def compile_known(sql: str, streams: Streams) -> Query | None:
-    """Compile a query over the streams as a job does; None if only Spark can compile it. Raises QueryError."""
-    source = source_of(sql, streams)
+UNKNOWN_OPERATOR = "query.table-function"
+"""The code of the error for an operator that isn't there; it may be in a module that wasn't imported."""
+
+
+def known_source(sql: str, streams: Streams, *, are_operators_known: bool = True) -> str | None:
+    """The stream that a query reads; None if that depends on operators that aren't known. Raises QueryError."""
+    try:
+        return source_of(sql, streams)
+    except QueryError as error:
+        if are_operators_known or error.code != UNKNOWN_OPERATOR:
+            raise
+        return None
+
+
+def compile_known(
+    sql: str, streams: Streams, *, are_operators_known: bool = True, left: list[str] | None = None
+) -> Query | None:
+    """Compile a query over the streams as a job does; None if only Spark can compile it. Raises QueryError.
+
+    `are_operators_known`: False if modules with operators weren't imported. What is left unchecked is added to `left`.
+    """
+    left = [] if left is None else left
+    source = known_source(sql, streams, are_operators_known=are_operators_known)
+    if source is None:
+        left.append("it calls an operator of a module that is not imported")
+        return None
     columns, event_time = streams[source]
     if columns is None:
         check_syntax(sql)
+        left.append(f"only Spark knows the columns of {source}")
         return None
     unknown = []
 
@@ -67,17 +91,18 @@ def compile_known(sql: str, streams: Streams) -> Query | None:
             return compile_query(sql, {source: columns}, event_time=event_time)
     except QueryError:
         if unknown:
+            left.append(f"only Spark may know {', '.join(dict.fromkeys(unknown))}")
             return None
         raise
 
 
-def check_query(sql: str, where: str, streams: Streams | None) -> str:
+def check_query(sql: str, where: str, streams: Streams | None, *, are_operators_known: bool = True) -> str:
     """The mistake in a query, with its place; "" if there is none. Without streams only the syntax is checked."""
     try:
         if streams is None:
             check_syntax(sql)
         else:
-            compile_known(sql, streams)
+            compile_known(sql, streams, are_operators_known=are_operators_known)
     except QueryError as error:
         return str(error).replace("\n  query:", f"\n  {where}:", 1)
     return ""

@@ -69,3 +69,15 @@ class JobFile:
     operators: tuple[str, ...] = ()
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    are_modules_imported: bool = True  # False: they are only looked for, so that none of their code runs
+
+    def sinks(self) -> dict[str, SinkSection]:
+        """All sinks, by their places in the file."""
+        rejects = {
+            f"streams.{stream.name}.{what}": sink
+            for stream in self.streams
+            for what, sink in (("late", stream.late), ("quarantine", stream.quarantine))
+            if sink is not None
+        }
+        found = {f"queries.{each.name}.sinks[{i}]": sink for each in self.queries for i, sink in enumerate(each.sinks)}
+        return {**rejects, **found}

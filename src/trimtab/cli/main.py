@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 
 import trimtab
 from trimtab.cli import evaluate, explain, replay, run, state, warm
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, places_of
 
 COMMANDS = (explain, evaluate, run, state, replay, warm)
 
@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except TrimtabError as error:
-        print(error, file=sys.stderr)
+        where = places_of(error)
+        print(f"{error}\n  where: {where}" if where else error, file=sys.stderr)
     except BrokenPipeError:  # `trimtab explain query.sql | head` isn't a mistake
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1

@@ -1,41 +1,31 @@
-"""Whether the servers that a job reads from accept connections, checked without their own clients.
-
-Kafka's own client retries for a minute before it gives up, and then reports only a time-out.
-"""
+"""Whether the servers that a job file names accept connections: those of its streams, and Kafka's of its sinks."""
 
 from __future__ import annotations
 
-import queue
-import re
-import socket
-import threading
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trimtab.cli.job_sections import JobFile
+from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
 from trimtab.errors import JobError
+from trimtab.spark.brokers import TIMEOUT_S, unreachable
+from trimtab.spark.sink_formats import SERVERS, option
 
-TIMEOUT_S = 2.0
-SERVERS = "kafka.bootstrap.servers"
-
-_SERVER = re.compile(r"(?:[\w.%-]*://)?\[?([\w.%:-]+?)\]?:(\d+)")  # as Kafka's client reads it
+KAFKA = ("kafka", "org.apache.spark.sql.kafka010.KafkaSourceProvider")
 _HERE = ("localhost", "127.0.0.1", "::1")
 _LISTENING = "0A"
-Address = tuple[str, int]
 
 
 def check_kafka(file: JobFile, timeout_s: float = TIMEOUT_S) -> None:
-    """Check that a broker of each Kafka stream accepts a connection; all are tried at once.
+    """Check that a broker of each Kafka stream and sink accepts a connection.
 
-    Raises JobError `job.source`.
+    Raises JobError `job.source` or `job.sink`.
     """
-    servers = {s.name: s.options[SERVERS] for s in file.streams if s.format == "kafka" and SERVERS in s.options}
-    brokers = {name: addresses(text) for name, text in servers.items()}
-    for name, reasons in silent({name: found for name, found in brokers.items() if found}, timeout_s).items():
-        tried = ", ".join(f"{host}:{port} ({reason})" for (host, port), reason in reasons.items())
-        message = f"{file.path}: streams.{name}.options.{SERVERS}: no broker can be reached: {tried}"
-        raise JobError("job.source", message, "start Kafka, or correct the addresses: a job needs one that answers")
+    streams = {f"streams.{each.name}": each for each in file.streams}
+    all_parts: dict[str, StreamSection | SinkSection] = {**streams, **file.sinks()}
+    servers = {place: option(each.options, SERVERS) for place, each in all_parts.items() if each.format in KAFKA}
+    for place, tried in unreachable(servers, timeout_s).items():
+        message = f"{file.path}: {place}.options.{SERVERS}: no broker can be reached: {tried}"
+        code = "job.source" if place in streams else "job.sink"
+        raise JobError(code, message, "start Kafka, or correct the addresses: a job needs one that answers")
 
 
 def check_socket(file: JobFile) -> None:
@@ -50,49 +40,6 @@ def check_socket(file: JobFile) -> None:
         if stream.format == "socket" and host in _HERE and port.isdigit() and not _is_listened_to(int(port)):
             message = f"{file.path}: streams.{stream.name}.options.port: no program listens on port {port} of {host}"
             raise JobError("job.source", message, f"start the program to read from, for example nc -lk {port}")
-
-
-def addresses(servers: str) -> list[Address]:
-    """The hosts and ports in a list as Kafka writes it; empty if it can't be read: Kafka reports that itself.
-
-    >>> addresses("broker:9092, PLAINTEXT://[::1]:9093")
-    [('broker', 9092), ('::1', 9093)]
-    """
-    found = [_SERVER.fullmatch(each.strip()) for each in servers.split(",") if each.strip()]
-    return [(match[1], int(match[2])) for match in found if match] if all(found) else []
-
-
-def silent(groups: Mapping[str, Sequence[Address]], timeout_s: float) -> dict[str, dict[Address, str]]:
-    """The groups none of whose addresses accepts a connection in time, with the reason of each address."""
-    answers: queue.SimpleQueue[tuple[Address, str]] = queue.SimpleQueue()
-    wanted = {address for group in groups.values() for address in group}
-    for address in wanted:
-        # Daemons: a name server that doesn't answer can hold them for much longer than the time-out.
-        threading.Thread(target=_try, args=(address, timeout_s, answers), daemon=True).start()
-    reasons: dict[Address, str] = {}
-    waiting = {name: list(group) for name, group in groups.items()}
-    until = time.monotonic() + timeout_s
-    while any(address not in reasons for group in waiting.values() for address in group):
-        try:
-            address, reason = answers.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            break
-        if reason:
-            reasons[address] = reason
-        else:
-            waiting = {name: group for name, group in waiting.items() if address not in group}
-    late = f"no answer within {timeout_s:g} s"
-    return {name: {address: reasons.get(address, late) for address in group} for name, group in waiting.items()}
-
-
-def _try(address: Address, timeout_s: float, answers: queue.SimpleQueue[tuple[Address, str]]) -> None:
-    try:
-        with socket.create_connection(address, timeout_s):
-            answers.put((address, ""))
-    except TimeoutError:
-        answers.put((address, f"no answer within {timeout_s:g} s"))
-    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
-        answers.put((address, getattr(error, "strerror", None) or str(error)))
 
 
 def _is_listened_to(port: int) -> bool:

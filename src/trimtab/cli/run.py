@@ -7,8 +7,9 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -25,7 +26,9 @@ from trimtab.cli.job_sections import JobFile
 from trimtab.cli.live_view import render
 from trimtab.cli.quantities import duration_text, read_duration_s
 from trimtab.cli.spark_errors import spark_errors, stderr_to_file
+from trimtab.cli.unchecked import unchecked
 from trimtab.driver.progress import BatchProgress, Progress
+from trimtab.errors import JobError, TrimtabError, noted_as
 
 POLL_S = 0.1
 REDRAW_S = 0.25
@@ -50,67 +53,85 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
     """Check, build, start and watch a job; return the exit status."""
     for_s = None if options.duration is None else read_duration_s(options.duration)
-    file = read_job_file(options.job)
+    file = read_job_file(options.job, imports=not options.check)
     backend = backend or SPARK
     backend.check()
     check_before_spark(file)
     if options.check:
         streams, queries = (", ".join(each.name for each in part) for part in (file.streams, file.queries))
         print(f"{options.job} is fine: streams {streams}; queries {queries}")
+        if left := unchecked(file):
+            print("not checked, because that takes Spark or the job's own code:", *left, sep="\n  ")
         return 0
     view = _view(file, plain=options.plain)
     print("starting Spark ...", flush=True)
-    spark, log = None, None
-    try:
-        with spark_errors("the session"), nullcontext() if view.live is None else stderr_to_file() as log:
-            spark = backend.session(file)
-        with _stop_requests() as requests:
-            _watch(start(file, spark, backend.job), view, file, requests, for_s)
-    except KeyboardInterrupt:
-        print("stopped at once; the next run repeats the batch that was under way", file=sys.stderr)
-        return STOPPED_AT_ONCE
-    except Exception:
-        if log is not None:
-            print(f"Spark's own log is {log}", file=sys.stderr)
-        log = None  # so that it is kept
-        raise
-    finally:
-        if spark is not None:
-            spark.stop()
-        if log is not None:
-            log.unlink(missing_ok=True)
+    spark, log, requests = None, None, _StopRequests()
+    with requests.counted(signal.SIGTERM):
+        try:
+            with spark_errors("the session"), nullcontext() if view.live is None else stderr_to_file() as log:
+                spark = backend.session(file)
+            # Spark's session has its own handler of interrupts, which cancels the batch under way.
+            with requests.counted(signal.SIGINT), _as_job_errors():
+                if requests.count:
+                    print("asked to stop before the job was started", flush=True)
+                else:
+                    _watch(start(file, spark, backend.job), view, file, requests, for_s)
+        except KeyboardInterrupt:
+            print("stopped at once; the next run repeats the batch that was under way", file=sys.stderr)
+            return STOPPED_AT_ONCE
+        except Exception:
+            if requests.count and not backend.is_alive(spark):  # the signal was sent to Java, too
+                print("Spark was stopped at once; the next run repeats the batch that was under way", flush=True)
+                return 0
+            if log is not None:
+                print(f"Spark's own log is {log}", file=sys.stderr)
+            log = None  # so that it is kept
+            raise
+        finally:
+            if spark is not None:
+                with suppress(Exception):  # Java may be gone, and the job has ended in any case
+                    spark.stop()
+            if log is not None:
+                log.unlink(missing_ok=True)
     return 0
+
+
+@contextmanager
+def _as_job_errors() -> Iterator[None]:
+    """Print the traceback of an exception that trimtab doesn't know, and raise it as a JobError `job.failed`."""
+    try:
+        yield
+    except TrimtabError:
+        raise
+    except Exception as error:
+        traceback.print_exception(error)
+        message = f"the job failed: {type(error).__name__}: {error}"
+        hint = "the batch under way is not committed; if the traceback is of trimtab's own code, please report it"
+        raise noted_as(JobError("job.failed", message, hint), error) from error
 
 
 @dataclass(slots=True)
 class _StopRequests:
-    """How often the user asked the job to end."""
+    """How often the user, or the system, asked the job to end."""
 
     count: int = 0
 
+    @contextmanager
+    def counted(self, number: signal.Signals) -> Iterator[None]:
+        """Count a signal inside the block instead of ending the process; a second Ctrl-C does interrupt."""
+        if threading.current_thread() is not threading.main_thread():  # only the main thread may have handlers
+            yield
+            return
+        before = signal.signal(number, self._count)
+        try:
+            yield
+        finally:
+            signal.signal(number, before)
 
-@contextmanager
-def _stop_requests() -> Iterator[_StopRequests]:
-    """Count interrupts instead of failing; a second Ctrl-C does interrupt.
-
-    Spark's own handler cancels the jobs of the batch under way, so this one takes its place while the job runs.
-    """
-    requests = _StopRequests()
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        requests.count += 1
-        if requests.count > 1 and number == signal.SIGINT:
+    def _count(self, number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may have handlers
-        yield requests
-        return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield requests
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @dataclass(slots=True)

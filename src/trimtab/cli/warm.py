@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _writable(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        shelf.Folder(folder).make()
     except OSError as error:
         hint = "run it as the owner of this Python environment, or name a folder in TRIMTAB_INSTALLED_DIR"
         raise InputError("input.folder", f"{folder} can't be written: {error.strerror}", hint) from error

@@ -1,7 +1,8 @@
 """Between the pipeline and the coordinator: decisions are made beside the stream, and applied when they are ready.
 
 A batch waits only `HOLD_S` for the decision on the batch before. If it isn't ready by then, the batch runs with the
-placement as it is, and a later batch applies the decision: planning never holds the stream up.
+placement as it is, and a later batch applies the decision: planning never holds the stream up, and no decision is
+waited for twice. What fails is logged and shown in the job's progress, and the next batch is decided on as ever.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import replace
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from trimtab.deciding import decision_log
@@ -33,6 +34,17 @@ HOLD_S = 0.15
 """How long a batch may wait for a decision."""
 STOP_S = 5.0
 """How long the end of a job waits for the last decision."""
+MAX_WAITING = 100
+"""How many batches may wait for a decision; while there are so many, further batches aren't decided on."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A batch that is being decided on. `is_overdue`: a batch has waited for the decision already."""
+
+    observed: Observation
+    decision: Future[Decision] = field(default_factory=Future)
+    is_overdue: bool = False
 
 
 class Balancer:
@@ -50,8 +62,9 @@ class Balancer:
         else:
             compiler.ask(warm_planner, (coordinator.balance, coordinator.split), self._compiled)
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._pending: list[tuple[Observation, Future[Decision]]] = []
+        self._pending: list[_Asked] = []
         self._is_first = True
+        self._complaints: set[str] = set()
         self.latest: Decision | None = None
         # A daemon: neither stopping nor the end of the process waits for a planner that is still running.
         self._thread = threading.Thread(target=self._run, name="trimtab-balance", daemon=True)
@@ -59,31 +72,41 @@ class Balancer:
 
     def consider(self, observed: Observation) -> None:
         """Let the coordinator decide on a committed batch, and log the decision; returns at once."""
-        observed = replace(observed, is_planner_compiled=self._is_compiled.is_set())
-        decision: Future[Decision] = Future()
-        self._pending.append((observed, decision))
-        self._work.put(partial(self._decide, observed, decision, self._is_first))
+        if len(self._pending) >= MAX_WAITING:
+            self._complain("behind", f"{MAX_WAITING} batches wait for a decision, so later ones are not decided on")
+            return
+        asked = _Asked(replace(observed, is_planner_compiled=self._is_compiled.is_set()))
+        self._pending.append(asked)
+        self._work.put(partial(self._decide, asked.observed, asked.decision, self._is_first))
         self._is_first = False
 
     def changed(self, placement: Placement) -> Placement:
         """The placement with all decisions so far applied; waits up to `HOLD_S` for the last one."""
         until = time.monotonic() + HOLD_S
         while self._pending:
-            observed, future = self._pending[0]
-            try:
-                decision = future.result(max(0.0, until - time.monotonic()))
-            except TimeoutError:
+            asked = self._pending[0]
+            wait([asked.decision], 0.0 if asked.is_overdue else max(0.0, until - time.monotonic()))
+            if not asked.decision.done():
+                asked.is_overdue = True
                 break
-            except Exception:
-                # The stream can go on without a decision: nothing moves.
-                _log.warning("the coordinator failed on batch %d; nothing moves", observed.batch, exc_info=True)
-            else:
-                self.latest = decision
-                if decision.actions and observed.placement == placement:
-                    placement = applied(decision.actions, placement)
-                # Otherwise the placement has changed in the meantime, and the plan was for the old one.
             self._pending.pop(0)
+            error = asked.decision.exception()
+            if error is not None:  # the stream can go on without a decision
+                reason = f"the coordinator failed, and nothing moves: {type(error).__name__}: {error}"
+                self.latest = Decision(asked.observed.batch, 0.0, 0.0, 0.0, 0.0, None, reason)
+                self._complain("decision", reason, error)
+                continue
+            self.latest = decision = asked.decision.result()
+            if decision.actions and asked.observed.placement == placement:
+                placement = applied(decision.actions, placement)
+            # Otherwise the placement has changed in the meantime, and the plan was for the old one.
         return placement
+
+    def _complain(self, kind: str, what: str, error: BaseException | None = None) -> None:
+        """Log a warning, one of each kind: the cause may be there in every batch."""
+        if kind not in self._complaints:
+            self._complaints.add(kind)
+            _log.warning("%s", what, exc_info=error)
 
     def stop(self) -> None:
         """End the thread; the decision it works on is finished and logged, if that takes at most `STOP_S`."""
@@ -99,21 +122,21 @@ class Balancer:
         try:
             with if_missing(Missing.REFUSE):
                 self._coordinator.warm()
-        except Exception:
-            _log.warning("the compiled planner can't be loaded; a plain one keeps deciding", exc_info=True)
+        except BaseException as error:
+            self._complain("planner", "the compiled planner can't be loaded; a plain one keeps deciding", error)
         else:
             self._is_compiled.set()
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            work()
+            work()  # it raises nothing: the thread would end, and no decision would ever come
 
     def _decide(self, observed: Observation, decided: Future[Decision], is_first: bool) -> None:
         try:
             # An optimising planner is of no use as plain Python: it would take minutes.
             with if_missing(Missing.REFUSE if observed.is_planner_compiled else Missing.PLAIN):
                 decision = self._coordinator.step(observed)
-        except Exception as error:  # `changed` reports it
+        except BaseException as error:  # `changed` reports it
             decided.set_exception(error)
             return
         decided.set_result(decision)
@@ -121,8 +144,9 @@ class Balancer:
         entry = Entry(observed, decision, own.balance, own.scale, own.interval_s, is_first, own.split)
         try:
             decision_log.write(self._log, entry)
-        except StateError as error:
-            _log.warning("batch %d is missing in the coordinator's log: %s", observed.batch, error)
+        except BaseException as error:
+            what = f"batch {observed.batch} is missing in the coordinator's log, and perhaps later ones are: {error}"
+            self._complain("log", what, None if isinstance(error, StateError) else error)
 
 
 def warm_planner(policy: tuple[Balance | None, str | None]) -> None:

@@ -11,6 +11,7 @@ import importlib
 import os
 import pickle
 import queue
+import signal
 import sys
 import threading
 import traceback
@@ -73,6 +74,8 @@ def answer(request: Request) -> Answer:
 def main() -> None:
     """Answer requests until the input ends."""
     os.nice(LOWEST_PRIORITY)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group they are for the job, whose end ends this
+        signal.signal(number, signal.SIG_IGN)
     sys.path[:] = pickle.load(sys.stdin.buffer)  # of the requesting process: users' own modules may be needed
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what other code prints must not get between the answers

@@ -5,23 +5,29 @@ cache       what was compiled later, in the user's cache (`TRIMTAB_CACHE_DIR`)
 offered     in a Spark worker: what the driver sent, by digest
 
 A worker runs what is installed and what the driver offers, and nothing else: a file of the cache is used only if its
-digest is the offered one. Machine code is loaded by unpickling, so it must come from a trusted source.
+digest is the offered one. Machine code is loaded by unpickling, so it must come from a trusted source: a file counts
+only if it and its folder belong to this user, and nobody else may write them. What is installed may belong to the owner
+of the Python environment, who can change every module of it anyway.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_log = logging.getLogger("trimtab")
+
 SUFFIX = ".kernel"
 DIGEST_BYTES = 32
+WRITABLE_BY_OTHERS = 0o022
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +46,36 @@ class Entry:
         return f"{self.name}-{self.key}{SUFFIX}"
 
 
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
 def digest_of(code: bytes) -> bytes:
     """The hash that identifies machine code."""
     return hashlib.sha256(code).digest()
 
 
 class Folder:
-    """A folder of machine code. A damaged file counts as missing."""
+    """A folder of machine code. A file that is damaged, or that somebody else may have written, counts as missing.
 
-    def __init__(self, path: Path) -> None:
+    `owners`: users that may have written it; by default this process's own. `open_to`: the permissions to write that
+    group and others may have.
+    """
+
+    def __init__(self, path: Path, owners: Collection[int] | None = None, open_to: int = 0) -> None:
         self.path = path
+        self._owners = {os.geteuid()} if owners is None else set(owners)
+        self._forbidden = WRITABLE_BY_OTHERS & ~open_to
 
     def read(self, entry: Entry) -> bytes | None:
-        """The code of an entry; None if there is none, or if it is damaged."""
+        """The code of an entry; None if there is none that counts."""
         try:
-            content = (self.path / entry.file).read_bytes()
+            if "/" in entry.file or not self.is_own():
+                return None
+            with open(self.path / entry.file, "rb", opener=_open_no_link) as file:
+                if not self._is_own(os.fstat(file.fileno())):
+                    return None
+                content = file.read()
         except OSError:
             return None
         digest, code = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
@@ -63,16 +84,34 @@ class Folder:
     def write(self, entry: Entry, code: bytes) -> None:
         """Keep the code of an entry; a folder that can't be written to keeps nothing."""
         with suppress(OSError):
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.make()
             # Written under another name and renamed: several processes may write the same entry at once.
             handle, temporary = tempfile.mkstemp(dir=self.path, suffix=".tmp")
             with os.fdopen(handle, "wb") as file:
+                os.fchmod(handle, 0o644)  # what one user installs, others may run
                 file.write(digest_of(code) + code)
             Path(temporary).replace(self.path / entry.file)
 
+    def make(self) -> None:
+        """Make the folder, so that only this user can write to it; raises OSError."""
+        missing = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            each.chmod(0o755)
+
+    def is_own(self) -> bool:
+        """Whether the folder is there, belongs to one of its owners, and nobody else may write to it."""
+        try:
+            return self._is_own(self.path.stat())
+        except OSError:
+            return False
+
+    def _is_own(self, found: os.stat_result) -> bool:
+        return found.st_uid in self._owners and not found.st_mode & self._forbidden
+
     def has(self, name: str) -> bool:
         """Whether there is machine code for a function, for some types."""
-        return next(self.path.glob(f"{name}-*{SUFFIX}"), None) is not None
+        return self.is_own() and next(self.path.glob(f"{name}-*{SUFFIX}"), None) is not None
 
     def entries(self) -> Iterator[Entry]:
         """All entries of the folder."""
@@ -85,7 +124,12 @@ class Folder:
 def installed() -> Folder:
     """What was built for this Python environment; empty unless `trimtab warm` was run in it."""
     chosen = os.environ.get("TRIMTAB_INSTALLED_DIR")
-    return Folder(Path(chosen) if chosen else Path(sys.prefix) / "share" / "trimtab" / "machine-code")
+    environment = os.stat(sys.prefix)
+    return Folder(
+        Path(chosen) if chosen else Path(sys.prefix) / "share" / "trimtab" / "machine-code",
+        owners={os.geteuid(), 0, environment.st_uid},
+        open_to=environment.st_mode,
+    )
 
 
 @functools.cache
@@ -93,13 +137,18 @@ def cache() -> Folder:
     """What was compiled later: in `TRIMTAB_CACHE_DIR`, the user's cache, or a private temporary folder."""
     chosen = os.environ.get("TRIMTAB_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(chosen) if chosen else Path(home) / "trimtab" / "machine-code"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return Folder(folder)
-    except OSError:
-        return Folder(Path(tempfile.mkdtemp(prefix="trimtab-machine-code-")))
+    folder = Folder(Path(chosen) if chosen else Path(home) / "trimtab" / "machine-code")
+    with suppress(OSError):
+        folder.make()
+        if not chosen and folder.path.stat().st_uid == os.geteuid():
+            folder.path.chmod(0o755)  # earlier versions let the user's group write to it
+        if folder.is_own():
+            with tempfile.TemporaryFile(dir=folder.path):
+                return folder
+        _log.warning(
+            "%s belongs to another user, or others may write to it: no machine code is kept there", folder.path
+        )
+    return Folder(Path(tempfile.mkdtemp(prefix="trimtab-machine-code-")))
 
 
 @dataclass(slots=True)

@@ -23,8 +23,7 @@ from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines
-from trimtab.driver.machine import out_of_step
+from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction, MergeParts, RunEngines, WritePlan
 from trimtab.driver.machine_code import StreamMachineCode
 from trimtab.driver.next_version import Identity
 from trimtab.driver.older_builds import begun_by_older_build
@@ -33,6 +32,7 @@ from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
 from trimtab.engine.columns.watermark import Silence
+from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.offer import Offer
@@ -41,12 +41,12 @@ from trimtab.spark.compactor import Compactor
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.sources import reads_all
+from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
 from trimtab.spark.tier_one import TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
-from trimtab.state.files import Folder
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
@@ -115,12 +115,11 @@ class Pipeline(Shell):
         folders.make()
         identity = Identity(checkpoint.job, queries.stream, folders.incarnation(), queries.key_groups)
         driver = resumed(folders, identity, known)
+        self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
+        self._spark_log.resume(driver)
         if driver.unfinished is None:
-            driver.unfinished = begun_by_older_build(
-                driver, folders.home, _offsets(checkpoint, queries.stream), self._setup
-            )
+            driver.unfinished = begun_by_older_build(driver, folders.home, self._spark_log.offsets, self._setup)
         super().__init__(folders, driver)
-        self._check_logs(checkpoint)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
         self._is_first = True
@@ -180,14 +179,6 @@ class Pipeline(Shell):
         if self.driver.unfinished is not None:
             return self.driver.unfinished.placement
         return self.driver.placement or Placement.even(self.spec.engines or 2, self.key_groups)
-
-    def _check_logs(self, checkpoint: Checkpoint) -> None:
-        """Raise if Spark has lost its log and would start over: its batches would be taken for committed ones."""
-        last, known = self.driver.next_of_spark - 1, self.driver.known
-        logs = _offsets(checkpoint, self._queries.stream)
-        if known is not None and known.spark_batch is not None and not known.closed and not logs.exists(str(last)):
-            stream = self._queries.stream
-            raise out_of_step(f"the state of stream {stream} ends with Spark's batch {last}, which {logs.shown} lacks")
 
     def _verify(self) -> None:
         """Check every live file against its checksum, before any is used."""
@@ -304,10 +295,17 @@ class Pipeline(Shell):
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
 
+    def run_batch(self, arrived: BatchArrived) -> None:
+        """Run a whole batch; an exception has a note of which one it was."""
+        with noting(f"batch {self.driver.next_number} of stream {self._queries.stream}"):
+            super().run_batch(arrived)
+
     def perform(self, instruction: Instruction) -> Happening | None:
         """Carry out one instruction, and add its time to a stage."""
         batch = self._batch
         counted_s, began_s = sum(batch.stages_s.values()), time.perf_counter()
+        if isinstance(instruction, WritePlan):
+            self._spark_log.sync()
         happened = super().perform(instruction)
         spent_s = time.perf_counter() - began_s - (sum(batch.stages_s.values()) - counted_s)
         batch.spent(_STAGES.get(type(instruction), "commit"), spent_s)
@@ -362,7 +360,7 @@ class Pipeline(Shell):
         spark, outbox = batch.frame.sparkSession, self.folders.outbox
         delivery = Delivery(shown, plan.incarnation, plan.number, table, files, outbox, spark, output.may_repeat)
         for sink in sinks:
-            sink.take(replace(delivery, is_last=sink is sinks[-1]))
+            sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
 
     def machine_code(self) -> Offer:
         """The machine code that engines may run; without it they run plain Python."""
@@ -383,11 +381,6 @@ class Pipeline(Shell):
 
 _STAGES: Mapping[type, str] = {RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
 """The stage that an instruction's time is reported as; all others are the commit."""
-
-
-def _offsets(checkpoint: Checkpoint, stream: str) -> Folder:
-    """Where Spark records which rows a batch has, before it calls `take_batch`."""
-    return checkpoint.folder.child("spark").child(safe_name(stream)).child("offsets")
 
 
 def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:

@@ -8,7 +8,7 @@ and ignores a repeated one. A user's function gets the number. Any other Spark f
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from trimtab.errors import JobError
+from trimtab.errors import JobError, TrimtabError
+from trimtab.spark.brokers import unreachable
+from trimtab.spark.error_text import reason
+from trimtab.spark.sink_formats import READ_ONLY, SERVERS, kafka_lacks, local_folder, missing_option, option, place_of
 from trimtab.state.checkpoint import safe_name, spark_location
 from trimtab.state.files import Folder
 
@@ -64,12 +67,38 @@ class Delivery:
 class Sink:
     """Where a query's rows go."""
 
-    def prepare(self, name: str) -> None:
-        """Called once when the job starts, before anything runs; raises JobError for what can't work."""
+    @property
+    def shown(self) -> str:
+        """What it is called in messages."""
+        raise NotImplementedError
+
+    def place(self, name: str) -> str:
+        """What no other sink may write to; "": several may. `name`: what the rows are called."""
+        del name
+        return ""
+
+    def prepare(self, name: str, columns: Sequence[str]) -> None:
+        """Called once when the job starts, before anything runs; raises JobError or StateError for what can't work.
+
+        `name`: what the rows are called. `columns`: their columns.
+        """
 
     def take(self, delivery: Delivery) -> None:
         """Take a batch."""
         raise NotImplementedError
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Let the sink take a batch. What it raises becomes a JobError `job.sink-failed`, or says where it was."""
+        where = f"sink {self.shown} of {delivery.name}"
+        try:
+            self.take(delivery)
+        except TrimtabError as error:
+            error.add_note(where)
+            raise
+        except Exception as error:
+            message = f"{where} failed in batch {delivery.batch}: {reason(error)}"
+            hint = "nothing of the batch is committed: the next start gives it to the sink again"
+            raise JobError("job.sink-failed", message, hint) from error
 
 
 @dataclass(slots=True)
@@ -83,10 +112,20 @@ class ParquetSink(Sink):
     path: str
     compression: str = "snappy"
 
-    def prepare(self, name: str) -> None:
-        """Make the folder."""
-        del name
+    @property
+    def shown(self) -> str:
+        """The format and the folder."""
+        return f"parquet {Folder(self.path).shown}"
+
+    def place(self, name: str) -> str:
+        """The folder."""
+        return place_of("parquet", {"path": self.path}, name)
+
+    def prepare(self, name: str, columns: Sequence[str]) -> None:
+        """Make the folder. Raises StateError `state.access`."""
+        del name, columns
         Folder(self.path).make()
+        Folder(self.path).check_writable()
 
     def take(self, delivery: Delivery) -> None:
         """Write the batch's files."""
@@ -122,6 +161,12 @@ class FunctionSink(Sink):
 
     function: BatchFunction
 
+    @property
+    def shown(self) -> str:
+        """The function's module and name."""
+        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        return f"{getattr(self.function, '__module__', '')}.{name}"
+
     def take(self, delivery: Delivery) -> None:
         """Call the function."""
         if not delivery.is_empty:
@@ -133,6 +178,11 @@ class ConsoleSink(Sink):
     """Rows printed as a table, for trying things out."""
 
     rows: int = 20
+
+    @property
+    def shown(self) -> str:
+        """The console."""
+        return "console"
 
     def take(self, delivery: Delivery) -> None:
         """Print the first rows."""
@@ -153,8 +203,18 @@ class MemorySink(Sink):
     view: str | None = None
     tables: dict[int, pa.Table] = field(default_factory=dict)  # by batch: a repeated one replaces its first try
 
-    def prepare(self, name: str) -> None:
+    @property
+    def shown(self) -> str:
+        """The view."""
+        return f"memory, view {self.view}"
+
+    def place(self, name: str) -> str:
+        """The view."""
+        return place_of("memory", {"view": self.view or ""}, name)
+
+    def prepare(self, name: str, columns: Sequence[str]) -> None:
         """Take the query's name if none was given."""
+        del columns
         self.view = self.view or name
 
     def take(self, delivery: Delivery) -> None:
@@ -167,46 +227,76 @@ class MemorySink(Sink):
 
 
 @dataclass(slots=True)
-class DeltaSink(Sink):
-    """A Delta Lake table, exactly once: Delta ignores a batch whose number it already has from this stream."""
+class FormatSink(Sink):
+    """Any format that Spark can append to. At least once: a batch that is repeated after a crash is appended again."""
 
     spark: SparkSession
+    format: str
     options: dict[str, Any]
 
-    def prepare(self, name: str) -> None:
-        """Raise JobError `job.sink` if the session has no Delta Lake."""
-        loader: Any = self.spark._jvm
+    @property
+    def shown(self) -> str:
+        """The format, and the folder or topic."""
+        path = option(self.options, "path")
+        return f"{self.format} {Folder(path).shown if path else option(self.options, 'topic')}".rstrip()
+
+    def place(self, name: str) -> str:
+        """The folder, if it has one: of a topic or a database Spark's writers share what they write."""
+        return place_of(self.format, self.options, name)
+
+    def prepare(self, name: str, columns: Sequence[str]) -> None:
+        """Raise JobError `job.sink` if Spark has no such format, an option is missing, or no Kafka broker answers."""
+        wrong = f"{name}: nothing can be written to {self.format}"
+        if self.format.lower() in READ_ONLY:
+            raise JobError("job.sink", wrong, "it is a format that streams are read from")
+        if (missing := missing_option(self.format, self.options)) is not None:
+            raise JobError("job.sink", f"{wrong} without the option {missing}", f"add {missing} to the sink's options")
+        self._check_installed(name)
+        if self.format.lower() == "kafka":
+            if lacking := kafka_lacks(self.options, columns):
+                message = f"{wrong} without {lacking}"
+                raise JobError("job.sink", message, f"the columns are {', '.join(columns)}")
+            for tried in unreachable({name: option(self.options, SERVERS)}).values():
+                message = f"{name}: no Kafka broker of its sink can be reached: {tried}"
+                raise JobError("job.sink", message, "start Kafka, or correct the addresses")
+        if self.is_on_this_disk and (folder := local_folder(option(self.options, "path"))) is not None:
+            folder.check_writable()
+
+    @property
+    def is_on_this_disk(self) -> bool:
+        """Whether Spark takes a path without a scheme for one of this machine's disk."""
+        context: Any = self.spark.sparkContext
+        default = context._jsc.hadoopConfiguration().get("fs.defaultFS")
+        return option(self.options, "path").startswith("file:/") or str(default).startswith("file:")
+
+    def _check_installed(self, name: str) -> None:
+        """Raise JobError `job.sink` if neither a class on Spark's path nor a Python data source has the format."""
+        jvm: Any = self.spark._jvm
+        conf = self.spark._jsparkSession.sessionState().conf()
         try:
-            loader.java.lang.Class.forName(
-                "io.delta.sql.DeltaSparkSessionExtension", True, loader.Thread.currentThread().getContextClassLoader()
-            )
+            jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(self.format, conf)
         except Exception as error:
-            raise JobError(
-                "job.sink",
-                f"query {name} writes to Delta Lake, which this Spark session doesn't have",
-                "pip install delta-spark and start Spark with its package, or write parquet",
-            ) from error
+            message = f"{name}: this Spark session has no format {self.format}: {reason(error)}"
+            hint = "correct its name, or start Spark with its package: spark.jars.packages=group:name:version"
+            raise JobError("job.sink", message, hint) from error
+
+    def take(self, delivery: Delivery) -> None:
+        """Append."""
+        self.append(delivery, self.options)
+
+    def append(self, delivery: Delivery, options: Mapping[str, Any]) -> None:
+        """Append with these options."""
+        if not delivery.is_empty:
+            delivery.frame().write.format(self.format).mode("append").options(**options).save()
+
+
+class DeltaSink(FormatSink):
+    """A Delta Lake table, exactly once: Delta ignores a batch whose number it already has from this stream."""
 
     def take(self, delivery: Delivery) -> None:
         """Append in one Delta transaction, which records the stream and the batch."""
         batch = {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
-        FormatSink("delta", batch | self.options).take(delivery)
-
-
-@dataclass(slots=True)
-class FormatSink(Sink):
-    """Any format that Spark can append to. At least once: a batch that is repeated after a crash is appended again.
-
-    If something is wrong, Spark raises it in the first batch.
-    """
-
-    format: str
-    options: dict[str, Any]
-
-    def take(self, delivery: Delivery) -> None:
-        """Append."""
-        if not delivery.is_empty:
-            delivery.frame().write.format(self.format).mode("append").options(**self.options).save()
+        self.append(delivery, batch | self.options)
 
 
 def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink:
@@ -228,9 +318,28 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
         case "memory":
             return MemorySink(spark, **_only(target, options, ("view",)))
         case "delta":
-            return DeltaSink(spark, options)
+            return DeltaSink(spark, target, options)
         case _:
-            return FormatSink(target, options)
+            return FormatSink(spark, target, options)
+
+
+def prepare_sinks(outputs: Mapping[str, tuple[Sequence[Sink], Sequence[str]]]) -> None:
+    """Prepare the sinks of a job before anything runs; each output has a name, sinks and columns.
+
+    Raises JobError `job.sink` for two sinks into one place, and what `Sink.prepare` raises.
+    """
+    writers: dict[str, str] = {}
+    for name, (sinks, _) in outputs.items():
+        for sink in sinks:
+            place = sink.place(name)
+            if place in writers:
+                message = f"{writers[place]} and {name} both write to {place}"
+                raise JobError("job.sink", message, "give each sink a place of its own")
+            if place:
+                writers[place] = name
+    for name, (sinks, columns) in outputs.items():
+        for sink in sinks:
+            sink.prepare(name, columns)
 
 
 def _only(format_: str, options: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
 
+from trimtab.errors import JobError
+from trimtab.spark.brokers import unreachable
+from trimtab.spark.sink_formats import SERVERS
+
 
 def reads_all(frame: DataFrame) -> bool:
     """Whether each batch takes all that its sources have: none of them has an option that limits a batch."""
-    plan: Any = frame._jdf.queryExecution().logical()
+    found = [_options(leaf) for leaf in _leaves(frame._jdf.queryExecution().logical())]
+    # Of a source whose options are unknown, anything may be true.
+    return all(each is not None and not any(name.endswith("pertrigger") for name in each) for each in found)
+
+
+def check_reachable(frames: Mapping[str, DataFrame]) -> None:
+    """Check that a broker of each stream that reads Kafka accepts a connection; Kafka's client retries for a minute.
+
+    Raises JobError `job.source`.
+    """
+    servers = {
+        f"{name} {number}": options.get(SERVERS, "")
+        for name, frame in frames.items()
+        for number, leaf in enumerate(_leaves(frame._jdf.queryExecution().analyzed()))
+        if (options := _options(leaf)) is not None
+    }
+    for place, tried in unreachable(servers).items():
+        message = f"no Kafka broker of stream {place.split()[0]} can be reached: {tried}"
+        raise JobError("job.source", message, "start Kafka, or correct the addresses: a job needs one that answers")
+
+
+def _leaves(plan: Any) -> list[Any]:
     leaves = plan.collectLeaves()
-    return all(not _limits(leaves.apply(number)) for number in range(leaves.size()))
+    return [leaves.apply(number) for number in range(leaves.size())]
 
 
-def _limits(leaf: Any) -> bool:
+def _options(leaf: Any) -> dict[str, str] | None:
+    """The options of a source, with names in lower case; None if they can't be known."""
     kind = leaf.getClass().getSimpleName()
     if kind == "StreamingRelation":
         options = leaf.dataSource().options()
-    elif kind == "StreamingRelationV2":
-        options = leaf.extraOptions()
-    else:
-        return True  # unknown: it may be anything
-    names = options.keySet().mkString("\n") if kind == "StreamingRelation" else "\n".join(options.keySet())
-    return any(name.lower().endswith("pertrigger") for name in names.split("\n"))
+        names = [name for name in options.keySet().mkString("\n").split("\n") if name]
+        return {name.lower(): str(options.apply(name)) for name in names}
+    if kind == "StreamingRelationV2":
+        return {name.lower(): str(value) for name, value in dict(leaf.extraOptions()).items()}
+    return None

@@ -6,6 +6,7 @@ be ones that DuckDB has, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -18,6 +19,10 @@ from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
 from trimtab.language.oracle import also_asking
 
+_CALLS_JAVA = re.compile(r"\b(reflect|try_reflect|java_method)`?\s*\(", re.IGNORECASE)
+"""Functions of Spark that call any method of Java. Queries don't have them: a checkpoint may be somebody else's, and a
+batch that was begun there is finished with the queries that it names."""
+
 
 def compile_for(spark: SparkSession, sql: str, tables: Mapping[str, pa.Schema], event_time: str | None) -> Query:
     """The query, compiled with the session's functions.
@@ -27,6 +32,8 @@ def compile_for(spark: SparkSession, sql: str, tables: Mapping[str, pa.Schema], 
     answered: list[tuple[str, QueryError]] = []
 
     def ask(text: str, schema: pa.Schema, mistake: QueryError) -> pa.DataType | None:
+        if _CALLS_JAVA.search(text):
+            return None
         found = spark_type(spark, text, schema)
         if found is not None:
             answered.append((text, mistake))

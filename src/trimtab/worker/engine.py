@@ -15,7 +15,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from trimtab.engine.columns.watermark import BEGINNING_US
-from trimtab.errors import InputError, TrimtabError
+from trimtab.errors import InputError, TrimtabError, noted_as, noting
 from trimtab.machine_code import wanted
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.checkpoint import segment_name
@@ -51,7 +51,8 @@ def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -
         report = engine.failed(error)
     except (OverflowError, pa.ArrowInvalid) as error:
         message = f"batch {orders.batch}: a value doesn't fit its type: {error}"
-        report = engine.failed(InputError("input.value", message, "cast it to a wider type in the query"))
+        wide = InputError("input.value", message, "cast it to a wider type in the query")
+        report = engine.failed(noted_as(wide, error))
     busy_ms = (time.perf_counter() - began) * 1e3
     report = replace(_with_machine_code(report, orders), busy_ms=busy_ms)
     yield pa.record_batch({"report": pa.array([pickle.dumps(report, protocol=5)], pa.binary())})
@@ -89,7 +90,8 @@ class Engine:
         with self.accounts.timed("sort_out"):
             routes = self._rows.routes(batches)
         for reading in self._plan.intake.readings:
-            self._turns.take(reading, routes[reading.route])
+            with noting(f"query {reading.query}"):
+                self._turns.take(reading, routes[reading.route])
         for name, tables in self._rows.asides.items():
             if tables:
                 self._turns.put_out(name, pa.concat_tables(tables))
