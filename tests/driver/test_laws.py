@@ -106,9 +106,9 @@ def test_files_of_work_that_was_lost_are_swept_at_the_next_start(
     bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
     folder = tmp_path / "segments"
 
-    def noted(folders: StreamFolders) -> None:
+    def noted(folders: StreamFolders, *, epoch: int) -> None:
         left.extend(path.name for path in folder.iterdir())
-        sweep(folders)
+        sweep(folders, epoch=epoch)
 
     monkeypatch.setattr(bottles, "sweep", noted)
     bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), dies_after=4)

@@ -97,7 +97,8 @@ class Bench:
 
     def manifests(self) -> list[pathlib.Path]:
         """The manifests, oldest first."""
-        return sorted((self.home / "manifests").glob("*.json"))
+        found = sorted((self.home / "manifests").glob("*.json"))
+        return [path for path in found if "reserved_by" not in json.loads(path.read_bytes())["body"]]
 
     def manifest(self) -> dict[str, Any]:
         """The body of the newest manifest."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.spark.bench import COLUMNS, COUNTS, PATIENCE_S, RISES, SILENT, Bench, events
-from tests.spark.test_faults import contents, flipped
+from tests.spark.test_faults import contents, cut_off
 from trimtab.api.run import Run
 from trimtab.cli.job_queries import columns_of, compile_known
 from trimtab.driver.resuming import fingerprint
@@ -54,7 +54,7 @@ def start(bench: Bench, sql: str = RISES, **settings: Any) -> Run:
 def test_a_start_does_not_wait_for_the_checksums_of_the_state(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run(events((1, 0, 1)), rises=RISES)
     bench.stream.add(events((1, 1, 2)))
-    with slow(monkeypatch, pipelines, "verify_segment") as hold:
+    with slow(monkeypatch, pipelines, "check_size") as hold:
         run = start(bench, close=True)
         assert hold.reached.wait(PATIENCE_S)
         assert run.is_active
@@ -74,10 +74,10 @@ def test_damage_found_after_the_start_has_returned_ends_the_job_before_its_first
     bench.run(events((1, 0, 1)), rises=RISES)
     (name,) = bench.segments()
     good = (bench.home / "segments" / name).read_bytes()
-    flipped(bench.home / "segments" / name)
+    cut_off(bench.home / "segments" / name)
     bench.stream.add(events((1, 1, 2)))
     before = contents(bench.checkpoint)
-    with slow(monkeypatch, pipelines, "verify_segment"):
+    with slow(monkeypatch, pipelines, "check_size"):
         run = start(bench, close=True)
     with pytest.raises(StateError, match=name) as raised:
         run.await_termination(PATIENCE_S)
@@ -92,7 +92,7 @@ def test_damage_found_after_the_start_has_returned_ends_the_job_before_its_first
 def test_a_job_that_is_still_starting_can_be_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run(events((1, 0, 1)), rises=RISES)
     bench.stream.add(events((1, 1, 2)))
-    with slow(monkeypatch, pipelines, "verify_segment") as hold:
+    with slow(monkeypatch, pipelines, "check_size") as hold:
         run = start(bench, close=True)
         stopper = threading.Thread(target=run.stop)
         stopper.start()

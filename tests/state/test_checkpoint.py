@@ -104,7 +104,8 @@ def test_streams_have_folders_of_their_own(tmp_path: Path) -> None:
 def test_spark_is_given_locations_that_it_understands(tmp_path: Path) -> None:
     local = Checkpoint(Folder(f"{tmp_path}/a b"), "id", 64)
     assert local.spark("ticks") == f"file://{tmp_path}/a b/spark/ticks"
-    assert Checkpoint(Folder("hdfs://name:8020/here"), "id", 64).spark("a/b") == "hdfs://name:8020/here/spark/a~2Fb"
+    azure = Checkpoint(Folder("abfss://container:secret@account.dfs.core.windows.net/here"), "id", 64)
+    assert azure.spark("a/b") == "abfss://container@account.dfs.core.windows.net/here/spark/a~2Fb"
     remote = Checkpoint(Folder("s3://id:secret@bucket/a%20b?region=eu-north-1"), "id", 64)
     assert remote.spark("ticks") == "s3a://bucket/a b/spark/ticks"
 

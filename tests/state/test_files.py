@@ -7,43 +7,21 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow.fs as pa_fs
 import pytest
 
+from tests.state.stores import remote_folder
 from trimtab.errors import StateError
-from trimtab.state import files
 from trimtab.state.files import Folder
 
 
 @pytest.fixture(params=["local", "file", "remote"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """The same contract for a path, a file:// URI and a filesystem that only pyarrow knows."""
+    """The same contract for a path, a file:// URI and an object store."""
     (tmp_path / "here").mkdir()
     if request.param == "remote":
-        return remote_folder(tmp_path, monkeypatch)
+        return remote_folder(monkeypatch)
     return Folder(f"file://{tmp_path}/here" if request.param == "file" else f"{tmp_path}/here")
-
-
-def remote_folder(root: Path, monkeypatch: pytest.MonkeyPatch, type_name: str | None = None) -> Folder:
-    """hdfs://cluster/<path>, kept below `root` on the local disk."""
-
-    class Named:  # a filesystem with the type name that a test wants
-        def __init__(self, filesystem: Any) -> None:
-            self.filesystem = filesystem
-            self.type_name = type_name or "hdfs"
-
-        def __getattr__(self, name: str) -> Any:
-            assert not (name == "move" and type_name == "s3"), "moving copies the whole file there"
-            return getattr(self.filesystem, name)
-
-    def opened(location: str) -> tuple[Any, str]:
-        filesystem = pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem())
-        return Named(filesystem), location.removeprefix("hdfs://cluster/").partition("?")[0]
-
-    monkeypatch.setattr(files, "open_filesystem", opened)
-    return Folder("hdfs://cluster/here")
 
 
 def test_what_is_written_is_read(folder: Folder) -> None:
@@ -137,21 +115,6 @@ def test_a_write_that_fails_half_way_leaves_the_old_file(tmp_path: Path, monkeyp
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_remote_write_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    folder = remote_folder(tmp_path, monkeypatch)
-    with pytest.raises(TypeError):
-        folder.write("a", 3)  # type: ignore[arg-type]
-    assert os.listdir(tmp_path / "here") == []
-
-
-def test_object_stores_are_written_without_a_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    folder = remote_folder(tmp_path, monkeypatch, "s3")
-    folder.write("a", b"content")
-    assert folder.read("a") == b"content"
-
-
 def test_durable_files_are_on_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     replace, fsync = os.replace, os.fsync
@@ -176,12 +139,11 @@ def test_durable_files_are_on_disk_before_they_have_their_name(tmp_path: Path, m
     assert steps[6:] == ["name"]
 
 
-def test_a_folder_that_vanished_is_not_made_again(folder: Folder, tmp_path: Path) -> None:
-    os.rename(tmp_path / "here", tmp_path / "away")
+def test_a_folder_that_vanished_is_not_made_again(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "here"))
     (tmp_path / "finished").write_bytes(b"")
     attempts: list[Callable[[], object]] = [lambda: folder.read("a"), folder.names]
-    if folder.is_local:
-        attempts += [lambda: folder.write("a", b""), lambda: folder.publish(str(tmp_path / "finished"), "a")]
+    attempts += [lambda: folder.write("a", b""), lambda: folder.publish(str(tmp_path / "finished"), "a")]
     for attempt in attempts:
         with pytest.raises(StateError) as caught:
             attempt()

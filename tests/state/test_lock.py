@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.state.test_files import remote_folder
+from tests.state.stores import remote_folder
 from trimtab.errors import StateError
 from trimtab.state import lock as locks
 from trimtab.state.files import Folder
@@ -88,9 +89,9 @@ def test_a_killed_job_leaves_no_lock(folder: Folder) -> None:
 
 
 def test_whether_a_checkpoint_is_free_can_be_checked_without_taking_it(
-    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = remote_folder(tmp_path / "far", monkeypatch)
+    far = remote_folder(monkeypatch)
     for each in (folder, far):
         each.make()
         check_free(each)
@@ -166,10 +167,6 @@ def test_a_lock_whose_folder_vanished_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "here").exists()
 
 
-def no_pause(_: float) -> None:
-    """Don't wait: no lease is renewed at the same time."""
-
-
 class ManualClock:
     now_s = 1_000.0
 
@@ -183,7 +180,7 @@ def clock() -> ManualClock:
 
 
 def test_a_lease_is_refused_until_it_expires(folder: Folder, clock: ManualClock) -> None:
-    first, second = Lease(folder, "one", clock, no_pause), Lease(folder, "two", clock, no_pause)
+    first, second = Lease(folder, "one", clock), Lease(folder, "two", clock)
     first.take()
     clock.now_s += EXPIRE_S - 1
     error = refused(second)
@@ -199,7 +196,7 @@ def test_a_lease_is_refused_until_it_expires(folder: Folder, clock: ManualClock)
 
 
 def test_a_lease_that_was_taken_over_is_lost_and_not_taken_back(folder: Folder, clock: ManualClock) -> None:
-    first, second = Lease(folder, "one", clock, no_pause), Lease(folder, "two", clock, no_pause)
+    first, second = Lease(folder, "one", clock), Lease(folder, "two", clock)
     first.take()
     clock.now_s += EXPIRE_S
     second.take()
@@ -209,51 +206,44 @@ def test_a_lease_that_was_taken_over_is_lost_and_not_taken_back(folder: Folder, 
     first.give_back()
     second.check()
     second.give_back()
-    assert folder.names() == []
+    Lease(folder, "three", clock).take()
 
 
 def test_a_lease_that_expired_but_wasnt_taken_goes_on(folder: Folder, clock: ManualClock) -> None:
-    lease = Lease(folder, "one", clock, no_pause)
+    lease = Lease(folder, "one", clock)
     lease.take()
     clock.now_s += 10 * EXPIRE_S
     lease.renew()
     lease.check()
-    assert refused(Lease(folder, "two", clock, no_pause)).code == "state.locked"
+    assert refused(Lease(folder, "two", clock)).code == "state.locked"
 
 
 def test_a_lease_given_back_is_free_at_once(folder: Folder, clock: ManualClock) -> None:
-    lease = Lease(folder, "one", clock, no_pause)
+    lease = Lease(folder, "one", clock)
     lease.take()
     lease.give_back()
     lease.give_back()
-    other = Lease(folder, "two", clock, no_pause)
+    other = Lease(folder, "two", clock)
     other.take()
     assert lost(lease).code == "state.lost-lock"
 
 
 def test_a_damaged_lease_is_free_and_its_holder_stops(folder: Folder, clock: ManualClock) -> None:
-    lease = Lease(folder, "one", clock, no_pause)
+    lease = Lease(folder, "one", clock)
     lease.take()
     folder.write("lock", b"{")
     assert lost(lease).code == "state.lost-lock"
-    Lease(folder, "two", clock, no_pause).take()
-
-
-def test_a_lease_that_is_being_renewed_is_not_free(folder: Folder, clock: ManualClock) -> None:
-    Lease(folder, "one", clock, no_pause).take()
-    content = folder.read("lock")
-    folder.delete("lock")
-    other = Lease(folder, "two", clock, pause=lambda _: folder.write("lock", content))
-    assert refused(other).code == "state.locked"
+    Lease(folder, "two", clock).take()
 
 
 def test_a_renewal_that_comes_too_late_does_not_bring_a_lease_back(folder: Folder, clock: ManualClock) -> None:
-    lease = Lease(folder, "one", clock, no_pause)
+    lease = Lease(folder, "one", clock)
     lease.take()
     lease.give_back()
+    given_back = folder.read("lock")
     with pytest.raises(StateError):
         lease.renew()
-    assert folder.names() == []
+    assert folder.read("lock") == given_back
 
 
 def test_a_lease_is_renewed_while_it_is_held(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,10 +256,69 @@ def test_a_lease_is_renewed_while_it_is_held(folder: Folder, monkeypatch: pytest
             time.sleep(0.01)
         assert folder.read("lock") != first
         lock.check()
+    given_back = folder.read("lock")
     time.sleep(0.05)
-    assert folder.names() == []
+    assert folder.read("lock") == given_back
 
 
 def test_local_folders_are_locked_by_the_kernel_and_others_by_a_lease(folder: Folder) -> None:
     assert isinstance(CheckpointLock(folder)._hold, KernelLock)
     assert isinstance(CheckpointLock(Folder("s3://bucket/here"))._hold, Lease)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "lease", "store"])
+def test_epochs_grow_with_every_owner_also_if_the_lock_was_deleted(
+    kind: str, folder: Folder, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = remote_folder(monkeypatch) if kind == "store" else folder
+    epochs: list[int] = []
+    for step in range(6):
+        lock = KernelLock(folder, "job", clock) if kind == "kernel" else Lease(folder, "job", clock)
+        lock.take()
+        epochs.append(lock.epoch)
+        lock.give_back()
+        if step == 3:
+            folder.delete("lock")
+            clock.now_s += 10
+    assert epochs == sorted(set(epochs))
+    assert epochs[0] == 1_000
+
+
+def test_of_two_jobs_that_take_a_lease_at_the_same_moment_one_gets_it(
+    folder: Folder, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (folder, remote_folder(monkeypatch)):
+        for _ in range(2):  # when there is none yet, and when it has expired
+            slow, quick = Lease(place, "slow", clock), Lease(place, "quick", clock)
+            write = Lease._write
+
+            def overtaken(self: Lease, *given: Any, quick: Lease = quick, write: Any = write) -> None:
+                monkeypatch.setattr(Lease, "_write", write)
+                quick.take()
+                write(self, *given)
+
+            monkeypatch.setattr(Lease, "_write", overtaken)
+            assert refused(slow).code == "state.locked"
+            quick.check()
+            clock.now_s += EXPIRE_S
+
+
+def test_a_renewal_that_hangs_until_another_job_took_over_changes_nothing(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = remote_folder(monkeypatch)
+    first, second = Lease(place, "one", clock), Lease(place, "two", clock)
+    first.take()
+    write = Lease._write
+
+    def hangs(self: Lease, *given: Any) -> None:
+        monkeypatch.setattr(Lease, "_write", write)
+        clock.now_s += EXPIRE_S
+        second.take()
+        write(self, *given)
+
+    monkeypatch.setattr(Lease, "_write", hangs)
+    with pytest.raises(StateError) as caught:
+        first.renew()
+    assert caught.value.code == "state.lost-lock"
+    second.check()

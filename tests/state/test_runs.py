@@ -14,8 +14,10 @@ from tests.state.model import Model, array, due, model_of, random_key, same, slo
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.compaction import Merge, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
+from trimtab.state.gathering import BoolArray
+from trimtab.state.held_groups import ALL, bits_of, held_by
 from trimtab.state.manifest import StateRun
-from trimtab.state.runs import Reader, floors_of, merge
+from trimtab.state.runs import Reader, floors_of, merge, needed
 from trimtab.state.segment import open_segment, write_segment
 
 GROUPS = 6
@@ -38,7 +40,8 @@ class Store:
     def add(self, bundle: Bundle, sequence: int, is_base: bool, first: int, end: int) -> StateRun:
         name = str(len(self.bundles))
         self.bundles[name] = self.kept(name, bundle)
-        return StateRun(name, "q", sequence, is_base, first, end, len(bundle.slots), bundle.keys, 0)
+        groups = held_by(bundle.slots) if self.random.random() < 0.8 else ALL  # older builds didn't say
+        return StateRun(name, "q", sequence, is_base, first, end, len(bundle.slots), bundle.keys, 0, groups)
 
     def batch(self, engines: int = 2) -> None:
         """Touch some slots; each engine writes a run of its own."""
@@ -84,8 +87,9 @@ class Store:
         done = [self.carry_out(merge) for merge in plan_merges("q", self.runs, self.groups)]
         self.runs = apply_merges(self.runs, done)
 
-    def reader(self) -> Reader:
-        runs = [(run, self.bundles[run.segment]) for run in self.runs]
+    def reader(self, owned: BoolArray | None = None) -> Reader:
+        chosen = self.runs if owned is None else needed(self.runs, owned)
+        runs = [(run, self.bundles[run.segment]) for run in chosen]
         return Reader([runs[i] for i in self.random.permutation(len(runs))], self.groups)
 
     def check(self) -> None:
@@ -94,6 +98,9 @@ class Store:
         assert same(model_of(reader.load(array(wanted))), {at: self.truth[at] for at in wanted if at in self.truth})
         owned = self.random.random(self.groups) < 0.7
         mine = {at: keys for at, keys in self.truth.items() if owned[at >> 48]}
+        reader = self.reader(owned)  # an engine opens only the runs with its groups
+        wanted = [at for at in wanted if owned[at >> 48]]
+        assert same(model_of(reader.load(array(wanted))), {at: mine[at] for at in wanted if at in mine})
         assert reader.slots(owned).tolist() == sorted(mine)
         for after in (None, -20, 3):
             assert reader.due(after, 20, owned).tolist() == due(mine, after, 20)
@@ -180,3 +187,24 @@ def test_what_a_base_run_forgot_does_not_come_back_when_older_runs_are_merged() 
     base = StateRun("base", "q", 2, True, 0, 1, 0, 0, 0)
     [(first, end, merged)] = carry_out(Merge("q", recent, 0, 2, False, (base,)), lambda run: bundles[run.segment])
     assert (first, end, merged.slots.tolist()) == (0, 2, [slot(1, 0)])
+
+
+@given(st.sets(st.integers(0, 32_767)))
+def test_a_run_says_which_groups_it_holds(groups: set[int]) -> None:
+    slots = array(slot(group, rest) for group in groups for rest in (0, (1 << 48) - 1))
+    found = bits_of(held_by(slots))
+    assert {group for group in range(32_768) if found >> group & 1} == groups
+
+
+def test_engines_open_the_runs_of_their_own_groups_only() -> None:
+    """64 engines, 12 batches each: an engine opens its 12 runs, not all 768."""
+    groups, engines = 1024, 64
+    runs = [
+        StateRun(f"{batch}-{engine}", "q", batch, False, 0, groups, 1, 1, 0, held_by(slots))
+        for engine in range(engines)
+        for slots in [array(slot(group, 7) for group in range(engine, groups, engines))]
+        for batch in range(12)
+    ]
+    found = needed(runs, np.arange(groups) % engines == 3)
+    assert {run.segment for run in found} == {f"{batch}-3" for batch in range(12)}
+    assert max(len(run.groups) for run in runs) < 250

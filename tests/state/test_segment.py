@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import struct
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pa_fs
 import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.model import array, model_of, random_key, same, slot, tables_of
+from tests.state.stores import remote_folder
 from trimtab.errors import StateError
-from trimtab.state import files, local_copies, segment
+from trimtab.state import local_copies, segment
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.files import Folder
 from trimtab.state.local_copies import local_copy, make_room
@@ -39,13 +38,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """A folder that is treated as if it were on another machine; local copies are in a folder of their own."""
     monkeypatch.setenv("TRIMTAB_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "far").mkdir()
-
-    def opened(location: str) -> tuple[Any, str]:
-        root = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
-        return root, location.removeprefix("far://").strip("/")
-
-    monkeypatch.setattr(files, "open_filesystem", opened)
-    return Folder("far://far")
+    return Folder(f"{remote_folder(monkeypatch, tmp_path).location.removesuffix('here')}far")
 
 
 def some_bundle(seed: int = 0, keys: int = 20) -> Bundle:
@@ -116,7 +109,9 @@ def test_a_deleted_segment_can_be_read_as_long_as_it_is_open(folder: Folder) -> 
 
 
 def test_a_segment_is_opened_once_in_a_process(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "_opened", lru_cache(2)(segment._opened.__wrapped__))
+    monkeypatch.setattr(segment, "_open_segments", segment._OpenSegments())
+    monkeypatch.setattr(segment, "OPEN_SEGMENTS", 2)
+    monkeypatch.setattr(segment, "UNUSED_S", 0.0)
     for name in ("a", "b", "c"):
         write_segment(folder, name, {"q": some_bundle()})
     first: Segment = open_segment(folder.path_of("a"))
@@ -128,6 +123,106 @@ def test_a_segment_is_opened_once_in_a_process(folder: Folder, monkeypatch: pyte
     assert_equal(bundle, some_bundle())
     write_segment(folder, "a", {"other": some_bundle(1)})  # never happens to a real segment
     assert open_segment(folder.path_of("a")).names == ("other",)
+
+
+def test_a_batch_that_needs_more_segments_than_are_kept_open_opens_each_of_them_once(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "_open_segments", segment._OpenSegments())
+    monkeypatch.setattr(segment, "OPEN_SEGMENTS", 4)
+    monkeypatch.setattr(segment, "MOST_OPEN_SEGMENTS", 7)
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        write_segment(folder, name, {"q": some_bundle(keys=1)}, durable=False)
+    first = [open_segment(folder.path_of(name)) for name in names[:7]]
+    assert [open_segment(folder.path_of(name)) for name in names[:7]] == first
+    open_segment(folder.path_of(names[7]))  # one more than the most: the longest unused one goes
+    assert [open_segment(folder.path_of(name)) for name in names[1:7]] == first[1:]
+    monkeypatch.setattr(segment, "UNUSED_S", 0.0)  # a batch later, the others are used no more
+    open_segment(folder.path_of(names[0]))
+    assert len(segment._open_segments._known) == 4
+
+
+def test_what_the_manifest_says_is_compared_when_a_segment_is_first_opened(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, _ = write_segment(folder, "a", {"q": some_bundle()})
+    path = Path(folder.path_of("a"))
+    content = path.read_bytes()
+    reads: list[str] = []
+    opened = segment._opened
+
+    def noted(path: str, file: SegmentFile | None) -> Segment:
+        reads.append(path)
+        return opened(path, file)
+
+    monkeypatch.setattr(segment, "_opened", noted)
+    segment_of(folder, file)
+    segment_of(folder, file)
+    assert len(reads) == 1
+    damaged = bytearray(content)
+    damaged[len(content) // 2] ^= 1  # not in the footer
+    for wrong in (bytes(damaged), content[:64] + bytes(len(content) - 364) + content[-300:]):
+        path.write_bytes(wrong)
+        with pytest.raises(StateError, match="is damaged") as raised:
+            segment_of(folder, file)
+        assert raised.value.code == "state.corrupt"
+
+
+@pytest.mark.parametrize("damage", ["zeroed", "truncated", "empty", "foreign"])
+def test_a_damaged_local_copy_is_fetched_again(elsewhere: Folder, damage: str) -> None:
+    expected = some_bundle()
+    file, _ = write_segment(elsewhere, "a", {"q": expected})
+    copy = Path(local_copy(elsewhere, file))
+    whole = copy.read_bytes()
+    middle = len(whole) // 2  # a hole in the middle is what a power cut leaves of a file that was never synced
+    hole = whole[:middle] + bytes(64) + whole[middle + 64 :]
+    copy.write_bytes({"zeroed": hole, "truncated": whole[:-100], "empty": b"", "foreign": b"PAR1" * 100}[damage])
+    assert_equal(segment_of(elsewhere, file).part("q"), expected)
+    assert copy.read_bytes() == whole
+
+
+def test_a_local_copy_is_on_disk_before_it_has_its_name(elsewhere: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, link, replace = os.fsync, os.link, os.replace
+
+    def synced(descriptor: int) -> None:
+        steps.append("folder" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file")
+        fsync(descriptor)
+
+    def linked(source: str, target: str) -> None:
+        steps.append("name")
+        link(source, target)
+
+    def renamed(source: str, target: str) -> None:
+        if str(target).endswith(".segment"):
+            steps.append("name")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "link", linked)
+    monkeypatch.setattr(os, "replace", renamed)
+    file, _ = write_segment(elsewhere, "a", {"q": some_bundle()})
+    assert steps[:2] == ["file", "name"]
+    os.unlink(local_copy(elsewhere, file))
+    steps.clear()
+    segment_of(elsewhere, file)
+    assert steps == ["file", "name", "folder"]
+
+
+def test_a_copy_that_is_used_again_is_not_mapped_again(elsewhere: Folder) -> None:
+    file, _ = write_segment(elsewhere, "a", {"q": some_bundle()})
+    assert segment_of(elsewhere, file) is segment_of(elsewhere, file)
+
+
+def test_a_manifest_cannot_name_a_file_outside_of_its_folder(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    file, _ = write_segment(folder, "a", {"q": some_bundle()})
+    inner = Folder(str(tmp_path / "inner"))
+    for name in ("../a", str(tmp_path / "a"), "..", "", "a\0"):
+        with pytest.raises(StateError) as raised:
+            segment_of(inner, SegmentFile(name, file.size_bytes, file.checksum))
+        assert raised.value.code == "state.name"
 
 
 def footer_bytes(content: bytes) -> int:
@@ -145,7 +240,7 @@ def test_any_damage_to_the_magic_words_or_the_footer_is_noticed_when_opening(fol
         damaged[place] ^= 1 << (place % 8)
         path.write_bytes(damaged)
         with pytest.raises(StateError) as raised:
-            segment._opened.__wrapped__(str(path), (0, 0, 0))
+            segment._opened(str(path), None)
         assert raised.value.code == ("state.foreign" if place < len(MAGIC) else "state.corrupt")
         assert str(path) in str(raised.value)
         assert "hint" in str(raised.value)
@@ -178,7 +273,7 @@ def test_a_damaged_table_is_reported(folder: Folder) -> None:
     content[offset : offset + 64] = b"\x55" * 64
     path.write_bytes(content)
     with pytest.raises(StateError) as raised:
-        segment._opened.__wrapped__(str(path), (0, 0, 0)).part("q").tables["keys"]
+        segment._opened(str(path), None).part("q").tables["keys"]
     assert raised.value.code == "state.corrupt"
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pa_fs
 import pytest
 
+from tests.state.stores import remote_folder
 from trimtab.cli.main import main
 from trimtab.engine.operator import Moment, State
 from trimtab.errors import StateError
 from trimtab.language.compile import compile_query
 from trimtab.language.running import operator_of
-from trimtab.state import files, inspect
+from trimtab.state import inspect
 from trimtab.state import manifest as manifests
 from trimtab.state.bundle import to_bundle
 from trimtab.state.checkpoint import Checkpoint
@@ -291,13 +291,9 @@ def test_a_remote_checkpoint_is_looked_at_in_the_same_way(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def opened(uri: str) -> tuple[pa_fs.FileSystem, str]:
-        filesystem = pa_fs.SubTreeFileSystem(str(location.parent), pa_fs.LocalFileSystem())
-        return filesystem, uri.removeprefix("hdfs://cluster/")
-
-    monkeypatch.setattr(files, "open_filesystem", opened)
+    remote_folder(monkeypatch, location.parent)
     monkeypatch.setenv("TRIMTAB_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    remote = f"hdfs://cluster/{location.name}"
+    remote = f"s3://bucket/{location.name}"
     for action, *rest in (["ls", "--groups"], ["show", "--query", "counts", "name=ant"], ["verify"]):
         assert printed(capsys, action, remote, *rest) == printed(capsys, action, location, *rest)
     (location / "streams" / "ticks" / "segments" / "000000000004-e0-a.segment").write_bytes(b"")
@@ -334,7 +330,7 @@ def test_a_version_that_is_swept_meanwhile_isnt_a_problem(
         found = reading(*arguments, **options)  # type: ignore[arg-type]
         if 7 not in manifests.batches(folders.manifests):
             writer.commit(7, {"counts": (counts({"cat": 30}, SLOTS), [SLOTS["cat"]])}, base=True)
-            sweep(folders, keep=1)
+            sweep(folders, epoch=1, keep=1)
         return found
 
     monkeypatch.setattr(inspect, "read", a_job_goes_on)
@@ -350,7 +346,7 @@ def test_a_key_is_found_though_its_version_is_swept_meanwhile(location: Path) ->
     def look(manifest: Manifest) -> State:
         if not looked:
             writer.commit(7, {"counts": (counts({"cat": 30}, SLOTS), [SLOTS["cat"]])}, base=True)
-            sweep(folders, keep=1)
+            sweep(folders, epoch=1, keep=1)
         looked.append(manifest.batch)
         return inspect.find_keys(folders, manifest, "counts", {"name": "cat"})
 

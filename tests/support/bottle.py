@@ -91,6 +91,7 @@ class Bottle:
         self._log: list[tuple[pa.Table, Int64Array]] = []  # Spark's: the rows of each batch, with their numbers
         self._done = 0  # batches that Spark's log has as committed
         self._arrived = 0
+        self._epoch = 0  # of the last start
         self.change(queries, rule, split)
         self.restart()
 
@@ -185,14 +186,16 @@ class Bottle:
         assert self.manifest is not None
         known, folder = self.manifest.segments, self._folders.segments
         for merge in merges:
-            work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "")
+            work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "", self._epoch)
             self._shell.merged.append(pickle.loads(pickle.dumps(run_merge(work))))
 
     def restart(self) -> None:
         """Forget what is in memory, sweep, and go on from the newest manifest."""
         known = manifests.newest(self._folders.manifests)
         self._shell = BottleShell(self._folders, known, self._traits, self.outside)
-        sweep(self._folders)
+        self._epoch += 1
+        self._shell.epoch = self._epoch
+        sweep(self._folders, epoch=self._epoch)
 
     # What came out ---------------------------------------------------------------------------
 

@@ -100,6 +100,22 @@ class BatchPlan:
         return unseal(data, path, FORMAT, read)
 
 
+def write_plan(folder: Folder, plan: BatchPlan) -> None:
+    """Write the plan of a batch before it has any effect outside.
+
+    Raises StateError `state.lost-lock` if there is one: another job has begun the batch.
+    """
+    name = manifest_name(plan.number)
+    try:
+        folder.write(name, plan.to_bytes(), replace=False)
+    except FileExistsError as error:
+        raise StateError(
+            "state.lost-lock",
+            f"another job has begun batch {plan.number} of this stream: {folder.shown_path(name)}",
+            "nothing was handed to a sink; make sure that only one job uses the checkpoint, then start it again",
+        ) from error
+
+
 def read_plan(folder: Folder, number: int, incarnation: str) -> BatchPlan | None:
     """The plan of a batch, if it was begun before.
 

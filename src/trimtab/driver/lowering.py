@@ -21,8 +21,9 @@ def lower_watermark(checkpoint: Checkpoint, stream: str, to_us: int) -> tuple[Ma
 
     Raises StateError: `state.locked` while a job runs, `state.watermark` if there is nothing to lower.
     """
-    with CheckpointLock(checkpoint.folder):
+    with CheckpointLock(checkpoint.folder) as lock:
         folders = checkpoint.stream(stream)
+        manifests.reserve(folders.manifests, lock.epoch)
         before = manifests.newest(folders.manifests, job=checkpoint.job, stream=stream)
         if before is None or before.watermark_us is None or before.watermark_us <= to_us:
             raise StateError("state.watermark", f"the watermark of stream {stream} is no later than that", "")
@@ -35,5 +36,5 @@ def lower_watermark(checkpoint: Checkpoint, stream: str, to_us: int) -> tuple[Ma
         after = replace(
             before, batch=before.batch + 1, watermark_us=to_us, previous_watermark_us=to_us, newest_us={}, next_due_us=0
         )
-        manifests.write(folders.manifests, after)
+        manifests.write(folders.manifests, after, epoch=lock.epoch)
     return before, after

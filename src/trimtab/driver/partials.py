@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.engine.operator import Moment, State
+from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
@@ -84,11 +85,13 @@ class Merger:
             found.append(known.take(places).state())
             slots = np.setdiff1d(slots, known.slots, assume_unique=True)
         if len(slots):
-            found.append(open_reader(orders, self._plan.key_groups, query).load(slots))
+            owned = np.zeros(self._plan.key_groups, np.bool_)
+            owned[slots >> GROUP_SHIFT] = True
+            found.append(open_reader(orders, self._plan.key_groups, query, owned).load(slots))
         return found
 
     def _report(self, orders: Orders, outputs: dict[str, Output], parts: dict[str, Bundle]) -> EngineReport:
-        name = segment_name(orders.batch, "d", orders.incarnation)
+        name = segment_name(orders.batch, "d", orders.incarnation, orders.epoch)
         segment, sizes = write_segment(orders.folder, name, parts) if parts else (None, {})
         found = {query: output for query, output in outputs.items() if output.rows}
         due_us = [each.first_due_us for each in parts.values() if each.first_due_us is not None]

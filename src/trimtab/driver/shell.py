@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimtab.driver.batch_plan import Setup, read_plan
+from trimtab.driver.batch_plan import Setup, read_plan, write_plan
 from trimtab.driver.happenings import (
     BatchArrived,
     CollectMerges,
@@ -61,7 +61,12 @@ class Ready:
 
 
 class Shell(ABC):
-    """Runs the batches of one stream; see `machine` for the order of the steps."""
+    """Runs the batches of one stream; see `machine` for the order of the steps.
+
+    `epoch` is that of the job as the owner of its checkpoint.
+    """
+
+    epoch = 0
 
     def __init__(self, folders: StreamFolders, driver: Driver) -> None:
         self.folders, self.driver = folders, driver
@@ -79,7 +84,8 @@ class Shell(ABC):
         """Carry out one instruction, and return what happened."""
         match instruction:
             case WritePlan(plan):
-                self.folders.plans.write(manifest_name(plan.number), plan.to_bytes())
+                write_plan(self.folders.plans, plan)
+                self.before_commit()  # a successor that doesn't know this plan must not see the batch twice
                 return PlanWritten()
             case RunEngines(plan):
                 reports, head = self.run_engines(self.ready(plan.setup), self.orders(instruction))
@@ -94,7 +100,7 @@ class Shell(ABC):
                 return MergesCollected(self.collect_merges(known))
             case Commit(manifest):
                 self.before_commit()
-                manifests.write(self.folders.manifests, manifest)
+                manifests.write(self.folders.manifests, manifest, epoch=self.epoch)
                 return Committed()
             case Delete():
                 self._delete(instruction)
@@ -125,6 +131,7 @@ class Shell(ABC):
             outbox=self.folders.outbox,
             closing=plan.closing,
             incarnation=plan.incarnation,
+            epoch=self.epoch,
             machine_code=self.machine_code(),
             spread=placement.spread_slots(),
             shares=placement.share_table(),

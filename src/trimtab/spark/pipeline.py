@@ -50,7 +50,7 @@ from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
-from trimtab.state.segment import verify_segment
+from trimtab.state.segment import check_size
 from trimtab.state.sweep import sweep
 from trimtab.worker.engine import run_engine, run_splitter
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
@@ -110,6 +110,7 @@ class Pipeline(Shell):
         demand: Demand | None = None,
     ) -> None:
         self.spec, self._queries, self._lock, self._on_progress = spec, queries, lock, on_progress
+        self.epoch = lock.epoch
         self._setup = queries.setup
         folders = checkpoint.stream(queries.stream)
         folders.make()
@@ -126,7 +127,7 @@ class Pipeline(Shell):
         self.stopping = False
         self.error: BaseException | None = None
         self.homes = Homes(spark, queries.stream)
-        self._compactor = Compactor(spark, folders.segments, identity.incarnation)
+        self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
         self._balancer: Balancer | None = None
         if spec.balance is not None or spec.scale is not None:
@@ -170,7 +171,7 @@ class Pipeline(Shell):
         Raises StateError for damaged state files, before anything is changed, and QueryError `query.spark`.
         """
         self._verify()
-        sweep(self.folders)
+        sweep(self.folders, epoch=self.epoch)
         unfinished = self.driver.unfinished
         self.ready(self._setup if unfinished is None else unfinished.setup)
 
@@ -181,13 +182,13 @@ class Pipeline(Shell):
         return self.driver.placement or Placement.even(self.spec.engines or 2, self.key_groups)
 
     def _verify(self) -> None:
-        """Check every live file against its checksum, before any is used."""
+        """Check that every live file is there and has its size; what is in it is checked when it is first opened."""
         known, segments = self.driver.known, self.folders.segments
-        if known is not None and segments.is_local:  # copies of remote files are checked when they are fetched
+        if known is not None and segments.is_local:
             for file in known.segments.values():
                 if self.stopping:
                     return
-                verify_segment(segments.path_of(file.name), file)
+                check_size(segments.path_of(file.name), file)
 
     def make_ready(self, setup: Setup) -> Ready:
         """Compile the queries of a setup, and request their machine code."""

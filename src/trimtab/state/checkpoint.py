@@ -6,7 +6,7 @@ spark/<stream>/                              Spark's own offset and commit logs
 streams/<stream>/stream.json                 the stream's incarnation
 streams/<stream>/plans/000000000043.json     what batch 43 does, if it was begun
 streams/<stream>/manifests/000000000042.json
-streams/<stream>/segments/000000000042-e3-<incarnation>-<uuid>.segment
+streams/<stream>/segments/000000000042-e3-<incarnation>-epoch<number>-<uuid>.segment
 streams/<stream>/outbox/                     large outputs, until sinks have taken them
 
 A stream's incarnation lasts from its first start until its state is deleted. Each counts its batches from zero, so
@@ -27,11 +27,13 @@ from trimtab.errors import JobError, StateError
 from trimtab.state.files import Folder
 from trimtab.state.lock import LOCK
 from trimtab.state.manifest import seal, unseal
+from trimtab.state.objects import shown_authority
 
 JOB, STREAM = "job.json", "stream.json"
 FORMAT = 1
 MAX_KEY_GROUPS = 32_768  # a slot has fifteen bits for its group
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_EPOCH = re.compile(r"-epoch(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,8 @@ def spark_location(folder: Folder) -> str:
         return f"file://{folder.location}"  # not a bare path: Spark's default filesystem may be another one
     parts = urlsplit(folder.location)
     scheme = "s3a" if parts.scheme == "s3" else parts.scheme
-    # Spark has settings for the options in a pyarrow URI, and takes paths unquoted.
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}"
+    # Spark has settings of its own for the options and credentials in a URI, and takes paths unquoted.
+    return f"{scheme}://{shown_authority(parts.scheme, parts.netloc)}{unquote(parts.path)}"
 
 
 def safe_name(name: str) -> str:
@@ -163,9 +165,24 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub(lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()), name)
 
 
-def segment_name(batch: int, maker: str, incarnation: str) -> str:
-    """A new name for a segment file, with its batch, its maker and the stream's incarnation."""
-    return f"{batch:012d}-{maker}-{incarnation[:8]}-{uuid.uuid4().hex}.segment"
+def segment_name(batch: int, maker: str, incarnation: str, epoch: int = 0) -> str:
+    """A new name for a segment file: its batch, its maker, the stream's incarnation and the owner's epoch."""
+    return f"{batch:012d}-{maker}-{incarnation[:8]}-{own_name(epoch)}.segment"
+
+
+def own_name(epoch: int) -> str:
+    """The end of a new file's name: the epoch of its owner, and what makes it unique."""
+    return f"epoch{epoch}-{uuid.uuid4().hex}"
+
+
+def epoch_of(name: str) -> int:
+    """The epoch of a file's owner, by the name of the file; 0 for files of older builds.
+
+    >>> epoch_of(segment_name(42, "e3", "c0ffee00", epoch=7)), epoch_of("000000000042-e3-c0ffee00-1234.segment")
+    (7, 0)
+    """
+    found = _EPOCH.search(name)
+    return int(found[1]) if found else 0
 
 
 def _read(folder: Folder) -> Checkpoint:

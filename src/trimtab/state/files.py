@@ -1,27 +1,27 @@
-"""A folder on any filesystem that pyarrow knows, whose files appear whole or not at all.
+"""A folder on a local disk or in an object store, whose files appear whole or not at all.
 
-Local folders go through the operating system, everything else (`hdfs://`, `s3://`, `gs://`, ...) through pyarrow.
-A failure raises a StateError that names the path and says what to do. A folder that has vanished is never silently
-made again: only `make` makes one.
+Local folders go through the operating system, others (`s3://`, `gs://`, `abfss://`) through `objects`. A failure raises
+a StateError that names the path and says what to do. A local folder that has vanished is never silently made again:
+only `make` makes one.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import pyarrow as pa
-import pyarrow.fs as pa_fs
+import xxhash
 
 from trimtab.errors import StateError
+from trimtab.state import objects
+from trimtab.state.objects import Objects, Tag, shown_authority
 
 TEMPORARY = "."  # names of unfinished files start with it; they are never read, and the sweeper removes old ones
 COPY_BYTES = 8 << 20
@@ -33,14 +33,14 @@ DURABLE = True
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what pyarrow calls s3
+_NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Folder:
     """A folder of small and large files; it is opened in each process that uses it.
 
-    `location` is a local path, `file://...` or a URI that pyarrow knows. A write is atomic: readers find the whole
+    `location` is a local path, `file://...` or the URI of an object store. A write is atomic: readers find the whole
     file or none, also when the writer dies half-way. With `durable` (local files only; object stores always are) it
     also survives a power cut once the call has returned, so what is written later never outlives it.
 
@@ -73,7 +73,7 @@ class Folder:
         if self.is_local:
             return self.location
         parts = urlsplit(self.location)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"{parts.scheme}://{shown_authority(parts.scheme, parts.netloc)}{parts.path}"
 
     def shown_path(self, name: str) -> str:
         """The path of a file in it for messages."""
@@ -81,7 +81,7 @@ class Folder:
 
     def child(self, name: str) -> Folder:
         """The folder of that name in this one; nothing is made."""
-        _check(name)
+        _checked(name)
         if self.is_local:
             return Folder(os.path.join(self.location, name))
         parts = urlsplit(self.location)
@@ -90,64 +90,65 @@ class Folder:
     def path_of(self, name: str) -> str:
         """The local path of a file in it; only a local folder has one."""
         assert self.is_local, f"{self.shown} is not on this machine's disk"
-        return os.path.join(self.location, name)
+        return os.path.join(self.location, _checked(name))
 
     def read(self, name: str) -> bytes:
         """The whole content of a file.
 
         Raises StateError `state.missing` if there is no such file, `state.gone` if there is no such folder.
         """
-        _check(name)
+        return self.read_tagged(name)[0]
+
+    def read_tagged(self, name: str) -> tuple[bytes, Tag]:
+        """The whole content of a file, and a tag that tells it from other contents, for `update`."""
         with self._errors(name):
-            if self.is_local:
-                with open(self.path_of(name), "rb") as file:
-                    return file.read()
-            filesystem, path = self._opened(name)
-            with filesystem.open_input_stream(path) as stream:
-                content: bytes = stream.read()
-                return content
+            if not self.is_local:
+                return self._objects().read(_checked(name))
+            with open(self.path_of(name), "rb") as file:
+                content = file.read()
+                return content, _tag(content)
 
     def write(self, name: str, data: bytes, *, durable: bool = DURABLE, replace: bool = True) -> None:
         """Write a whole file, over one of the same name if there is one: complete or not at all.
 
-        Without `replace` a file of that name raises FileExistsError. That is safe between processes on a local disk;
-        elsewhere only one of them may write at a time.
+        Without `replace` a file of that name raises FileExistsError: of several processes that write it, one succeeds.
         """
-        _check(name)
-        if not replace and self.exists(name):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.shown_path(name))
         with self._errors(name):
-            if self.is_local:
-                with self.temporary(name) as temporary:
-                    with open(temporary, "xb") as file:
-                        file.write(data)
-                        if durable:
-                            file.flush()
-                            os.fsync(file.fileno())
-                    self._rename(temporary, name, durable, replace=replace)
+            if not self.is_local:
+                (self._objects().write if replace else self._objects().create)(_checked(name), data)
                 return
-            with self._remote_target(name) as (filesystem, path), filesystem.open_output_stream(path) as stream:
-                stream.write(data)
+            if not replace and self.exists(name):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.shown_path(name))
+            with self._written(name, data, durable) as temporary:
+                self._rename(temporary, name, durable, replace=replace)
+
+    def update(self, name: str, data: bytes, tag: Tag, *, durable: bool = DURABLE) -> None:
+        """Replace a file that still has the content with this tag: of several processes that do, one succeeds.
+
+        Raises FileExistsError if another content was written, StateError `state.missing` if the file was deleted.
+        """
+        with self._errors(name):
+            if not self.is_local:
+                self._objects().update(_checked(name), data, tag)
+                return
+            with self._written(name, data, durable) as temporary, _alone_in(self.location):
+                if self.read_tagged(name)[1] != tag:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.shown_path(name))
+                self._rename(temporary, name, durable)
 
     def publish(self, local_file: str, name: str, *, durable: bool = DURABLE) -> None:
         """Move a finished local file into the folder under this name: complete or not at all.
 
         From the same disk it's a rename; otherwise it is copied or uploaded first. The local file is gone afterwards.
         """
-        _check(name)
         with self._errors(name):
             if not self.is_local:
-                with (
-                    open(local_file, "rb") as source,
-                    self._remote_target(name) as (filesystem, path),
-                    filesystem.open_output_stream(path) as stream,
-                ):
-                    shutil.copyfileobj(source, stream, COPY_BYTES)
+                self._objects().upload(local_file, _checked(name))
                 os.unlink(local_file)
                 return
             try:
                 if durable:
-                    _sync(local_file)
+                    sync(local_file)
                 self._rename(local_file, name, durable)
             except OSError as error:
                 if error.errno != errno.EXDEV:
@@ -155,25 +156,23 @@ class Folder:
                 with self.temporary(name) as temporary:
                     shutil.copyfile(local_file, temporary)
                     if durable:
-                        _sync(temporary)
+                        sync(temporary)
                     self._rename(temporary, name, durable)
                 os.unlink(local_file)
 
     def fetch(self, name: str, local_file: str) -> None:
-        """Copy a file of the folder to a local path: complete or not at all."""
-        _check(name)
+        """Copy a file of the folder to a local path, and wait until it is on disk: complete or not at all."""
         target = Folder(os.path.dirname(os.path.abspath(local_file)))
-        with target.temporary(os.path.basename(local_file)) as temporary:
-            with self._errors(name):
+        with target.temporary(os.path.basename(local_file)) as temporary, self._errors(name):
+            with open(temporary, "xb") as file:
                 if self.is_local:
-                    source: Any = open(self.path_of(name), "rb")  # noqa: SIM115 - closed by the with below
+                    with open(self.path_of(name), "rb") as source:
+                        shutil.copyfileobj(source, file, COPY_BYTES)
                 else:
-                    filesystem, path = self._opened(name)
-                    source = filesystem.open_input_stream(path)
-            with source, target._errors(os.path.basename(local_file)):
-                with open(temporary, "xb") as file:
-                    shutil.copyfileobj(source, file, COPY_BYTES)
-                os.replace(temporary, local_file)
+                    self._objects().fetch(_checked(name), file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, local_file)
 
     def names(self) -> list[str]:
         """The names of its files and folders in order, without unfinished files. Raises StateError `state.gone`."""
@@ -188,21 +187,18 @@ class Folder:
         with self._errors(name):
             if self.is_local:
                 return os.path.exists(self.path_of(name) if name else self.location)
-            filesystem, path = self._opened(name)
-            return bool(filesystem.get_file_info(path).type != pa_fs.FileType.NotFound)
+            return self._objects().exists(_checked(name) if name else "")
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        _check(name)
         with self._errors(name), suppress(FileNotFoundError):
             if self.is_local:
                 os.unlink(self.path_of(name))
             else:
-                filesystem, path = self._opened(name)
-                filesystem.delete_file(path)
+                self._objects().delete(_checked(name))
 
     def make(self) -> None:
-        """Make the folder and those above it, if they don't exist."""
+        """Make the folder and those above it, if they don't exist; in an object store, see that it can be reached."""
         with self._errors(""):
             if self.is_local:
                 try:
@@ -210,8 +206,7 @@ class Folder:
                 except FileExistsError as error:
                     raise _not_a_folder(self.location) from error
             else:
-                filesystem, path = self._opened("")
-                filesystem.create_dir(path, recursive=True)
+                self._objects().exists()
 
     def check_writable(self) -> None:
         """Check that files can be written here, or the folder be made, without doing it; remote folders aren't checked.
@@ -237,14 +232,13 @@ class Folder:
             if self.is_local:
                 shutil.rmtree(self.location)
             else:
-                filesystem, path = self._opened("")
-                filesystem.delete_dir(path)
+                self._objects().delete_all()
 
     def sync(self) -> None:
         """Wait until the names of the files are on disk; only needed for a local disk."""
         if self.is_local:
             with self._errors(""):
-                _sync(self.location)
+                sync(self.location)
 
     def _entries(self) -> list[tuple[str, float]]:
         with self._errors(""):
@@ -255,13 +249,10 @@ class Folder:
                         with suppress(FileNotFoundError):  # deleted between the listing and here
                             found.append((entry.name, entry.stat().st_mtime))
                 return sorted(found)
-            filesystem, path = self._opened("")
-            infos = filesystem.get_file_info(pa_fs.FileSelector(path))
-            return sorted((info.base_name, (info.mtime_ns or 0) / 1e9) for info in infos)
+            return self._objects().entries()
 
-    def _opened(self, name: str) -> tuple[Any, str]:
-        filesystem, path = open_filesystem(self.location)
-        return filesystem, f"{path.rstrip('/')}/{name}" if name else path
+    def _objects(self) -> Objects:
+        return objects.open_objects(self.location)
 
     @contextmanager
     def temporary(self, name: str) -> Iterator[str]:
@@ -274,32 +265,26 @@ class Folder:
                 os.unlink(path)
 
     @contextmanager
-    def _remote_target(self, name: str) -> Iterator[tuple[Any, str]]:
-        """Where to write a remote file: object stores show a file once it's complete, elsewhere it's renamed then."""
-        filesystem, path = self._opened(name)
-        if filesystem.type_name in ("s3", "gcs", "abfs"):
-            yield filesystem, path
-            return
-        _, temporary = self._opened(f"{TEMPORARY}{name}.{uuid.uuid4().hex}")
-        try:
-            yield filesystem, temporary
-            with suppress(FileNotFoundError):  # HDFS doesn't move over an existing file
-                filesystem.delete_file(path)
-            filesystem.move(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                filesystem.delete_file(temporary)
-            raise
+    def _written(self, name: str, data: bytes, durable: bool) -> Iterator[str]:
+        """The path of an unfinished file with this content."""
+        with self.temporary(name) as temporary:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            yield temporary
 
     def _rename(self, source: str, name: str, durable: bool, *, replace: bool = True) -> None:
         if replace or not _linked(source, self.path_of(name)):
             os.replace(source, self.path_of(name))
         if durable:
-            _sync(self.location)
+            sync(self.location)
 
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
-        with storage_errors(self.shown_path(name), lambda: not name or not self.exists()):
+        # In an object store a folder without files doesn't exist, so there only a file can be missing.
+        with storage_errors(self.shown_path(name), lambda: not name or (self.is_local and not self.exists())):
             yield
 
 
@@ -313,10 +298,10 @@ def storage_errors(path: str, is_gone: Callable[[], bool] = lambda: False) -> It
         yield
     except FileExistsError:
         raise  # a result that callers handle, not a failure
-    except (OSError, pa.ArrowException) as error:
+    except OSError as error:
         reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
         number = getattr(error, "errno", None)
-        if number in _FULL or "QuotaExceeded" in str(error):
+        if number in _FULL:
             hint = "free some space and start the job again: it goes on from its last committed batch"
             raise StateError("state.disk-full", f"no room left to write {path}: {reason}", hint) from error
         if isinstance(error, NotADirectoryError):
@@ -329,24 +314,11 @@ def storage_errors(path: str, is_gone: Callable[[], bool] = lambda: False) -> It
                 ) from error
             hint = "restore the file from a copy of the checkpoint, or start the job with a fresh checkpoint"
             raise StateError("state.missing", f"{path} doesn't exist", hint) from error
-        if number in _FORBIDDEN or isinstance(error, PermissionError) or "ACCESS_DENIED" in str(error):
+        if number in _FORBIDDEN or isinstance(error, PermissionError):
             hint = "let the user that runs the job read and write there"
             raise StateError("state.access", f"no permission to use {path}: {reason}", hint) from error
         hint = "make sure that the storage answers, and start the job again: it goes on from its last committed batch"
         raise StateError("state.io", f"{path} can't be used: {reason}", hint) from error
-
-
-@lru_cache(maxsize=64)
-def open_filesystem(location: str) -> tuple[Any, str]:
-    """The pyarrow filesystem of a URI, opened once per process, and the path in it."""
-    scheme, colon, rest = location.partition(":")
-    try:
-        filesystem, path = pa_fs.FileSystem.from_uri(_SCHEMES.get(scheme, scheme) + colon + rest)
-        return filesystem, path
-    except (pa.ArrowException, ValueError) as error:
-        hint = "give a local path, or a URI of hdfs://, s3://, gs:// or abfs://"
-        reason = str(error).split("\n", 1)[0]
-        raise StateError("state.location", f"no filesystem for {scheme}:// is known: {reason}", hint) from error
 
 
 def _not_a_folder(path: str) -> StateError:
@@ -366,7 +338,7 @@ def _linked(source: str, target: str) -> bool:
     return True
 
 
-def _sync(path: str) -> None:
+def sync(path: str) -> None:
     """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -375,6 +347,28 @@ def _sync(path: str) -> None:
         os.close(descriptor)
 
 
-def _check(name: str) -> None:
-    assert name not in ("", ".", ".."), "a file needs a name"
-    assert "/" not in name, f"{name!r} is a path, not the name of a file"
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Wait until no other process is between these lines; where folders can't be locked, the job's lock has to do."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _tag(content: bytes) -> Tag:
+    return xxhash.xxh3_128_hexdigest(content), None
+
+
+def _checked(name: str) -> str:
+    """The name. Raises unless it is one: what a damaged or foreign file names must not lead out of the folder."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        hint = "names of files have no slashes; if a file of a checkpoint has one, somebody changed it: restore it"
+        raise StateError("state.name", f"{name!r} can't be the name of a file", hint)
+    return name

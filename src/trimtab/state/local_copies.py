@@ -1,6 +1,7 @@
-"""Local copies of segments of a remote folder: fetched once, checked, and dropped when they take too much room.
+"""Local copies of segments of a remote folder: fetched once, and dropped when they take too much room.
 
-Processes share the copies. A file is removed by unlinking it, so a process that has it mapped can go on reading it.
+A copy is checked when it is fetched, and again by each process that maps it (`segment.open_segment`). Processes share
+the copies. A file is removed by unlinking it, so a process that has it mapped can go on reading it.
 """
 
 from __future__ import annotations
@@ -53,14 +54,17 @@ def local_copy(folder: Folder, file: SegmentFile) -> str:
     """
     path = _path(file)
     try:
-        os.utime(path)  # used now
+        # The time of use, in place of the access time, so that the file stays the same one for `open_segment`.
+        os.utime(path, ns=(time.time_ns(), os.stat(path).st_mtime_ns))
         return str(path)
     except OSError:
         pass
-    with Folder(str(path.parent)).temporary(path.name) as arriving:
+    near = Folder(str(path.parent))
+    with near.temporary(path.name) as arriving:
         folder.fetch(file.name, arriving)
         check_content(arriving, file, folder.shown_path(file.name))
         os.replace(arriving, path)
+    near.sync()
     _check_room()
     return str(path)
 
@@ -72,6 +76,12 @@ def keep_copy(local_file: str, file: SegmentFile) -> None:
     _check_room()
 
 
+def drop_copy(path: str) -> None:
+    """Remove a copy that is damaged, so that it is fetched again."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
 def check_content(path: str, file: SegmentFile, shown: str) -> None:
     """Raise StateError `state.corrupt` unless a file is what the manifest says; `shown` is its name in the message."""
     checksum = xxhash.xxh3_64()
@@ -80,10 +90,15 @@ def check_content(path: str, file: SegmentFile, shown: str) -> None:
         while block := opened.read(_READ_BYTES):
             checksum.update(block)
             size_bytes += len(block)
-    if size_bytes != file.size_bytes:
-        raise corrupt(shown, f"it has {size_bytes:,} bytes instead of {file.size_bytes:,}")
+    check_length(size_bytes, file, shown)
     if checksum.hexdigest() != file.checksum:
         raise corrupt(shown, "its checksum is wrong")
+
+
+def check_length(size_bytes: int, file: SegmentFile, shown: str) -> None:
+    """Raise StateError `state.corrupt` unless a file is as long as the manifest says."""
+    if size_bytes != file.size_bytes:
+        raise corrupt(shown, f"it has {size_bytes:,} bytes instead of {file.size_bytes:,}")
 
 
 def make_room(limit_bytes: int = LIMIT_BYTES) -> None:
@@ -94,7 +109,7 @@ def make_room(limit_bytes: int = LIMIT_BYTES) -> None:
             with contextlib.suppress(OSError):  # another process may be removing it, too
                 found = entry.stat()
                 if not entry.name.startswith(TEMPORARY):
-                    copies.append((found.st_mtime, found.st_size, entry.path))
+                    copies.append((found.st_atime, found.st_size, entry.path))
                 elif time.time() - found.st_mtime > _ABANDONED_S:
                     os.unlink(entry.path)
     taken = 0

@@ -2,6 +2,10 @@
 
 On a local disk it's a lock of the kernel, which frees it the moment its process dies. Elsewhere it's a lease: a file
 that its holder renews, and that another job may take once it has not been renewed for a minute.
+
+Every owner has an epoch, a number that only grows. A job that was suspended may wake up after another one took over:
+files carry the epoch of their owner, so that it can neither commit (`manifest.py`) nor delete what its successor wrote
+(`sweep.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +27,11 @@ from typing import Self
 
 from trimtab.errors import StateError
 from trimtab.state.files import Folder, storage_errors
+from trimtab.state.objects import Tag
 
 LOCK = "lock"
 RENEW_S = 10.0
 EXPIRE_S = 60.0  # six renewals may fail; a job that hangs longer loses the lease, and `check` fails before it commits
-SETTLE_S = 0.5  # longer than a renewal takes
 Clock = Callable[[], float]
 
 
@@ -39,8 +43,9 @@ class Holder:
     pid: int
     started_s: float
     job: str
-    token: str
+    token: str  # empty: the holder has given it back
     renewed_s: float
+    epoch: int = 0
 
     def __str__(self) -> str:
         """For the message to a job that is refused."""
@@ -60,6 +65,11 @@ class CheckpointLock:
             KernelLock(folder, job, clock) if folder.is_local else Lease(folder, job, clock)
         )
         self._stop: threading.Event | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this owner: higher than that of every owner before it."""
+        return self._hold.epoch
 
     def acquire(self) -> Self:
         """Take the lock. Raises StateError `state.locked` naming who holds it."""
@@ -102,7 +112,7 @@ def check_free(folder: Folder) -> None:
         return
     if not folder.is_local:
         Lease(folder).check_free(holder)
-    elif _is_held(folder.path_of(LOCK)):
+    elif holder.token and _is_held(folder.path_of(LOCK)):
         raise _locked(folder, holder)
 
 
@@ -112,6 +122,7 @@ class KernelLock:
     def __init__(self, folder: Folder, job: str = "", clock: Clock = time.time) -> None:
         self._folder, self._job, self._clock = folder, job, clock
         self._descriptor: int | None = None
+        self.epoch = 0
 
     def take(self) -> None:
         """Take it. Raises StateError `state.locked`, or `state.gone` if the folder doesn't exist."""
@@ -137,8 +148,9 @@ class KernelLock:
         _held.add(self)
         try:
             with storage_errors(path):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, _content(_myself(self._job, self._clock())), 0)
+                myself = _myself(self._job, self._clock(), _holder(os.pread(descriptor, 4096, 0)))
+                self._write(myself)
+                self.epoch = myself.epoch
         except StateError:
             self.close()
             raise
@@ -153,10 +165,18 @@ class KernelLock:
         """Unlock."""
         if self._descriptor is not None:
             with suppress(OSError):  # also frees the lock if the disk is full
-                os.ftruncate(self._descriptor, 0)
+                holder = _holder(os.pread(self._descriptor, 4096, 0))
+                if holder is not None:
+                    self._write(replace(holder, token=""))
             # If only closed, a program that is being started right now could inherit the lock.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self.close()
+
+    def _write(self, holder: Holder) -> None:
+        assert self._descriptor is not None
+        content = _content(holder)
+        os.pwrite(self._descriptor, content, 0)
+        os.ftruncate(self._descriptor, len(content))
 
     def close(self) -> None:
         """Close the file without unlocking it: another process may share the lock."""
@@ -169,36 +189,33 @@ class KernelLock:
 class Lease:
     """A file that its holder renews; after `EXPIRE_S` without a renewal, another job may take it.
 
-    Object stores have no locks, so two jobs that take an expired lease in the same moment may both believe that they
-    have it: the later one does, and the other one fails at its first `check`. Machines' clocks have to agree within
-    half a minute or so.
+    It is only written on the condition that nobody else wrote it since it was read, so of several jobs that want an
+    expired lease one gets it. Machines' clocks have to agree within half a minute or so.
     """
 
-    def __init__(
-        self, folder: Folder, job: str = "", clock: Clock = time.time, pause: Callable[[float], None] = time.sleep
-    ) -> None:
-        self._folder, self._job, self._clock, self._pause = folder, job, clock, pause
+    def __init__(self, folder: Folder, job: str = "", clock: Clock = time.time) -> None:
+        self._folder, self._job, self._clock = folder, job, clock
         self._myself: Holder | None = None
-        # Renewing is not atomic everywhere: HDFS has no file at all for a moment.
         self._renewing = threading.Lock()
+        self.epoch = 0
 
     def take(self) -> None:
         """Take it if it's free or expired. Raises StateError `state.locked`."""
-        holder = _read_holder(self._folder)
-        if holder is None:
-            self._pause(SETTLE_S)  # the file may be missing only while it is renewed
-            holder = _read_holder(self._folder)
+        content, tag = _read_lock(self._folder)
+        holder = _holder(content)
         if holder is not None:
             self.check_free(holder)
-        with self._renewing:
-            self._myself = _myself(self._job, self._clock())
-            self._write(self._myself)
-        self.check()
+        myself = _myself(self._job, self._clock(), holder)
+        try:
+            self._write(myself, tag)
+        except FileExistsError:
+            raise _locked(self._folder, _read_holder(self._folder)) from None
+        self._myself, self.epoch = myself, myself.epoch
 
     def check_free(self, holder: Holder) -> None:
-        """Raise StateError `state.locked` unless the holder's lease has expired."""
+        """Raise StateError `state.locked` unless the holder has given its lease back, or it has expired."""
         silent_s = self._clock() - holder.renewed_s
-        if silent_s < EXPIRE_S:
+        if holder.token and silent_s < EXPIRE_S:
             raise _locked(self._folder, holder, EXPIRE_S - silent_s)
 
     def check(self) -> None:
@@ -209,26 +226,41 @@ class Lease:
     def renew(self) -> None:
         """Write the present time, unless another job holds it."""
         with self._renewing:
-            self._write(replace(self._checked(), renewed_s=self._clock()))
+            holder, tag = self._checked()
+            self._rewrite(replace(holder, renewed_s=self._clock()), tag)
 
     def give_back(self) -> None:
-        """Remove the file if this job still holds the lease."""
+        """Write that it is free, if this job still holds it. The file stays: it has the epoch."""
         with self._renewing, suppress(StateError):
             if self._myself is not None:
-                self._checked()
-                self._folder.delete(LOCK)
+                holder, tag = self._checked()
+                self._rewrite(replace(holder, token=""), tag)
         self._myself = None
 
-    def _checked(self) -> Holder:
-        holder = _read_holder(self._folder)
+    def _checked(self) -> tuple[Holder, Tag | None]:
+        content, tag = _read_lock(self._folder)
+        holder = _holder(content)
         if self._myself is None or holder is None:
             raise _lost(self._folder, "its file was removed or damaged")
         if holder.token != self._myself.token:
-            raise _lost(self._folder, f"it was not renewed for {EXPIRE_S:.0f} seconds and was taken over by {holder}")
-        return holder
+            raise self._taken_over(holder)
+        return holder, tag
 
-    def _write(self, holder: Holder) -> None:
-        self._folder.write(LOCK, _content(holder), durable=False)
+    def _rewrite(self, holder: Holder, tag: Tag | None) -> None:
+        try:
+            self._write(holder, tag)
+        except FileExistsError:
+            raise self._taken_over(_read_holder(self._folder)) from None
+
+    def _taken_over(self, holder: Holder | None) -> StateError:
+        who = "another job" if holder is None else holder
+        return _lost(self._folder, f"it was not renewed for {EXPIRE_S:.0f} seconds and was taken over by {who}")
+
+    def _write(self, holder: Holder, tag: Tag | None) -> None:
+        if tag is None:
+            self._folder.write(LOCK, _content(holder), durable=False, replace=False)
+        else:
+            self._folder.update(LOCK, _content(holder), tag, durable=False)
 
 
 def _keep_renewing(lease: Lease, stop: threading.Event) -> None:
@@ -241,8 +273,10 @@ def _keep_renewing(lease: Lease, stop: threading.Event) -> None:
             # Anything else may pass; if it doesn't, the lease expires.
 
 
-def _myself(job: str, now_s: float) -> Holder:
-    return Holder(socket.gethostname(), os.getpid(), now_s, job, uuid.uuid4().hex, now_s)
+def _myself(job: str, now_s: float, before: Holder | None) -> Holder:
+    # Seconds, so that epochs grow also if somebody deletes the file.
+    epoch = max(int(now_s), 1 if before is None else before.epoch + 1)
+    return Holder(socket.gethostname(), os.getpid(), now_s, job, uuid.uuid4().hex, now_s, epoch)
 
 
 def _content(holder: Holder) -> bytes:
@@ -258,11 +292,16 @@ def _holder(content: bytes) -> Holder | None:
 
 
 def _read_holder(folder: Folder) -> Holder | None:
+    return _holder(_read_lock(folder)[0])
+
+
+def _read_lock(folder: Folder) -> tuple[bytes, Tag | None]:
+    """The content of the lock's file and its tag; nothing and None if there is no file."""
     try:
-        return _holder(folder.read(LOCK))
+        return folder.read_tagged(LOCK)
     except StateError as error:
         if error.code == "state.missing":
-            return None
+            return b"", None
         raise
 
 

@@ -2,6 +2,9 @@
 
 Only a manifest makes a segment real. It is a JSON file with a format version and a checksum, written once and never
 changed. This module doesn't look inside segments.
+
+A job that takes a checkpoint over first reserves the name of the next manifest (`reserve`). Only the owner of the
+reservation can put a manifest there, so what earlier owners commit from then on fails, however long they hung.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -17,13 +20,18 @@ import xxhash
 
 from trimtab.errors import StateError
 from trimtab.state.files import DURABLE, Folder
+from trimtab.state.held_groups import ALL
 
-FORMAT = 3
-"""The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark."""
+FORMAT = 4
+"""The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark, with 4
+the owner's epoch, reservations, and the groups that a run holds."""
 _NAME = re.compile(r"(\d{12})\.json")
 _BODY = b'"body":'
 Value = TypeVar("Value")
-_all_but_segment = attrgetter("part", "sequence", "is_base", "first_group", "end_group", "slots", "keys", "size_bytes")
+_RESERVED = "reserved_by"
+_all_but_segment = attrgetter(
+    "part", "sequence", "is_base", "first_group", "end_group", "slots", "keys", "size_bytes", "groups"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class StateRun:
     """A sorted run of one query's state: a part of a segment file.
 
     A recent run covers all groups, a base run those from `first_group` up to, but not including, `end_group`.
-    `sequence` is the batch up to which it is current.
+    `sequence` is the batch up to which it is current; `groups` are those of which it has slots (see `held_groups`).
     """
 
     segment: str
@@ -52,6 +60,7 @@ class StateRun:
     slots: int
     keys: int
     size_bytes: int
+    groups: str = ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,7 @@ class Manifest:
     `next_due_us` (None: before a row comes; 0: it isn't known, as in files of older builds). Totals count from the
     beginning of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's
     last batch that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
+    `epoch` is that of the owner who committed it (see `lock.py`).
     """
 
     job: str
@@ -96,6 +106,7 @@ class Manifest:
     incarnation: str = ""
     newest_us: Mapping[str, int] = field(default_factory=dict)
     next_due_us: int | None = 0
+    epoch: int = 0
 
     def to_bytes(self) -> bytes:
         """The manifest as a file: a JSON object of format, checksum and body."""
@@ -136,8 +147,48 @@ def newest(folder: Folder, *, job: str | None = None, stream: str | None = None)
 
 def batches(folder: Folder) -> list[int]:
     """The committed batches whose manifests exist, oldest first."""
-    found = (_NAME.fullmatch(name) for name in folder.names())
-    return [int(match[1]) for match in found if match]
+    while known := _numbers(folder):
+        name = manifest_name(known[-1])
+        try:
+            is_reserved = _reserved_by(folder.read(name), folder.shown_path(name)) is not None
+        except StateError as error:
+            if error.code == "state.missing":
+                continue  # deleted since it was listed: there are newer ones
+            if error.code not in ("state.corrupt", "state.newer"):  # those are raised when it is read
+                raise
+            is_reserved = False
+        return known[:-1] if is_reserved else known
+    return []
+
+
+def reserve(folder: Folder, epoch: int) -> None:
+    """Reserve the manifest after the newest one for the owner with this epoch: no earlier owner can commit any more.
+
+    Raises StateError `state.lost-lock` if a later owner was here, and as `read` does.
+    """
+    content = seal(FORMAT, {_RESERVED: epoch})
+    while True:
+        known = _numbers(folder)
+        number = known[-1] + 1 if known else 0
+        try:
+            if known:
+                path = folder.shown_path(manifest_name(known[-1]))
+                found, tag = folder.read_tagged(manifest_name(known[-1]))
+                owner = _reserved_by(found, path)
+                latest = Manifest.from_bytes(found, path).epoch if owner is None else owner
+                if latest > epoch:
+                    raise _taken_over(folder, latest, epoch)
+                if owner is not None:
+                    if owner < epoch:
+                        folder.update(manifest_name(known[-1]), content, tag)
+                    return
+            folder.write(manifest_name(number), content, replace=False)
+            return
+        except FileExistsError:
+            pass  # another owner was faster: look again
+        except StateError as error:
+            if error.code != "state.missing":  # deleted since it was listed
+                raise
 
 
 def read(folder: Folder, batch: int, *, job: str | None = None, stream: str | None = None) -> Manifest:
@@ -159,20 +210,31 @@ def read(folder: Folder, batch: int, *, job: str | None = None, stream: str | No
     return manifest
 
 
-def write(folder: Folder, manifest: Manifest, *, durable: bool = DURABLE) -> None:
-    """Commit a batch; its segments must have been published before.
+def write(folder: Folder, manifest: Manifest, *, epoch: int = 0, durable: bool = DURABLE) -> None:
+    """Commit a batch, as the owner with this epoch; its segments must have been published before.
 
-    Raises StateError `state.committed` if there is a manifest of that batch: a version is never changed.
+    Raises StateError `state.committed` if there is a manifest of that batch: a version is never changed; and
+    `state.lost-lock` if another owner has reserved its place.
     """
     name = manifest_name(manifest.batch)
+    content = replace(manifest, epoch=epoch).to_bytes()
     try:
-        folder.write(name, manifest.to_bytes(), durable=durable, replace=False)
+        folder.write(name, content, durable=durable, replace=False)
     except FileExistsError as error:
-        raise StateError(
-            "state.committed",
-            f"batch {manifest.batch} of stream {manifest.stream} is committed already: {folder.shown_path(name)}",
-            "another job may write to this checkpoint: stop it, then start this one again",
-        ) from error
+        found, tag = folder.read_tagged(name)
+        owner = _reserved_by(found, folder.shown_path(name))
+        if owner is None:
+            raise StateError(
+                "state.committed",
+                f"batch {manifest.batch} of stream {manifest.stream} is committed already: {folder.shown_path(name)}",
+                "another job may write to this checkpoint: stop it, then start this one again",
+            ) from error
+        if owner != epoch:
+            raise _taken_over(folder, owner, epoch) from error
+        try:
+            folder.update(name, content, tag, durable=durable)
+        except FileExistsError:
+            raise _taken_over(folder, None, epoch) from None
 
 
 def manifest_name(batch: int) -> str:
@@ -221,6 +283,28 @@ def corrupt(path: str, why: str) -> StateError:
         f"{path} is damaged: {why}",
         "`trimtab state verify` lists all damage; restore the file from a copy of the checkpoint, "
         "or start the job with a fresh checkpoint",
+    )
+
+
+def _numbers(folder: Folder) -> list[int]:
+    """The batches that have a manifest or a reservation."""
+    found = (_NAME.fullmatch(name) for name in folder.names())
+    return [int(match[1]) for match in found if match]
+
+
+def _reserved_by(data: bytes, path: str) -> int | None:
+    """The epoch for which a file is a reservation; None if it is a manifest."""
+    if len(data) > 200:  # a manifest is longer
+        return None
+    return unseal(data, path, FORMAT, lambda body: dict(body).get(_RESERVED))
+
+
+def _taken_over(folder: Folder, owner: int | None, epoch: int) -> StateError:
+    who = "another job" if owner is None else f"the job with epoch {owner}"
+    return StateError(
+        "state.lost-lock",
+        f"{who} has taken over {folder.shown} from this one, which has epoch {epoch}",
+        "nothing was committed since; make sure that only one job uses the checkpoint, then start it again",
     )
 
 

@@ -14,9 +14,7 @@ from trimtab.state.compaction import Merge, apply_merges, carry_out
 from trimtab.state.files import Folder
 from trimtab.state.manifest import QueryState, SegmentFile, StateRun
 from trimtab.state.segment import open_run, write_segment
-
-NEVER = 999_999_999_999
-"""The batch in the names of merged files."""
+from trimtab.state.sweep import NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +25,7 @@ class Work:
     folder: Folder
     segments: Mapping[str, SegmentFile]
     incarnation: str
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def run_merge(work: Work) -> Merged:
     pieces = carry_out(merge, partial(open_run, work.folder, work.segments))
     if not pieces:
         return Merged(merge, (), None)
-    name = segment_name(NEVER, "m", work.incarnation)
+    name = segment_name(NEVER, "m", work.incarnation, work.epoch)
     parts = {f"{merge.query}#{number}": bundle for number, (_, _, bundle) in enumerate(pieces)}
     file, sizes = write_segment(work.folder, name, parts)
     runs = tuple(

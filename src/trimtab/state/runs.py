@@ -14,6 +14,7 @@ import numpy as np
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.state.bundle import Bundle, Part, State, assemble, state_of
 from trimtab.state.gathering import BoolArray, Int64Array
+from trimtab.state.held_groups import bits, bits_of
 from trimtab.state.manifest import StateRun
 
 NO_FLOOR = -1
@@ -135,6 +136,19 @@ class Reader:
         # The first of equal ones is the newest: runs come newest first.
         slots, first = np.unique(np.concatenate(found), return_index=True)
         return slots, np.concatenate(lives)[first]
+
+
+def needed(runs: Sequence[StateRun], owned: BoolArray) -> list[StateRun]:
+    """The runs that a reader of these groups needs: recent ones with slots of them, base runs that cover one of them.
+
+    A base run without slots of a group still says that older runs don't apply there.
+    """
+    wanted = bits(owned)
+    return [
+        run
+        for run in runs
+        if (owned[run.first_group : run.end_group].any() if run.is_base else bits_of(run.groups) & wanted)
+    ]
 
 
 def floors_of(runs: Sequence[StateRun], key_groups: int) -> Int64Array:

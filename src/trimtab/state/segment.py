@@ -4,8 +4,8 @@ The file: a magic word; per part its arrays (little-endian int64) and its tables
 uncompressed), each at a multiple of 64 bytes; the footer (JSON: where everything is); and the tail: the footer's
 checksum (xxh3_64) and length as little-endian uint64, and the magic word again. Later formats keep magic and tail.
 
-A segment never changes once it is published. Opening one reads the footer; arrays and tables are wrapped when they are
-first used, and pages come from the disk when they are first touched.
+A segment never changes once it is published. When a process opens one for the first time, it compares the whole file
+with the manifest's checksum. After that, arrays and tables are wrapped when they are first used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from __future__ import annotations
 import json
 import os
 import struct
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import IO, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,30 +27,35 @@ import xxhash
 
 from trimtab.errors import StateError
 from trimtab.state.bundle import Bundle
-from trimtab.state.files import DURABLE, Folder, storage_errors
+from trimtab.state.files import DURABLE, Folder, storage_errors, sync
 from trimtab.state.gathering import Int64Array
-from trimtab.state.local_copies import cache_folder, check_content, keep_copy, local_copy
+from trimtab.state.held_groups import ALL, held_by
+from trimtab.state.local_copies import cache_folder, check_content, check_length, drop_copy, keep_copy, local_copy
 from trimtab.state.manifest import SegmentFile, StateRun, corrupt
 
 FORMAT = 1
 MAGIC = b"trimtab segment\n"
 ALIGNMENT_BYTES = 64
-OPEN_SEGMENTS = 512
-"""How many segments a process keeps open at most: an open one is a mapping and a few small objects."""
+OPEN_SEGMENTS, MOST_OPEN_SEGMENTS = 512, 16_384
+"""How many segments a process keeps open: an open one is a mapping and a few small objects. Above the first number
+those are closed that weren't used for `UNUSED_S`, above the second the longest unused ones."""
+UNUSED_S = 300.0
 
 _TAIL = struct.Struct(f"<QQ{len(MAGIC)}s")  # checksum and length of the footer, magic
 _ARRAYS = ("slots", "key_starts", "due_us", "due_slots")
 _ATTEMPTS = 5  # another process may remove a local copy before it is opened
+_Key = tuple[str, int, int, int, str]
 
 Value = TypeVar("Value")
 
 
 class PartSize(NamedTuple):
-    """How much a part of a segment holds; freed slots count among `slots`."""
+    """How much a part of a segment holds, and of which groups; freed slots count among `slots`."""
 
     slots: int
     keys: int
     size_bytes: int
+    groups: str = ALL
 
 
 class Segment:
@@ -110,36 +119,47 @@ def write_segment(
             output.write(_TAIL.pack(xxhash.xxh3_64_intdigest(footer), len(footer), MAGIC))
         written = SegmentFile(name, output.at, output.checksum.hexdigest())
         if not folder.is_local:
+            sync(temporary)
             keep_copy(temporary, written)
         folder.publish(temporary, name, durable=durable)
     return written, sizes
 
 
-def open_segment(path: str) -> Segment:
+def open_segment(path: str, file: SegmentFile | None = None) -> Segment:
     """Map a segment, or return the one that is open in this process.
 
+    `file` is what the manifest says: the content is compared with it when the segment is mapped; without it only the
+    footer is checked.
     Raises StateError: `state.missing`; `state.foreign` for any other kind of file; `state.newer` for a later format;
-    `state.corrupt`. Of the content only the footer is checked: see `verify_segment`.
+    `state.corrupt`.
     """
-    with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
+    with _errors(path):
         found = os.stat(path)
-    return _opened(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+    checksum = "" if file is None else file.checksum
+    key = (path, found.st_ino, found.st_size, found.st_mtime_ns, checksum)  # another one if the file was replaced
+    return _open_segments.get(key) or _open_segments.add(key, _opened(path, file))
 
 
 def segment_of(folder: Folder, file: SegmentFile) -> Segment:
-    """The segment of that name in a folder; one of a remote folder is read from a checked local copy."""
+    """The segment of that name in a folder; one of a remote folder is read from a local copy.
+
+    A copy that is damaged is fetched again.
+    """
     if folder.is_local:
-        return open_segment(folder.path_of(file.name))
+        return open_segment(folder.path_of(file.name), file)
     for _ in range(_ATTEMPTS):
+        path = local_copy(folder, file)
         try:
-            return open_segment(local_copy(folder, file))
+            return open_segment(path, file)
         except StateError as error:
-            if error.code != "state.missing" or not folder.exists(file.name):
+            if error.code in ("state.corrupt", "state.foreign"):
+                drop_copy(path)  # whether the folder's file is damaged, too, turns out when it is fetched
+            elif error.code != "state.missing":
                 raise
     raise StateError(
         "state.io",
-        f"the local copy of segment {folder.shown_path(file.name)} was removed {_ATTEMPTS} times before it was opened",
-        f"make sure that nothing else deletes files in {cache_folder()}, and that the disk has room",
+        f"the local copy of segment {folder.shown_path(file.name)} was removed or damaged {_ATTEMPTS} times",
+        f"make sure that nothing else uses {cache_folder()}, and that the disk is sound and has room",
     )
 
 
@@ -153,8 +173,49 @@ def verify_segment(path: str, file: SegmentFile) -> None:
 
     Raises StateError `state.corrupt` if its size or checksum differs, `state.missing` if it doesn't exist.
     """
-    with storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path))):
+    with _errors(path):
         check_content(path, file, path)
+
+
+def check_size(path: str, file: SegmentFile) -> None:
+    """Check that a file is there and as long as the manifest says; errors as of `verify_segment`."""
+    with _errors(path):
+        check_length(os.path.getsize(path), file, path)
+
+
+def _errors(path: str) -> AbstractContextManager[None]:
+    return storage_errors(path, lambda: not os.path.isdir(os.path.dirname(path)))
+
+
+class _OpenSegments:
+    """The segments that are open in this process; of one that is dropped, bundles in use keep their pages mapped."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Key, tuple[float, Segment]] = OrderedDict()  # the longest unused one first
+        self._turn = threading.Lock()
+
+    def get(self, key: _Key) -> Segment | None:
+        with self._turn:
+            found = self._known.pop(key, None)
+            if found is None:
+                return None
+            self._known[key] = time.monotonic(), found[1]
+            return found[1]
+
+    def add(self, key: _Key, segment: Segment) -> Segment:
+        with self._turn:
+            now_s = time.monotonic()
+            self._known[key] = now_s, segment
+            # One batch may need more than are kept otherwise: closing those would open each of them in every batch.
+            while len(self._known) > OPEN_SEGMENTS:
+                used_s, _ = next(iter(self._known.values()))
+                if now_s - used_s < UNUSED_S and len(self._known) <= MOST_OPEN_SEGMENTS:
+                    break
+                self._known.popitem(last=False)
+            return segment
+
+
+_open_segments = _OpenSegments()
 
 
 class _OnDemand(Mapping[str, Value], Generic[Value]):
@@ -219,7 +280,7 @@ def _write(output: _Output, parts: Mapping[str, Bundle]) -> tuple[bytes, dict[st
         part["starts"] = {table: _write_array(output, starts) for table, starts in bundle.starts.items()}
         part["tables"] = {table: _write_table(output, bundle.tables[table]) for table in bundle.tables}
         described[name] = part
-        sizes[name] = PartSize(len(bundle.slots), bundle.keys, output.at - began)
+        sizes[name] = PartSize(len(bundle.slots), bundle.keys, output.at - began, held_by(bundle.slots))
     output.align()
     return json.dumps({"format": FORMAT, "parts": described}, separators=(",", ":")).encode(), sizes
 
@@ -238,15 +299,13 @@ def _write_table(output: _Output, table: pa.Table) -> tuple[int, int, int]:
     return offset, output.at - offset, table.num_rows
 
 
-@lru_cache(maxsize=OPEN_SEGMENTS)  # of one that is dropped, bundles in use keep their pages mapped
-def _opened(path: str, _identity: tuple[int, int, int]) -> Segment:
-    """The segment, opened again if the file was replaced: then its identity is another."""
-    with storage_errors(path):
+def _opened(path: str, file: SegmentFile | None) -> Segment:
+    with _errors(path):
         size_bytes = os.path.getsize(path)
         if not size_bytes:  # an empty file can't be mapped
             raise corrupt(path, "it is empty")
-        with pa.memory_map(path) as file:
-            content = file.read_buffer(size_bytes)
+        with pa.memory_map(path) as mapped:
+            content = mapped.read_buffer(size_bytes)
     if bytes(content.slice(0, len(MAGIC))) != MAGIC[:size_bytes]:
         hint = "remove it if it was put there by mistake; otherwise restore the segment from a copy of the checkpoint"
         raise StateError("state.foreign", f"{path} is not a segment of trimtab's state", hint)
@@ -258,6 +317,10 @@ def _opened(path: str, _identity: tuple[int, int, int]) -> Segment:
     begin = size_bytes - _TAIL.size - length
     if begin < len(MAGIC) or xxhash.xxh3_64_intdigest(content.slice(begin, length)) != checksum:
         raise corrupt(path, "the checksum of its footer is wrong")
+    if file is not None:
+        check_length(size_bytes, file, path)
+        if xxhash.xxh3_64_hexdigest(content) != file.checksum:
+            raise corrupt(path, "its checksum is wrong")
     described = json.loads(bytes(content.slice(begin, length)))
     if described["format"] > FORMAT:
         message = f"segment {path} has format {described['format']}; this build reads up to {FORMAT}"

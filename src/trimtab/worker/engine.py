@@ -99,8 +99,9 @@ class Engine:
         sizes: dict[str, PartSize] = {}
         if self._turns.parts:
             with self.accounts.timed("write"):
-                name = segment_name(self._orders.batch, f"e{self._number}", self._orders.incarnation)
-                segment, sizes = write_segment(self._orders.folder, name, self._turns.parts)
+                orders = self._orders
+                name = segment_name(orders.batch, f"e{self._number}", orders.incarnation, orders.epoch)
+                segment, sizes = write_segment(orders.folder, name, self._turns.parts)
         return self._report(segment, sizes)
 
     def failed(self, error: TrimtabError) -> EngineReport:

@@ -72,6 +72,7 @@ class Orders:
     closing: bool = False
     machine_code: Offer = field(default_factory=Offer)
     incarnation: str = ""  # of the stream
+    epoch: int = 0  # of the job, as the owner of its checkpoint
     spread: Int64Array = field(default_factory=lambda: _NONE)  # slots whose rows go to several engines, in order
     shares: Int32Array = field(default_factory=lambda: _NO_SHARES)  # the engine of each share of each of these slots
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,8 @@ from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import TIME_US, Moment, State
 from trimtab.state.bundle import Bundle, to_bundle
-from trimtab.state.runs import Reader
+from trimtab.state.checkpoint import own_name
+from trimtab.state.runs import Reader, needed
 from trimtab.state.segment import open_run
 from trimtab.worker.accounts import Accounts
 from trimtab.worker.intake import Reading
@@ -98,7 +98,7 @@ class Turns:
         if watermark_us == BEGINNING_US and not len(rows.slots):
             return
         with timed("open"):
-            reader = open_reader(self._orders, self._plan.key_groups, reading.query)
+            reader = open_reader(self._orders, self._plan.key_groups, reading.query, self._owned)
         if self._orders.closing:
             self._close(reading, rows, reader)
             return
@@ -153,14 +153,14 @@ class Turns:
             table = table.take(pa.array(order)).drop_columns([TIME_US])
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink)
-        file = f"{self._orders.batch:012d}-e{self._number}-{uuid.uuid4().hex}.parquet"
+        file = f"{self._orders.batch:012d}-e{self._number}-{own_name(self._orders.epoch)}.parquet"
         self._orders.outbox.write(file, sink.getvalue().to_pybytes())
         return Output(table.num_rows, packed(table.slice(0, 0)), file)
 
 
-def open_reader(orders: Orders, key_groups: int, query: str) -> Reader:
-    """The state of a query before the batch."""
-    runs = orders.runs.get(query, ())
+def open_reader(orders: Orders, key_groups: int, query: str, owned: BoolArray) -> Reader:
+    """The state of a query's owned key groups before the batch."""
+    runs = needed(orders.runs.get(query, ()), owned)
     return Reader([(run, open_run(orders.folder, orders.segments, run)) for run in runs], key_groups)
 
 
