@@ -47,11 +47,23 @@ def test_no_step_after_an_unconditional_end_is_kept() -> None:
     assert dump(Alternate((Concat(()), A))) == "start -> done"
 
 
-def test_an_empty_iteration_ends_its_loop() -> None:
-    assert dump(Quantify(Alternate((Concat(()), A)), 0, None, True)) == "start -> done"
+def test_an_optional_iteration_of_an_endless_loop_is_never_empty() -> None:
+    either = Alternate((Concat(()), A))
+    assert dump(Quantify(either, 0, None, True)) == program("""
+        start -> 0:A, done
+        0 A -> 0:A, done""")
     assert dump(Quantify(Quantify(A, 0, 1, True), 0, None, True)) == program("""
         start -> 0:A, done
         0 A -> 0:A, done""")
+    assert dump(Quantify(either, 1, None, True)) == "start -> done"  # a required one may be, and then the loop ends
+    assert dump(Quantify(Alternate((A, Concat(()))), 2, None, True)) == program("""
+        start -> 0:A, 1:A, done
+        0 A -> 1:A, done
+        1 A -> 1:A, done""")
+
+
+def test_an_empty_iteration_ends_a_loop_with_an_upper_bound() -> None:
+    assert dump(Quantify(Alternate((Concat(()), A)), 0, 9, True)) == "start -> done"
 
 
 def test_start_can_only_hold_before_the_first_row_and_end_only_after_a_row() -> None:
