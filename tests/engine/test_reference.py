@@ -138,9 +138,12 @@ def test_an_empty_iteration_ends_a_loop() -> None:
     assert words(seq(star(maybe(A, greedy=False)), B), "AB") == ["AB"]
 
 
-def test_an_empty_iteration_goes_on_with_what_follows() -> None:
+def test_an_empty_iteration_ends_the_loop_if_it_is_required_or_the_loop_has_an_upper_bound() -> None:
     # The iteration prefers to be empty; the loop then ends, although another one could take the A.
-    assert words(star(either(EMPTY, A)), "A") == [""]
+    assert words(plus(either(EMPTY, A)), "A") == [""]
+    assert words(times(either(EMPTY, A), 0, 9), "A") == [""]
+    # Otherwise it has to take a row, though it would prefer none.
+    assert words(star(either(EMPTY, A)), "AA") == ["AA"]
 
 
 def test_required_iterations_may_be_empty() -> None:

@@ -74,8 +74,11 @@ class Definition:
             yield labels
         if loop.high is None or count < loop.high:
             for after in self.ways(loop.item, at, labels):
-                if count >= loop.low and after == labels:
-                    yield after
+                is_empty, is_endless = after == labels, loop.high is None
+                if is_empty and is_endless and count >= loop.low:
+                    continue  # an optional iteration of an endless loop has to take a row
+                if is_empty and count + is_endless >= loop.low:
+                    yield after  # the loop ends
                 else:
                     yield from self.iterations(loop, count + 1, at, after)
         if count >= loop.low and loop.greedy:
