@@ -33,6 +33,7 @@ def done() -> Iterator[collections.Counter[str]]:
     if found["tried"] == len(SEEDS):
         assert found["moved"] >= 10
         assert found["added"] + found["dropped"] > 0
+        assert found["cuts"] > 0, "no power was cut"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -13,6 +13,7 @@ import argparse
 import collections
 import contextlib
 import itertools
+import json
 import os
 import pathlib
 import sys
@@ -124,7 +125,7 @@ class Life:
         }
         self._streams = {name: FileStream(folder / name, spark, case.table.schema) for name, case in self.cases.items()}
         self._given: dict[str, dict[int, pa.Table]] = {name: {} for name in self.queries}
-        self.batches = self.moves = self.starts = self.failures = 0
+        self.batches = self.moves = self.starts = self.failures = self.cuts = 0
 
     def expected(self) -> dict[str, list[str]]:
         """What `evaluate` gives; where rows of a key tie in time, it gets them in Spark's order."""
@@ -192,12 +193,29 @@ class Life:
             stack.enter_context(in_zone(self._spark, zone))
             try:
                 self._run_once(balance, scale, engines, close=close)
-            except SinkError:
+            except JobError as error:
+                if not isinstance(error.__cause__, SinkError):
+                    raise
                 self.failures += 1
                 return False
             finally:
                 self.starts += 1
+                if chance(choices, 30):
+                    self._cut_power()
         return True
+
+    def _cut_power(self) -> None:
+        """Cut off what a power cut may cut off in Spark's logs: commits, and the offsets of a batch without a plan."""
+        for name in self._streams:
+            home, log = (self._folder / "checkpoint" / kind / name for kind in ("streams", "spark"))
+            files = [*home.glob("manifests/*.json"), *home.glob("plans/*.json")]
+            known = [json.loads(file.read_bytes())["body"]["spark_batch"] for file in files]
+            last = max((batch for batch in known if batch is not None), default=-1)
+            lost = [file for file in log.glob("offsets/[0-9]*") if int(file.name) > last]
+            for file in (*log.glob("commits/[0-9]*"), *lost):
+                content = file.read_bytes()
+                file.write_bytes(content[: self._choices.below(len(content))])
+                self.cuts += 1
 
     def _run_once(self, balance: Balance, scale: Scale | None, engines: int | None, *, close: bool) -> None:
         choices = self._choices
@@ -296,6 +314,7 @@ def differs(choices: Choices, spark: Any, done: collections.Counter[str] | None 
         if done is not None:
             done.update(life.carried_out)
             done["failures"] += life.failures
+            done["cuts"] += life.cuts
         if wrong := life.disagreements():
             return f"the log doesn't replay: {wrong[0]}"
         wrong = [query for query in life.queries if life.given(query) != expected[query]]
