@@ -118,6 +118,16 @@ def test_files_of_work_that_was_lost_are_swept_at_the_next_start(
     assert not set(left) & set(bottle.manifest.segments)
 
 
+def test_a_batch_that_another_job_has_begun_is_not_handed_over(tmp_path: pathlib.Path) -> None:
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
+    (tmp_path / "plans" / "000000000000.json").write_text("{}")  # by a job that this one doesn't know of
+    with pytest.raises(StateError, match="another job has begun batch 0") as raised:
+        bottle.batch(events((1, 0, 0)))
+    assert raised.value.code == "state.lost-lock"
+    assert (tmp_path / "plans" / "000000000000.json").read_text() == "{}"
+    assert bottle.rows("q").num_rows == 0
+
+
 def test_rows_without_a_key_or_a_time_are_quarantined_and_the_others_go_on(tmp_path: pathlib.Path) -> None:
     bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts", keep_original=True)
     bottle.batch(events((1, 0, 7), (None, 0, 8), (1, None, 9), (None, None, 10)))

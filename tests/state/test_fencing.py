@@ -11,14 +11,16 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
+from tests.state.stores import remote_folder
 from trimtab.errors import StateError
 from trimtab.state import manifest as manifests
 from trimtab.state import objects
@@ -166,13 +168,14 @@ def stoppable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-MOVES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=4, max_size=24)
+MOVES = st.lists(st.tuples(st.sampled_from((0, 0, 1, 1, 2)), st.integers(1, 4) | st.integers(5, 30)), min_size=8)
 
 
 @pytest.mark.parametrize("kind", ["local", "store"])
 def test_no_interleaving_of_owners_loses_or_overwrites_a_version(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commits, takeovers = 0, 0
 
+    @settings(max_examples=settings().max_examples * 3)
     @given(MOVES)
     def law(moves: list[tuple[int, int]]) -> None:
         nonlocal commits, takeovers
@@ -231,3 +234,23 @@ def test_a_manifest_that_was_hanging_does_not_replace_the_successors(monkeypatch
     found = manifests.newest(folders.manifests)
     assert found is not None
     assert list(found.segments) == ["B"]
+
+
+@pytest.mark.parametrize("kind", ["local", "store"])
+def test_a_job_that_was_replaced_cannot_commit_what_its_successor_has_swept(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = StreamFolders.of(Folder(str(tmp_path)) if kind == "local" else remote_folder(monkeypatch))
+    folders.make()
+    sweep(folders, epoch=1)
+    name = segment_name(0, "e0", "c0ffee00", 1)
+    folders.segments.write(name, b"x")
+    sweep(folders, epoch=2)  # it hung here, and another job took over
+    assert folders.segments.names() == []
+    version = Manifest("j", "t", 0, 8, 1, (0,) * 8, None, None, {}, {name: SegmentFile(name, 1, "0" * 16)})
+    with pytest.raises(StateError) as caught:
+        manifests.write(folders.manifests, version, epoch=1)
+    assert caught.value.code == "state.lost-lock"
+    assert manifests.newest(folders.manifests) is None
+    manifests.write(folders.manifests, replace(version, segments={}), epoch=2)
+    assert manifests.batches(folders.manifests) == [0]
