@@ -14,6 +14,7 @@ from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, B
 from tests.support.spark_laws import FileStream
 from trimtab.cli.main import main
 from trimtab.errors import JobError
+from trimtab.spark.sources import reads_all
 
 PARTITIONED = pa.schema([*SCHEMA, pa.field("part", pa.int64())])
 KINDS = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us"), "kind": pa.string()})
@@ -142,6 +143,15 @@ def test_a_watermark_that_a_wrong_clock_has_raised_can_be_lowered(
     assert run(events((1, 2, 3)), events((1, 3, 4)), events((1, 4, 0))).late == 0
     assert [(row["a"], row["b"]) for row in bench.rows("rises")] == [(1, 3)], "the state is as it was"
     assert main(["state", "lower", str(bench.checkpoint), "--to", "2199-01-01"]) == 1
+
+
+def test_sources_that_a_batch_reads_to_their_end_are_known(bench: Bench) -> None:
+    reader = bench.spark.readStream.schema("k BIGINT, ts TIMESTAMP")
+    files = reader.parquet(str(bench.stream.folder))
+    rate = bench.spark.readStream.format("rate").load()
+    limited = reader.option("maxFilesPerTrigger", 1).parquet(str(bench.stream.folder))
+    assert [reads_all(each) for each in (files, files.where("k > 1"), rate, limited)] == [True, True, True, False]
+    assert not reads_all(files.unionByName(limited))
 
 
 @pytest.mark.parametrize(

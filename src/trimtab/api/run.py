@@ -17,7 +17,7 @@ from trimtab.deciding.placement import Placement, check_engines
 from trimtab.driver.placing import change_all
 from trimtab.driver.progress import BatchProgress, Progress
 from trimtab.driver.resuming import open_streams
-from trimtab.errors import JobError, TrimtabError
+from trimtab.errors import JobError
 from trimtab.spark.pipeline import Pipeline, StoppingError
 
 RATE_WINDOW_S = 10.0
@@ -242,10 +242,15 @@ class Run:
             return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes fractions, too
         except Exception as error:
             own = self._pipelines[name].error
-            if not isinstance(own, StoppingError) and (not self._stopping or isinstance(own, TrimtabError)):
-                self._error = self._error or own or error
-                self._stop_queries()
+            # Without an error of its own, a stream that is being stopped was only interrupted.
+            if not isinstance(own, StoppingError) and (own is not None or not self._stopping):
+                self._fail(own or error)
             return True
+
+    def _fail(self, error: BaseException) -> None:
+        """End the job with this error; all streams are stopped."""
+        self._error = self._error or error
+        self._stop_queries()
 
     def _let_time_pass(self, pipeline: Pipeline, query: StreamingQuery, schema: Any) -> None:
         """Run a batch without rows if a stream is silent and something is due."""
@@ -256,7 +261,10 @@ class Run:
         status = query.status
         if not status["isDataAvailable"] and not status["isTriggerActive"]:
             pipeline.is_caught_up(asked_s)
-        pipeline.tick(self._spark, schema)
+        try:
+            pipeline.tick(self._spark, schema)
+        except Exception as error:
+            self._fail(error)
 
     def _stop_queries(self) -> None:
         for pipeline in self._pipelines.values():

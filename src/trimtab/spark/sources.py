@@ -11,12 +11,16 @@ from trimtab.errors import JobError
 from trimtab.spark.brokers import unreachable
 from trimtab.spark.sink_formats import SERVERS
 
+UNLIMITED = frozenset({"avro", "csv", "json", "kafka", "orc", "parquet", "rate", "text", "xml"})
+"""Sources that give a batch everything they have, unless an option says otherwise."""
+
 
 def reads_all(frame: DataFrame) -> bool:
-    """Whether each batch takes all that its sources have: none of them has an option that limits a batch."""
-    found = [_options(leaf) for leaf in _leaves(frame._jdf.queryExecution().logical())]
-    # Of a source whose options are unknown, anything may be true.
-    return all(each is not None and not any(name.endswith("pertrigger") for name in each) for each in found)
+    """Whether each batch takes all that its sources have; False if that isn't known."""
+    leaves = _leaves(frame._jdf.queryExecution().analyzed())
+    found = [options for leaf in leaves if _name(leaf) in UNLIMITED and (options := _options(leaf)) is not None]
+    is_limited = any(option.endswith("pertrigger") for options in found for option in options)
+    return len(found) == len(leaves) and not is_limited
 
 
 def check_reachable(frames: Mapping[str, DataFrame]) -> None:
@@ -38,6 +42,14 @@ def check_reachable(frames: Mapping[str, DataFrame]) -> None:
 def _leaves(plan: Any) -> list[Any]:
     leaves = plan.collectLeaves()
     return [leaves.apply(number) for number in range(leaves.size())]
+
+
+def _name(leaf: Any) -> str:
+    """The format of a source; empty if it can't be known."""
+    kind = leaf.getClass().getSimpleName()
+    if kind == "StreamingRelation":
+        return str(leaf.dataSource().className()).lower()
+    return str(leaf.sourceName()).lower() if kind == "StreamingRelationV2" else ""
 
 
 def _options(leaf: Any) -> dict[str, str] | None:
