@@ -545,7 +545,8 @@ def test_the_examples_of_the_documents_are_good_files(tmp_path: Path) -> None:
 def test_every_setting_is_documented() -> None:
     parts = (JobFile, StreamSection, QuerySection, SinkSection)
     settings = {each.name for part in parts for each in fields(part)}
-    settings -= {"name", "streams", "queries", "are_modules_imported"}
+    settings -= {"name", "streams", "queries", "are_modules_imported", "time"}
+    settings |= {"partition_by", "partitions", "idle_after", "max_ahead"}
     assert [name for name in sorted(settings) if f"| `{name}` |" not in DOCUMENT] == []
 
 
@@ -592,3 +593,35 @@ def toml(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(toml(each) for each in value if each is not None)}]"
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_a_stream_may_say_how_its_rows_tell_the_time(tmp_path: Path) -> None:
+    def times(*lines: str) -> dict[str, object]:
+        (stream,) = read(tmp_path, GOOD.replace('delay = "2 seconds"', "\n".join(lines))).streams
+        return dict(stream.time)
+
+    assert times() == {}
+    listed = times('partition_by = "symbol"', 'partitions = ["1", "2"]', 'idle_after = "1 minute"')
+    assert listed == {"partition_by": "symbol", "partitions": ("1", "2"), "idle_after": "1 minute"}
+    assert times('partition_by = "symbol"', "partitions = 8", 'max_ahead = "2 hours"') == {
+        "partition_by": "symbol",
+        "partitions": 8,
+        "max_ahead": "2 hours",
+    }
+    assert times('max_ahead = "unlimited"') == {"max_ahead": None}
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ('partition_by = "symbol"', "partitions"),
+        ("partitions = 8", "partition_by"),
+        ('partition_by = "symbol"\npartitions = 0', "partitions"),
+        ('partition_by = "symbol"\npartitions = ["a", 1]', "partitions"),
+        ('idle_after = "soon"', "idle_after"),
+        ("max_ahead = 3", "max_ahead"),
+    ],
+)
+def test_mistakes_in_how_rows_tell_the_time_are_reported(tmp_path: Path, line: str, place: str) -> None:
+    with pytest.raises(JobError, match=rf"streams\.ticks\.{place}: "):
+        read(tmp_path, GOOD.replace('delay = "2 seconds"', line))

@@ -85,7 +85,8 @@ def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:
     for section in file.streams:
         with spark_errors(f"streams.{section.name}"):
             rows = source(spark, section)
-            stream = job.stream(section.name, rows, event_time=section.event_time, delay=section.delay)
+            times = {"event_time": section.event_time, "delay": section.delay, **section.time}
+            stream = job.stream(section.name, rows, **times)
             if section.late is not None:
                 stream.late(_target(file, section.late), **_options(section.late))
             if section.quarantine is not None:

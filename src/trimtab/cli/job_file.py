@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,6 +43,9 @@ MAX_ENGINES = 4096
 
 _PACKAGE_SETTINGS = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+MOST_PARTITIONS = 100_000
+UNLIMITED = "unlimited"
+"""What a job file says for `max_ahead=None`."""
 _OWN_COLUMNS = {
     "rate": "timestamp TIMESTAMP, value BIGINT",
     "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
@@ -172,7 +176,7 @@ class _Reader:
         format_ = _format(section, needed='write the source, such as format = "parquet"')
         path, schema = section.text("path"), section.text("schema")
         event_time = section.text("event_time", needed="name the column with the time of each event")
-        delay = section.length("delay") or "0 seconds"
+        delay, time = section.length("delay") or "0 seconds", _time(section)
         select, where = section.texts("select"), section.text("where")
         options = section.options("options")
         late, quarantine = (self._rejects(section, name, key) for key in ("late", "quarantine"))
@@ -192,7 +196,7 @@ class _Reader:
         section.finish()
         if format_ is None or event_time is None:
             return None
-        return StreamSection(name, format_, event_time, delay, schema, options, select, where, late, quarantine)
+        return StreamSection(name, format_, event_time, delay, schema, options, select, where, late, quarantine, time)
 
     def _query(self, name: str, section: Section, columns: Streams | None) -> QuerySection | None:
         sql, file = section.text("sql"), section.text("file")
@@ -291,6 +295,20 @@ class _Reader:
 def _has_python_sources() -> bool:
     """Whether a package is installed in which Spark looks for sources and sinks written in Python."""
     return any(each.name.startswith("pyspark_") for each in pkgutil.iter_modules())
+
+
+def _time(section: Section) -> dict[str, Any]:
+    """How a stream's rows tell the time, as `Job.stream` takes it; without what isn't written."""
+    is_number = isinstance(section.values.get("partitions"), int)
+    partitions = section.whole("partitions", most=MOST_PARTITIONS) if is_number else section.texts("partitions")
+    found = {"partition_by": section.text("partition_by"), "partitions": partitions or None}
+    if (found["partition_by"] is None) != (found["partitions"] is None):
+        lacking = next(key for key, value in found.items() if value is None)
+        section.wrong(lacking, MISSING, "name the column, and list its values or say how many there are")
+    found["idle_after"] = section.length("idle_after")
+    is_unlimited = section.values.get("max_ahead") == UNLIMITED
+    found["max_ahead"] = section.text("max_ahead") if is_unlimited else section.length("max_ahead")
+    return {key: None if value == UNLIMITED else value for key, value in found.items() if value is not None}
 
 
 def _check_name(name: str, section: Section) -> None:

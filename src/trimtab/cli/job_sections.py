@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
 
@@ -38,6 +39,7 @@ class StreamSection:
     where: str | None = None
     late: SinkSection | None = None
     quarantine: SinkSection | None = None
+    time: Mapping[str, Any] = field(default_factory=dict)  # partition_by, partitions, idle_after, max_ahead, if written
 
 
 @dataclass(frozen=True, slots=True)
