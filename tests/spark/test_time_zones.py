@@ -111,6 +111,7 @@ def main(folder: str) -> None:
     print(json.dumps({"zone": bench.spark.conf.get("spark.sql.session.timeZone"), "answers": answers}))  # noqa: T201
 
 
+@pytest.mark.spark  # in a process of its own
 def test_the_zone_of_the_machine_changes_nothing(tmp_path: pathlib.Path) -> None:
     here = f"import sys; from tests.spark.test_time_zones import main; main({str(tmp_path)!r})"
     environment = os.environ | {"TZ": "Asia/Tokyo", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
