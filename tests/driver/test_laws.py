@@ -46,7 +46,7 @@ def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
     return pa.table({"k": [k for k, _, _ in rows], "ts": times, "x": [x for _, _, x in rows]}, schema=SCHEMA)
 
 
-@settings(max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "30")))
+@settings(max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "16")))
 @given(st.data())
 def test_cut_it_place_it_crash_it_the_answer_never_changes(data: st.DataObject) -> None:
     assert journey(DrawnChoices(data.draw)) in ("", "error")

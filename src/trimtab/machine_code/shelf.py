@@ -111,7 +111,9 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether there is machine code for a function, for some types."""
-        return self.is_own() and next(self.path.glob(f"{name}-*{SUFFIX}"), None) is not None
+        if not self.is_own():
+            return False
+        return any(file.startswith(f"{name}-") and file.endswith(SUFFIX) for file in os.listdir(self.path))
 
     def entries(self) -> Iterator[Entry]:
         """All entries of the folder."""
