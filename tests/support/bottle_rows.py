@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from tests.support.plain_splitter import slot_of
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.rowwise.local import IntakeStep
 from trimtab.worker.intake import ORIGINAL, PARTITION, Computed, Intake
-from trimtab.worker.splitter import slot_of
 
 Int64Array = npt.NDArray[np.int64]
 SLOT_BITS = GROUP_SHIFT

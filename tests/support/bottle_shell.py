@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tests.support.bottle_rows import SLOT_BITS, Int64Array, TierOneInBottle
+from tests.support.plain_splitter import Splitter, arriving_schema
 from trimtab.driver.batch_plan import QuerySetup, Setup
 from trimtab.driver.combining import combine
 from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction
@@ -36,7 +36,6 @@ from trimtab.worker.engine import Engine
 from trimtab.worker.intake import intake_of
 from trimtab.worker.orders import INLINE_BYTES, EnginePlan, EngineReport, Head, Orders
 from trimtab.worker.ready import ReadyPlan, ReadyQuery, ready_query
-from trimtab.worker.splitter import Splitter, arriving_schema, received
 
 STREAM = "t"
 MAX_AHEAD_US = 3_600_000_000
@@ -141,14 +140,13 @@ class BottleShell(Shell):
         """Run the splitter, and then the engines one after another."""
         assert isinstance(ready, ReadyInBottle)
         sent = ready.tier_one.sent(self.rows, self.numbers)
-        pieces = list(Splitter(ready.plan.intake, orders).pieces(sent.to_batches()))
-        reports = []
-        for number in range(orders.engines):
-            head, rows = received(piece.filter(pc.equal(piece.column("engine"), number)) for piece in pieces)
-            report = Engine(orders, ready.engines, number, head).run(rows)
+        head, parts = Splitter(ready.plan.intake, orders).split(sent)
+        orders, reports = replace(orders, head=head), []
+        for number, rows in enumerate(parts):
+            report = Engine(orders, ready.engines, number).run(rows.to_batches())
             reports.append(pickle.loads(pickle.dumps(report)))
         self.reports = tuple(reports)
-        return reports, reports[0].head
+        return reports, head
 
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks."""

@@ -35,11 +35,12 @@ from trimtab.api.job import Job
 from trimtab.api.run import Run
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.deciding.replay import agrees, replay
+from trimtab.engine.columns.watermark import BatchTime, TimeRule
 from trimtab.errors import JobError, MatchError, ThreadLimitError
 from trimtab.spark.session import start_session
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.tier_one import TierOne
-from trimtab.worker.intake import ORIGINAL, intake_of
+from trimtab.worker.intake import ORIGINAL, ROUTE, intake_of
 
 KEY_GROUPS = 8
 MOST_ENGINES = 3
@@ -276,7 +277,10 @@ class Life:
         if not sensitive:
             return {}
         tier_one = TierOne(plan, frame, KEY_GROUPS, keep_original=True)
-        arrived = tier_one.rows(frame).select(*{reading.arrival for reading in sensitive}, f"{ORIGINAL}.*").toArrow()
+        rows = tier_one.rows(frame, BatchTime(TimeRule(0)))
+        if len(plan.routes) > 1:
+            rows = rows.where(f"{ROUTE} = 0")
+        arrived = rows.select(*{reading.arrival for reading in sensitive}, f"{ORIGINAL}.*").toArrow()
         columns = case.table.column_names
         return {r.query: naive(arrived.sort_by(r.arrival).select(columns)).cast(case.table.schema) for r in sensitive}
 

@@ -52,7 +52,7 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.state.segment import check_size
 from trimtab.state.sweep import sweep
-from trimtab.worker.engine import run_engine, run_splitter
+from trimtab.worker.engine import run_engine
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
 
 
@@ -81,12 +81,8 @@ class _Batch:
     began_s: float
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
+    head: Head = field(default_factory=Head)  # also of rows that no query wants
     matches: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def head(self) -> Head:
-        """What is known of all rows of the batch, also of those that no query wants."""
-        return self.reports[0].head if self.reports else Head()
 
     def spent(self, stage: str, seconds: float) -> None:
         """Add time to a stage."""
@@ -316,29 +312,32 @@ class Pipeline(Shell):
         """Run the batch's Spark job."""
         batch = self._batch
         tier_one = cast(ReadyOnSpark, ready).tier_one
-        batch.reports = self._spark_job(tier_one, batch.frame, orders)
+        batch.reports = self._spark_jobs(tier_one, batch.frame, orders)
         if not batch.reports:
             # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
             frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-            batch.reports = self._spark_job(tier_one, frame, orders)
+            batch.reports = self._spark_jobs(tier_one, frame, orders)
         return batch.reports, batch.head
 
-    def _spark_job(self, tier_one: TierOne, frame: DataFrame, orders: Orders) -> list[EngineReport]:
+    def _spark_jobs(self, tier_one: TierOne, frame: DataFrame, orders: Orders) -> list[EngineReport]:
         """Send rows to their engines and collect a report from each; retried if a worker or executor is lost."""
-
-        def splitter(batches: Any) -> Any:
-            return run_splitter(orders, batches)
-
-        def engine(batches: Any) -> Any:
-            context = TaskContext.get()
-            assert context is not None
-            return run_engine(orders, context.partitionId(), batches)
 
         def work() -> list[EngineReport]:
             began_s = time.perf_counter()
-            job = tier_one.job(frame, splitter, engine, orders.engines)
+            shuffle = tier_one.shuffle(frame, orders)
             self._batch.spent("plan", time.perf_counter() - began_s)
-            found = self.homes.pinned(job, orders.engines)._collect_as_arrow()  # type: ignore[operator]
+            if shuffle is None:
+                return []
+            shuffle.run()
+            head = self._batch.head = tier_one.head(frame, shuffle, orders.time)
+            sent = replace(orders, head=head)
+
+            def engine(batches: Any) -> Any:
+                context = TaskContext.get()
+                assert context is not None
+                return run_engine(sent, context.partitionId(), batches)
+
+            found = self.homes.pinned(shuffle.reports(engine), orders.engines)._collect_as_arrow()  # type: ignore[operator]
             return [pickle.loads(each.as_py()) for batch in found for each in batch.column("report")]
 
         reports = sorted(lost_workers.retried(work), key=lambda report: report.engine)

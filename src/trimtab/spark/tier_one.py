@@ -1,4 +1,4 @@
-"""Tier 1 in the JVM: from a batch of the stream to the columns that queries need, and on to the engines.
+"""Tier 1 in the JVM: from a batch of the stream to the columns that queries need, each row at its engine.
 
 Everything is a Spark SQL expression, so code generation compiles it once for the job's life. Lateness is decided by the
 engines: a watermark would be written into the code, and each batch would wait for a compiler.
@@ -9,7 +9,7 @@ columns takes to spell out through py4j.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -19,20 +19,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's documentation has it
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
-from pyspark.sql.types import BinaryType, DataType, StructField, StructType
-from pyspark.util import PythonEvalType
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType
 
+from trimtab.engine.columns.watermark import BatchTime
 from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.spark.heads import HeadWatch
 from trimtab.spark.row_hash import arrival_hash, key_hash
 from trimtab.spark.settings import on_session
-from trimtab.worker.intake import ORIGINAL, PARTITION, Intake, Route
-from trimtab.worker.splitter import PIECES, arriving_schema, slot_of
-
-_PIECES = from_arrow_schema(PIECES)
-_REPORTS = StructType([StructField("report", BinaryType())])
-Task = Callable[[Any], Any]
+from trimtab.spark.shuffle import Shuffle
+from trimtab.spark.splitter import Splitter
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Intake, Reading, Route
+from trimtab.worker.orders import Head, Orders
 
 
 class TierOne:
@@ -43,34 +41,50 @@ class TierOne:
 
     def __init__(self, intake: Intake, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
         self._intake, self._spark, self._key_groups = intake, frame.sparkSession, key_groups
-        self._own, self._keep_original = _java(frame).sparkSession(), keep_original
+        self._keep_original = keep_original
+        # What is computed is analysed with the settings of jobs; where nothing is, a change of sessions would only take
+        # milliseconds. All of it runs with the settings of the stream: its DataFrame keeps its own meaning.
+        self._own = _java(frame).sparkSession() if intake.is_computed or intake.partition else None
         self._steps: list[Any] = [self._sequence(self._passed(frame))]
         if intake.is_computed:
             self._steps.append(self._sequence(self._extracted()))
         computed = self._computed(frame)
+        self._where = self._wanted() if intake.is_filtered else None
         types = {field.name: field.dataType for field in computed.schema.fields}
         found = {name: F.col(name) for name in types}
-        if len(self._steps) == 1 and not keep_original:
+        if len(self._steps) == 1 and self._where is None and not keep_original:
             # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
             found = {c.name: F.col(_quoted(c.source)) for c in intake.columns}
             found |= {} if intake.partition is None else {PARTITION: self._partition()}
             self._steps, computed = [], frame
+        self._heads = HeadWatch(found[intake.time], types[intake.time], found.get(PARTITION))
         self._sent = self._sequence(self._split(types, found))
-        sent = self._select(computed, self._sent)
-        self.schema: pa.Schema = arriving_schema(to_arrow_schema(sent.schema, timezone="UTC"), intake)
-        self._columns, self._engine = sent.columns, F.col("engine")
+        self.schema: pa.Schema = to_arrow_schema(self._select(computed, self._sent).schema, timezone="UTC")
+        self._splitter, self._inputs = Splitter(intake, self._spark), [F.col(name) for name in self.schema.names]
 
-    def rows(self, batch: DataFrame) -> DataFrame:
+    def rows(self, batch: DataFrame, time: BatchTime) -> DataFrame:
         """The rows of a batch as the splitter gets them."""
-        # Analysed with the settings of jobs, and run with those of the stream: its DataFrame keeps its own meaning.
-        rows = self._select(self._computed(on_session(batch, self._own)), self._sent)
-        return on_session(rows, _java(batch).sparkSession())
+        rows = self._heads.watched(self._computed(self._analysed(batch)), time)
+        if self._where is not None:  # rows that are left out here still count, and raise the watermark
+            rows = _wrapped(_java(rows).filter(self._where._jc), rows)
+        return self._select(rows, self._sent)
 
-    def job(self, batch: DataFrame, splitter: Task, engine: Task, engines: int) -> DataFrame:
-        """What the engines report: a batch's rows through the splitter to the engines, as one Spark job."""
-        pieces = _mapped(self.rows(batch), splitter, self._columns, _PIECES)
-        at_engines = _wrapped(_java(pieces).repartitionById(engines, self._engine._jc), pieces)
-        return _mapped(at_engines, engine, _PIECES.names, _REPORTS)
+    def shuffle(self, batch: DataFrame, orders: Orders) -> Shuffle | None:
+        """A batch's rows, on their way to the engines; None: Spark knows that there are none."""
+        rows = self.rows(batch, orders.time)
+        at_engines = _wrapped(_java(rows).repartitionById(orders.engines, self._splitter.engine(orders)), rows)
+        if self._own is not None:
+            at_engines = on_session(at_engines, _java(batch).sparkSession())
+        return Shuffle.of(at_engines, self._inputs)
+
+    def head(self, batch: DataFrame, shuffle: Shuffle, time: BatchTime) -> Head:
+        """What is known of all rows of a batch whose shuffle has run."""
+        return self._heads.observed(shuffle.frame, time) or self._heads.computed(
+            self._computed(self._analysed(batch)), time
+        )
+
+    def _analysed(self, batch: DataFrame) -> DataFrame:
+        return batch if self._own is None else on_session(batch, self._own)
 
     # Columns -----------------------------------------------------------------------------------
 
@@ -107,11 +121,18 @@ class TierOne:
             if r.failed is not None
         ]
 
+    def _wanted(self) -> Column:
+        def holds(reading: Reading) -> Column:
+            wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
+            return wanted if reading.failed is None else wanted | F.col(reading.failed)
+
+        return reduce(or_, map(holds, self._intake.readings))
+
     def _split(self, types: Mapping[str, DataType], found: Mapping[str, Column]) -> list[Column]:
-        """What is sent to the engines: columns, the hash that breaks ties, and a slot for each route."""
+        """What is sent to the engines: columns, the hash that breaks ties, and the slot; a row for each route."""
         intake = self._intake
         needed = {name for r in intake.readings for _, name in r.columns} | {intake.time}
-        needed |= {r.wanted for r in intake.readings if r.wanted is not None}
+        needed |= {r.wanted for r in intake.readings if r.wanted is not None and len(intake.readings) > 1}
         needed |= {name for route in intake.routes for name in route.keys}
         names = [c.name for c in intake.columns if c.name in needed]
         names += [r.failed for r in intake.readings if r.failed is not None]
@@ -128,7 +149,13 @@ class TierOne:
         hashes = {r.arrival: arrival_hash(typed(sorted({name for _, name in r.columns}))) for r in intake.readings}
         sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
         sent += [found[name].alias(name) for name in self._beside]
-        return sent + [slot(route).alias(slot_of(number)) for number, route in enumerate(intake.routes)]
+        if len(intake.routes) == 1:
+            return [*sent, slot(intake.routes[0]).alias(SLOT)]
+        ways = [
+            F.struct(F.lit(number).cast("int").alias(ROUTE), slot(route).alias(SLOT))
+            for number, route in enumerate(intake.routes)
+        ]
+        return [*sent, F.inline(F.array(*ways))]
 
     @property
     def _beside(self) -> list[str]:
@@ -155,13 +182,6 @@ def check_columns(intake: Intake, frame: DataFrame) -> None:
     frame.selectExpr(
         *(c.text if c.type is None else f"CAST({c.text} AS {from_arrow_type(c.type).simpleString()})" for c in computed)
     )
-
-
-def _mapped(frame: DataFrame, task: Task, columns: Sequence[str], schema: StructType) -> DataFrame:
-    """The frame through a function of Arrow batches, as `DataFrame.mapInArrow`, in fewer calls of Java."""
-    function = pandas_udf(task, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
-    column = function(*(F.col(name) for name in columns))
-    return _wrapped(_java(frame).mapInArrow(column._jc, False, None), frame)
 
 
 def _java(frame: DataFrame) -> Any:

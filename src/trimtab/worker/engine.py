@@ -22,27 +22,21 @@ from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize, write_segment
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.orders import EngineReport, Head, Orders
+from trimtab.worker.orders import EngineReport, Orders
 from trimtab.worker.ready import ReadyPlan, unpacked, warm_engines
 from trimtab.worker.sorting_out import SortingOut
-from trimtab.worker.splitter import Splitter, received
 from trimtab.worker.turns import Turns
 from trimtab.worker.whereabouts import this_executor
 
 
-def run_splitter(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split the rows that one task reads: rows as tier 1 made them in, pieces for the engines out."""
-    return Splitter(unpacked(orders).plan.intake, orders).pieces(batches)
-
-
 def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run one engine for one batch: what the splitter sent in, one report out."""
+    """Run one engine for one batch: rows as the splitter sent them in, one report out."""
     began = time.perf_counter()
     orders.machine_code.accept()
     plan = unpacked(orders)
-    head, rows = received(batches)
+    rows = [batch for batch in batches if batch.num_rows]
     arrived = time.perf_counter()
-    engine = Engine(orders, plan, number, head)
+    engine = Engine(orders, plan, number)
     engine.accounts.stages_ms["receive"] = (arrived - began) * 1e3
     try:
         with if_missing(Missing.PLAIN):  # compiling takes seconds, and a batch must not wait for it
@@ -74,14 +68,14 @@ def _with_machine_code(report: EngineReport, orders: Orders) -> EngineReport:
 
 
 class Engine:
-    """One engine's part of one batch; `head` tells of all rows of the batch."""
+    """One engine's part of one batch."""
 
-    def __init__(self, orders: Orders, ready: ReadyPlan, number: int, head: Head) -> None:
-        self._orders, self._plan, self._number, self._head = orders, ready.plan, number, head
+    def __init__(self, orders: Orders, ready: ReadyPlan, number: int) -> None:
+        self._orders, self._plan, self._number = orders, ready.plan, number
         self._owned = orders.owner == number
         self.accounts = Accounts(ready.plan.key_groups, orders.spread)
         self._rows = SortingOut(ready.plan, orders.time, self.accounts)
-        watermark_us = orders.time.after(head.newest_us).watermark_us
+        watermark_us = orders.time.after(orders.head.newest_us).watermark_us
         known_us = BEGINNING_US if watermark_us is None else watermark_us
         self._turns = Turns(orders, ready, number, self._owned, self._rows, self.accounts, known_us)
 
@@ -113,7 +107,6 @@ class Engine:
         return EngineReport(
             engine=self._number,
             events=self._rows.events,
-            head=self._head,
             next_due_us=self._turns.next_due_us,
             late=self._rows.late,
             quarantined=self._rows.quarantined,

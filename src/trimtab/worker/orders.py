@@ -56,6 +56,14 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of rows without looking at them: how many there are, and the newest time of each partition."""
+
+    events: int = 0
+    newest_us: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Orders:
     """One batch's work, the same for every engine; an engine's number is that of its Spark partition."""
 
@@ -69,27 +77,13 @@ class Orders:
     segments: Mapping[str, SegmentFile]
     folder: Folder
     outbox: Folder
+    head: Head = field(default_factory=Head)  # of all rows of the batch
     closing: bool = False
     machine_code: Offer = field(default_factory=Offer)
     incarnation: str = ""  # of the stream
     epoch: int = 0  # of the job, as the owner of its checkpoint
     spread: Int64Array = field(default_factory=lambda: _NONE)  # slots whose rows go to several engines, in order
     shares: Int32Array = field(default_factory=lambda: _NO_SHARES)  # the engine of each share of each of these slots
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What is known of rows without looking at them: how many there are, and the newest time of each partition."""
-
-    events: int = 0
-    newest_us: Mapping[str, int] = field(default_factory=dict)
-
-    def joined(self, other: Head) -> Head:
-        """Of both sets of rows."""
-        newest_us = dict(self.newest_us)
-        for partition, time_us in other.newest_us.items():
-            newest_us[partition] = max(time_us, newest_us.get(partition, time_us))
-        return Head(self.events + other.events, newest_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +135,6 @@ class EngineReport:
 
     engine: int
     events: int = 0
-    head: Head = field(default_factory=Head)  # of the whole batch: every engine reports the same
     next_due_us: int | None = None  # nothing is due before the watermark has come to it
     late: int = 0
     quarantined: int = 0

@@ -1,15 +1,11 @@
-"""The splitter: takes rows as tier 1 made them, and sends each to the engine of its key group.
+"""The splitter in plain Python: which engine each row goes to, and the head of the rows.
 
-It runs in the tasks that read the stream. Each sends every engine one piece after the other: some of its rows as Arrow,
-and the head, which tells of all rows that the piece was made from. As every engine gets every head, all engines of a
-batch know the newest time of each partition before they begin, and use the same watermark.
+On Spark, expressions in the JVM do the same (`trimtab/spark/splitter.py`, `trimtab/spark/heads.py`).
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +16,7 @@ from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import ONLY
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.worker.intake import PARTITION, ROUTE, SLOT, Intake, Route
-from trimtab.worker.orders import BoolArray, Head, Int32Array, Int64Array, Orders, packed
-
-PIECE_BYTES = 64 << 20
-"""A task reads about this much before it sends pieces, however many rows it has: its memory stays bounded."""
-PIECES = pa.schema({"engine": pa.int32(), "head": pa.string(), "rows": pa.binary()})
+from trimtab.worker.orders import BoolArray, Head, Int32Array, Int64Array, Orders
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +25,6 @@ class Splitter:
 
     intake: Intake
     orders: Orders
-
-    def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The pieces of one task, for all engines."""
-        gathered: list[pa.RecordBatch] = []
-        for batch in batches:
-            if batch.num_rows:
-                gathered.append(batch)
-            if sum(each.nbytes for each in gathered) > PIECE_BYTES:
-                yield self._sent(gathered)
-                gathered = []
-        if gathered:
-            yield self._sent(gathered)
 
     def split(self, table: pa.Table) -> tuple[Head, list[pa.Table]]:
         """The head of these rows, and the rows of each engine."""
@@ -83,12 +63,6 @@ class Splitter:
         newest_us = dict(zip(found.column("name").to_pylist(), found.column("time_max").to_pylist(), strict=True))
         return Head(table.num_rows, newest_us)
 
-    def _sent(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        head, parts = self.split(pa.Table.from_batches(batches))
-        text = json.dumps([head.events, head.newest_us])
-        columns = [range(len(parts)), [text] * len(parts), [packed(part) for part in parts]]
-        return pa.record_batch(columns, PIECES)
-
     def _wanted(self, table: pa.Table) -> BoolArray | None:
         """Which rows some query wants; None: all of them."""
         if not self.intake.is_filtered:
@@ -110,17 +84,6 @@ class Splitter:
             for slot, owners in zip(self.orders.spread, self.orders.shares, strict=True):
                 engines = np.where(slots == slot, owners[shares], engines)
         return engines
-
-
-def received(pieces: Iterable[pa.RecordBatch]) -> tuple[Head, list[pa.RecordBatch]]:
-    """What an engine gets: the head of the whole batch, and its own rows."""
-    head, rows = Head(), []
-    for batch in pieces:
-        for text, data in zip(batch.column("head").to_pylist(), batch.column("rows"), strict=True):
-            events, newest_us = json.loads(text)
-            head = head.joined(Head(events, newest_us))
-            rows += [each for each in pa.ipc.open_stream(data.as_buffer()) if each.num_rows]
-    return head, rows
 
 
 def _true(table: pa.Table, name: str) -> BoolArray:
