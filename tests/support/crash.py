@@ -1,17 +1,21 @@
 """The crash law on real Spark: kill any process at any moment, start again, and the answer is the same.
 
     python -m tests.support.crash --kills 50 --seed 1
+    python -m tests.support.crash --minutes 30 --stores local,s3
 
 A job (`crash_job`) runs undisturbed first, which gives the answer, checked by `trimtab.evaluate`. Then it runs again
 and again while its processes are killed with SIGKILL: the driver, whole or only its Python or its JVM; Python workers
-and the daemon that forks them; on a standalone cluster also executors, and a worker with all that runs on it. After
-every kill the checkpoint is verified, and after every job the answer is compared: nothing lost, nothing twice.
+and the daemon that forks them; on a standalone cluster also executors, and a worker with all that runs on it. The
+checkpoint is on a local disk or in an S3-compatible server, and each start may have other queries, engines, delays and
+splits than the one before. After every kill the checkpoint is verified, and after every job the answer is compared:
+nothing lost, nothing twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import os
 import random
 import shutil
@@ -19,19 +23,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.crash_answers import Answer, answer, differences, expected, make_input
+from tests.state.s3_server import location, s3_server
+from tests.support.crash_answers import Answer, answer, differences, expected, make_input, strange_extras
+from tests.support.crash_job import DELAY_S, EXTRAS, KEY_GROUPS, STREAMS
 from tests.support.eager import carried_out, logs
+from tests.support.s3a import s3a_settings
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import verify
+from trimtab.state.manifest import batches
 from trimtab_lab.live.cluster import Cluster
 from trimtab_lab.live.processes import MARK, Process, await_end, end_all, marked, new_mark
 
 PATIENCE_S = 600.0
+KILLS_A_JOB = 12
+LEASE_S = 6.0
+"""Until the lock of a killed job is free, where it is a lease; a minute would be most of the time."""
 BUSY_WITHIN_S = 3.0
 RETRIED = "a worker was lost"
 DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
@@ -90,6 +101,34 @@ class Attempt:
         return [each for each in forked if (each.parent in pids) == (kind == "python worker")]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where jobs run, and where their checkpoints are; no cluster: on `local[2]`, no port: on a local disk."""
+
+    cluster: Cluster | None = None
+    s3_port: int | None = None
+
+    def checkpoint(self, home: Path) -> str:
+        """The location of a job's checkpoint."""
+        return str(home / "checkpoint") if self.s3_port is None else location(self.s3_port, home.name)
+
+    @property
+    def arguments(self) -> list[str]:
+        """What a job has to be told."""
+        settings: dict[str, str] = {}
+        chosen: list[str] = []
+        if self.cluster is not None:
+            settings = {**self.cluster.settings, "spark.cores.max": str(self.cluster.workers * self.cluster.cores)}
+            chosen = ["--master", self.cluster.url]
+        if self.s3_port is not None:
+            settings |= s3a_settings(self.s3_port)
+            chosen += ["--lease", str(LEASE_S)]
+        return [*chosen, *(f"--conf={name}={value}" for name, value in settings.items())]
+
+
+HERE = Place()
+
+
 @dataclass(slots=True)
 class CrashLaw:
     """Kills jobs in a folder, and tallies the kills."""
@@ -100,21 +139,22 @@ class CrashLaw:
     report: Callable[[str], None]
     tally: Tally = field(default_factory=Tally)
 
-    def run_job(self, plan: Plan, cluster: Cluster | None = None) -> None:
+    def run_job(self, plan: Plan, place: Place = HERE) -> None:
         """One job from its start to its end, killed on the way as planned; a kill that was done leaves the plan."""
         self.tally.jobs += 1
         home = self.folder / f"job-{self.tally.jobs}"
         home.mkdir()
-        engines: int | None = 3
+        location, cluster = place.checkpoint(home), place.cluster
+        changes = ["--engines", "3"]
         attempts: list[Attempt] = []
         try:
             while True:
-                attempt = start_job(home, self.folder / "input", cluster, engines)
+                attempt = start_job(home, self.folder / "input", location, [*place.arguments, *changes])
                 self.tally.starts += 1
                 attempts.append(attempt)
-                while plan and not attempt.deliberate and self._await_moment(attempt, home):
+                while plan and not attempt.deliberate and self._await_moment(attempt, location):
                     kind = plan.popleft()
-                    if not self._kill(attempt, kind, cluster, home):
+                    if not self._kill(attempt, kind, cluster, home, location):
                         plan.append(kind)  # no such process right now: try later
                 code = attempt.process.wait(PATIENCE_S)
                 log = attempt.log.read_text(errors="replace")
@@ -125,7 +165,7 @@ class CrashLaw:
                     end = "\n".join(log.splitlines()[-60:])
                     self._wrong(f"{home.name}: a start ended with {code}, though its driver was not killed:\n{end}")
                     return
-                engines = self.dice.choice((None, None, 2, 3))
+                changes = self._changes()
         except subprocess.TimeoutExpired:
             self._wrong(f"{home.name}: a start did not end within {PATIENCE_S:.0f} s: see {attempt.log}")
             return
@@ -134,23 +174,33 @@ class CrashLaw:
                 if not await_end(each.mark, 3.0):
                     self.tally.orphans += len(end_all(each.mark))
                 each.process.wait()
-        self._judge(home)
+        self._judge(home, location)
 
-    def _judge(self, home: Path) -> None:
+    def _judge(self, home: Path, location: str) -> None:
         """Check the checkpoint and the output of a job that has ended."""
-        self._verify(home)
-        for entries in logs(home / "checkpoint"):
-            self.tally.decided += carried_out(entries)
-        for difference in differences(self.right, answer(home / "output")):
+        self._verify(home, location)
+        if (home / "checkpoint").exists():
+            for entries in logs(home / "checkpoint"):
+                self.tally.decided += carried_out(entries)
+        found = differences(self.right, answer(home / "output"))
+        for difference in found + strange_extras(self.folder / "input", home / "output"):
             self._wrong(f"{home.name}: {difference}")
 
-    def _await_moment(self, attempt: Attempt, home: Path) -> bool:
+    def _changes(self) -> list[str]:
+        """How the next start differs from the one before."""
+        dice = self.dice
+        chosen = [f"--engines={number}" for number in (2, 3) if dice.random() < 0.25]
+        chosen += [f"--extra={name}" for name in EXTRAS if dice.random() < 0.5]
+        chosen += [f"--delay={DELAY_S + 1}"] if dice.random() < 0.3 else []
+        return chosen + (["--split"] if dice.random() < 0.5 else [])
+
+    def _await_moment(self, attempt: Attempt, location: str) -> bool:
         """Wait for a random moment, most often in the middle of a batch; False if the job ended before."""
         if self.dice.random() < 0.1:  # while it starts
             return self._still_runs(attempt, self.dice.uniform(0.0, 5.0))
-        awaited = newest_batch(home) + self.dice.choice((0, 1, 1, 2, 3))
-        while newest_batch(home) < awaited:
-            if not self._still_runs(attempt, 0.01):
+        awaited = newest_batch(location) + self.dice.choice((0, 1, 1, 2, 3))
+        while newest_batch(location) < awaited:
+            if not self._still_runs(attempt, 0.01 if os.path.isabs(location) else 0.2):
                 return False
         return self._still_runs(attempt, self.dice.uniform(0.0, 0.7))
 
@@ -162,9 +212,9 @@ class CrashLaw:
             return True
         return False
 
-    def _kill(self, attempt: Attempt, kind: str, cluster: Cluster | None, home: Path) -> bool:
+    def _kill(self, attempt: Attempt, kind: str, cluster: Cluster | None, home: Path, location: str) -> bool:
         """Kill a process of this kind; False if there is none."""
-        batch = newest_batch(home)
+        batch = newest_batch(location)
         machine = self.dice.randrange(cluster.workers) if cluster is not None else 0
         if kind == "machine" and cluster is not None:
             cluster.kill_worker(machine)
@@ -181,7 +231,7 @@ class CrashLaw:
                 return False
             attempt.deliberate = kind in DRIVER_KINDS
         self.tally.kills[kind] += 1
-        self._verify(home)
+        self._verify(home, location)
         self.report(f"kill {self.tally.kills.total()}: {kind}, {home.name} after batch {batch}")
         if kind == "machine" and cluster is not None:
             time.sleep(self.dice.uniform(0.0, 2.0))
@@ -198,12 +248,12 @@ class CrashLaw:
             there = attempt.of_kind(kind, cluster)
         return [each for each in there if each.is_busy]
 
-    def _verify(self, home: Path) -> None:
+    def _verify(self, home: Path, location: str) -> None:
         """Check that every version that is kept is intact, as it has to be at any moment."""
-        if not (home / "checkpoint" / "job.json").exists():
+        if Checkpoint.look(location, KEY_GROUPS) is None:
             return
         self.tally.verified += 1
-        for problem in verify(Checkpoint.existing(str(home / "checkpoint"))).problems:
+        for problem in verify(Checkpoint.existing(location)).problems:
             self._wrong(f"{home.name}: {problem}")
 
     def _wrong(self, problem: str) -> None:
@@ -211,28 +261,18 @@ class CrashLaw:
         self.report(problem)
 
 
-def newest_batch(home: Path) -> int:
-    """The newest committed batch of a job; -1 before the first."""
-    folder = home / "checkpoint" / "streams" / "ticks" / "manifests"
-    try:
-        names = [name for name in os.listdir(folder) if name.endswith(".json") and name[0].isdigit()]
-    except FileNotFoundError:
+def newest_batch(location: str) -> int:
+    """The newest committed batch of a job's first stream; -1 before the first."""
+    if Checkpoint.look(location, KEY_GROUPS) is None:
         return -1
-    return max((int(name.removesuffix(".json")) for name in names), default=-1)
+    manifests = Checkpoint.existing(location).stream(STREAMS[0]).manifests
+    return batches(manifests)[-1] if manifests.exists() and batches(manifests) else -1
 
 
-def start_job(
-    home: Path, folder: Path, cluster: Cluster | None, engines: int | None, *, still: bool = False
-) -> Attempt:
+def start_job(home: Path, folder: Path, location: str, options: Sequence[str]) -> Attempt:
     """Start the job in a session of its own."""
     mark = new_mark()
-    command = [sys.executable, "-m", "tests.support.crash_job", str(home / "checkpoint"), str(folder)]
-    command.append(str(home / "output"))
-    if cluster is not None:
-        settings = {**cluster.settings, "spark.cores.max": str(cluster.workers * cluster.cores)}
-        command += ["--master", cluster.url, *(f"--conf={name}={value}" for name, value in settings.items())]
-    command += ["--engines", str(engines)] if engines is not None else []
-    command += ["--still"] if still else []
+    command = [sys.executable, "-m", "tests.support.crash_job", location, str(folder), str(home / "output"), *options]
     log = home / f"log-{len(list(home.glob('log-*'))):03d}.txt"
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -250,7 +290,7 @@ def undisturbed(folder: Path) -> Answer:
     """The answer of a run without kills, which has to be what `trimtab.evaluate` gives."""
     home = folder / "undisturbed"
     home.mkdir()
-    attempt = start_job(home, folder / "input", None, 3, still=True)
+    attempt = start_job(home, folder / "input", str(home / "checkpoint"), ["--engines", "3", "--still"])
     try:
         if attempt.process.wait(PATIENCE_S) != 0:
             raise RuntimeError(f"the undisturbed run failed:\n{attempt.log.read_text(errors='replace')}")
@@ -263,38 +303,56 @@ def undisturbed(folder: Path) -> Answer:
     return found
 
 
+@contextmanager
+def places(modes: Sequence[str], stores: Sequence[str], folder: Path) -> Iterator[list[Place]]:
+    """Every mode with every store."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(folder=folder / "cluster")) if "cluster" in modes else None
+        port = stack.enter_context(s3_server()) if "s3" in stores else None
+        yield [
+            Place(cluster if mode == "cluster" else None, port if store == "s3" else None)
+            for store in stores
+            for mode in modes
+        ]
+
+
 def crash(
     folder: Path,
     *,
-    kills: int,
     seed: int,
+    kills: int | None = None,
+    minutes: float | None = None,
     modes: Sequence[str] = ("local", "cluster"),
+    stores: Sequence[str] = ("local",),
     files: int = 24,
     rows: int = 200,
     report: Callable[[str], None] = lambda _: None,
 ) -> Tally:
-    """Kill jobs until there were `kills` kills, evenly over the modes; the folder keeps everything that was written."""
+    """Kill jobs until there were that many kills, or for that long; the folder keeps everything that was written."""
+    until_s = None if minutes is None else time.monotonic() + 60 * minutes
     make_input(folder / "input", seed, files, rows)
     law = CrashLaw(folder, random.Random(seed), undisturbed(folder), report)
     report(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
-    for number, mode in enumerate(modes, 1):
-        kinds = CLUSTER_KINDS if mode == "cluster" else LOCAL_KINDS
-        plan = Plan(law.dice.choice(kinds) for _ in range(kills * number // len(modes) - law.tally.kills.total()))
-        with ExitStack() as stack:
-            cluster = stack.enter_context(Cluster(folder=folder / "cluster")) if mode == "cluster" else None
-            while plan and not law.tally.problems:
-                law.run_job(plan, cluster)
-                report(str(law.tally))
+    with places(modes, stores, folder) as found:
+        for place in itertools.cycle(found):
+            left = KILLS_A_JOB if kills is None else min(KILLS_A_JOB, kills - law.tally.kills.total())
+            if law.tally.problems or left <= 0 or (until_s is not None and time.monotonic() > until_s):
+                break
+            kinds = LOCAL_KINDS if place.cluster is None else CLUSTER_KINDS
+            law.run_job(Plan(law.dice.choice(kinds) for _ in range(left)), place)
+            report(str(law.tally))
     return law.tally
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the law; exit code 1 if an answer changed, and then the folder is kept."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.crash", description=main.__doc__)
-    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kills", type=int, help="50, unless there are minutes")
+    parser.add_argument("--minutes", type=float, help="go on for this long, however many kills that are")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
-    parser.add_argument("--files", type=int, default=24, help="of the input, each of them a batch")
+    parser.add_argument("--stores", default="local", help="local, s3 or both; s3 needs Maven for Spark's own part")
+    parser.add_argument("--files", type=int, default=24, help="of each stream, each of them a batch")
     parser.add_argument("--rows", type=int, default=200, help="of each file")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
     options = parser.parse_args(arguments)
@@ -307,9 +365,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     tally = crash(
         folder,
-        kills=options.kills,
+        kills=50 if options.kills is None and options.minutes is None else options.kills,
+        minutes=options.minutes,
         seed=options.seed,
         modes=options.modes.split(","),
+        stores=options.stores.split(","),
         files=options.files,
         rows=options.rows,
         report=report,

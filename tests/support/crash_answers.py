@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import datetime
+import itertools
 import json
 import os
 import random
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 
-from tests.support.crash_job import BY_BATCH, DELAY_S, EVENT_TIME, LATE, QUERIES
+from tests.support.crash_job import BY_BATCH, DELAY_S, EVENT_TIME, EXTRAS, LATE, QUERIES, STREAMS
 from trimtab.api.evaluate import evaluate
 
 FILE_MS = 1500  # of the stream, in each file
@@ -26,13 +27,11 @@ Answer = Mapping[str, collections.Counter[tuple[Any, ...]]]
 
 
 def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
-    """Files of events, each a second or so of the stream; most rows a little late, some too late."""
+    """Files of events for each stream, each a second or so of it; most rows a little late, some too late."""
     dice = random.Random(seed)
-    folder.mkdir(parents=True)
     keys = max(10, files * rows // 60)
-    for number in range(files):
-        now_ms = number * FILE_MS
-        events = [_event(dice, keys, now_ms, can_be_late=number >= 8) for _ in range(rows)]
+    for stream, number in itertools.product(STREAMS, range(files)):
+        events = [_event(dice, keys, number * FILE_MS, can_be_late=number >= 8) for _ in range(rows)]
         table = pa.table(
             {
                 "k": pa.array([key for key, _, _ in events], pa.int64()),
@@ -40,7 +39,8 @@ def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
                 "x": pa.array([x for _, _, x in events], pa.int64()),
             }
         )
-        path = folder / f"{number:05d}.parquet"
+        path = folder / stream / f"{number:05d}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path)
         os.utime(path, (1_000_000_000 + number,) * 2)  # the order in which Spark takes them
 
@@ -60,30 +60,49 @@ def _event(dice: random.Random, keys: int, now_ms: int, *, can_be_late: bool) ->
 def expected(folder: Path) -> Answer:
     """The answer by `trimtab.evaluate`, when each file is a batch: rows are late by the files before theirs."""
     delay = datetime.timedelta(seconds=DELAY_S)
-    tables = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
+    taken, late = {}, {}
+    for stream in STREAMS:
+        taken[stream], late[f"{stream} {LATE}"] = _sorted_out(folder / stream, delay)
+    right = {name: _counted(evaluate(sql, taken, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
+    by_batch = collections.Counter(tuple(map(str, row)) for row in right[BY_BATCH].elements())
+    return {**right, **{name: _counted(rows) for name, rows in late.items()}, f"{BY_BATCH} by batch": by_batch}
+
+
+def _sorted_out(folder: Path, delay: datetime.timedelta) -> tuple[pa.Table, pa.Table]:
+    """The rows of a stream that are taken, and those that are late."""
     newest: datetime.datetime | None = None
     taken, late = [], []
-    for table in tables:
+    for path in sorted(folder.glob("*.parquet")):
+        table = pq.read_table(path)
         times = table.column("ts").to_pylist()
         is_late = pa.array([newest is not None and at < newest - delay for at in times])
         late.append(table.filter(is_late))
         taken.append(table.filter(pc.invert(is_late)))
         newest = max([*times, *([] if newest is None else [newest])])
-    ticks = {"ticks": pa.concat_tables(taken)}
-    right = {name: _counted(evaluate(sql, ticks, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
-    by_batch = collections.Counter(tuple(map(str, row)) for row in right[BY_BATCH].elements())
-    return {**right, LATE: _counted(pa.concat_tables(late)), f"{BY_BATCH} by batch": by_batch}
+    return pa.concat_tables(taken), pa.concat_tables(late)
 
 
 def answer(output: Path) -> Answer:
     """What a job wrote: each query's parquet files, the late rows, and the rows that the function sink got."""
-    found: dict[str, collections.Counter[tuple[Any, ...]]] = {}
-    for name in (*QUERIES, LATE):
-        # As any reader would read the folder: what a crash left half done must not disturb it.
-        found[name] = _counted(pa_dataset.dataset(output / name, format="parquet").to_table())
+    folders = {name: output / name for name in QUERIES}
+    folders |= {f"{stream} {LATE}": output / f"{stream}-{LATE}" for stream in STREAMS}
+    found = {name: _written(folder) for name, folder in folders.items()}
     batches = sorted((output / f"{BY_BATCH}-by-batch").glob("*.json"))
     rows = collections.Counter(tuple(row) for file in batches for row in json.loads(file.read_text()))
     return {**found, f"{BY_BATCH} by batch": rows}
+
+
+def strange_extras(folder: Path, output: Path) -> list[str]:
+    """What the queries that came and went wrote and could not have: they may lack rows, but have none twice."""
+    rows = [pq.read_table(path) for path in sorted((folder / "ticks").glob("*.parquet"))]
+    whole = _counted(evaluate(EXTRAS["copies"], {"ticks": pa.concat_tables(rows)}))
+    extra = _written(output / "copies") - whole if (output / "copies").exists() else collections.Counter[Any]()
+    return [f"copies: {extra.total()} too many: +{next(iter(extra))}"] if extra else []
+
+
+def _written(folder: Path) -> collections.Counter[tuple[Any, ...]]:
+    """The rows in a folder, as any reader would read it: what a crash left half done must not disturb it."""
+    return _counted(pa_dataset.dataset(folder, format="parquet").to_table())
 
 
 def _counted(table: pa.Table) -> collections.Counter[tuple[Any, ...]]:

@@ -1,8 +1,8 @@
 """The job that the crash law kills: `python -m tests.support.crash_job CHECKPOINT INPUT OUTPUT --master local[2]`.
 
-It takes one file of INPUT a batch, moves keys and changes its number of engines as it goes, by an eager coordinator
-and by order, and closes at the end.
-Started again after a crash it goes on; exit code 0 means that all of the input was taken and closed.
+It reads two streams, one file of each a batch, moves keys and changes its number of engines as it goes, by an eager
+coordinator and by order, and closes at the end. Started again after a crash it goes on, perhaps with other queries
+beside those of `QUERIES`; exit code 0 means that all of the input was taken and closed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import logging
 import os
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from trimtab.api.job import Job
 from trimtab.api.run import Run
 from trimtab.deciding.policy import Balance, Scale
-from trimtab.errors import JobError
+from trimtab.errors import JobError, StateError
 from trimtab.spark.session import start_session
+from trimtab.state import lock
 
 EVENT_TIME, DELAY_S = "ts", 4
 SCHEMA = "k BIGINT, ts TIMESTAMP, x BIGINT"
@@ -31,7 +33,8 @@ EAGER = Balance(planner="flux", max_rstd=2.0, patience=1, period_batches=1, min_
 NERVOUS = Scale(
     max_engines=MOST_ENGINES, low=30, target=35, high=40, cool_down_batches=0, cool_down_s=0.0, interval_s=0.4
 )
-# Both leave rows out, so the newest event time has to be observed before that. Events of a key may have the same
+STREAMS = ("ticks", "trades")
+# Some leave rows out, so the newest event time has to be observed before that. Events of a key may have the same
 # time: the order of their values makes the answer equal to that of `evaluate`, where rows arrive in another order.
 QUERIES = {
     "quiet": """
@@ -45,7 +48,18 @@ QUERIES = {
         SELECT k, ts, x, SUM(x) OVER
           (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND CURRENT ROW) AS recent
         FROM ticks WHERE x > 4""",
+    "totals": """
+        SELECT k, window.start AS at, COUNT(*) AS n, SUM(x) AS x FROM trades GROUP BY k, window(ts, '3 seconds')""",
 }
+SPLIT = "totals"
+"""The query whose hot keys may be spread, in some starts."""
+EXTRAS = {
+    "copies": "SELECT k, ts, x FROM ticks WHERE x % 2 = 0",
+    "rises": """
+        SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts, x MEASURES A.x AS low, LAST(B.x) AS high
+          PATTERN (A B+) WITHIN INTERVAL '5' SECOND DEFINE B AS B.x > PREV(B.x))""",
+}
+"""Queries that come and go between starts, and disturb the others."""
 LATE = "late"
 BY_BATCH = "sums"
 """The query with a function as a second sink, which writes `sums-by-batch/`."""
@@ -61,58 +75,78 @@ LOCAL_SETTINGS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run the job to its end."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.crash_job", description=main.__doc__)
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("input", type=Path)
+    parser.add_argument("checkpoint", help="a folder or a location in an object store")
+    parser.add_argument("input", type=Path, help="a folder with one for each stream")
     parser.add_argument("output", type=Path)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--engines", type=int, help="by default as many as the checkpoint has")
+    parser.add_argument("--extra", action="append", default=[], choices=list(EXTRAS), help="one more query")
+    parser.add_argument("--delay", type=int, default=DELAY_S, help="of both streams, in seconds")
+    parser.add_argument("--split", action="store_true", help="spread hot keys")
+    parser.add_argument("--lease", type=float, default=60.0, help="seconds until the lock of a dead job is free")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     parser.add_argument("--still", action="store_true", help="move nothing and keep the number of engines")
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    lock.EXPIRE_S, lock.RENEW_S = options.lease, options.lease / 6
     settings = LOCAL_SETTINGS | dict(each.split("=", 1) for each in options.conf)
     spark = start_session("crash law", options.master, settings)
-    reader: Any = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    try:
+        run = _start(spark, options)
+    except JobError as error:
+        if error.code == "job.closed":
+            return 0  # it was killed after its last commit
+        raise
+    done = dict.fromkeys(STREAMS, -1)
+    while not run.await_termination(0.02):
+        for stream, newest in run.progress.streams.items():
+            if newest.batch > done[stream] and not options.still:
+                done[stream] = newest.batch
+                _disturb(run, stream, newest.batch)
+    spark.stop()
+    return 0
+
+
+def _start(spark: Any, options: argparse.Namespace) -> Run:
+    """Start the job; where the checkpoint is leased, the lease of a start that was killed has to expire first."""
     job = Job(
         spark,
-        checkpoint=str(options.checkpoint),
+        checkpoint=options.checkpoint,
         engines=options.engines,
         key_groups=KEY_GROUPS,
         warm=False,
         balance=None if options.still else EAGER,
         scale=None if options.still else NERVOUS,
     )
-    stream = job.stream("ticks", reader.parquet(str(options.input)), event_time=EVENT_TIME, delay=f"{DELAY_S} seconds")
-    stream.late("parquet", path=str(options.output / LATE))
-    for name, sql in QUERIES.items():
-        query = job.query(name, sql).write("parquet", path=str(options.output / name))
+    for name in STREAMS:
+        reader: Any = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        frame = reader.parquet(str(options.input / name))
+        stream = job.stream(name, frame, event_time=EVENT_TIME, delay=f"{options.delay} seconds")
+        stream.late("parquet", path=str(options.output / f"{name}-{LATE}"))
+    for name, sql in (QUERIES | {extra: EXTRAS[extra] for extra in options.extra}).items():
+        query = job.query(name, sql, split="consistent" if options.split and name == SPLIT else None)
+        query.write("parquet", path=str(options.output / name))
         if name == BY_BATCH:
             query.write(_by_batch(options.output / f"{name}-by-batch"))
-    try:
-        run = job.start(available_now=True, close=True)
-    except JobError as error:
-        if error.code == "job.closed":
-            return 0  # it was killed after its last commit
-        raise
-    done = -1
-    while not run.await_termination(0.02):
-        newest = run.progress.streams.get("ticks")
-        if newest is not None and newest.batch > done and not options.still:
-            done = newest.batch
-            _disturb(run, done)
-    spark.stop()
-    return 0
+    until_s = time.monotonic() + 2 * options.lease
+    while True:
+        try:
+            return job.start(available_now=True, close=True)
+        except StateError as error:
+            if error.code != "state.locked" or time.monotonic() > until_s:
+                raise
+            time.sleep(0.5)
 
 
-def _disturb(run: Run, batch: int) -> None:
+def _disturb(run: Run, stream: str, batch: int) -> None:
     """Move some key groups or change the number of engines now and then; which and when depends on the batch."""
-    dice = random.Random(batch)
+    dice = random.Random(f"{stream} {batch}")
     match dice.randrange(8):  # these changes replace what the coordinator decided
         case 0:
             run.resize(dice.randint(1, MOST_ENGINES))
         case 1:
-            engines = run.placement["ticks"].engines
+            engines = min(placement.engines for placement in run.placement.values())
             moves = {group: dice.randrange(engines) for group in dice.sample(range(KEY_GROUPS), 20)}
             try:
                 run.move(moves)
