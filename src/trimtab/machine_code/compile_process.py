@@ -1,6 +1,7 @@
 """The process in which machine code is made.
 
-It reads requests from its standard input and answers on its standard output, one after the other, both pickled. It ends
+It reads requests from its standard input and answers on its standard output, one after the other, both pickled. A
+request is a function, which calls all kernels that are wanted, and its argument, pickled once more. The process ends
 when its input ends, that is with the process that started it. Compiling holds the interpreter's lock for seconds, so a
 job compiles only here.
 """
@@ -15,33 +16,16 @@ import signal
 import sys
 import threading
 import traceback
-from dataclasses import dataclass, field
 from typing import IO, Any
 
 from trimtab.machine_code import shelf
+from trimtab.machine_code.missing import Note, example_of
 from trimtab.machine_code.shelf import Entry
-from trimtab.machine_code.wanted import Note, example_of
 
 LOWEST_PRIORITY = 19
 
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A function to call, which calls all kernels that are wanted: its module, its name and its argument."""
-
-    number: int
-    module: str
-    function: str
-    argument: bytes  # pickled; it may need modules that only this process should import
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The result of a request: the machine code that was loaded or made, and the error if there was one."""
-
-    number: int
-    made: dict[Entry, bytes] = field(default_factory=dict)  # with digests
-    error: str = ""
+Answer = tuple[dict[Entry, bytes], str]
+"""The result of a request: the machine code that was loaded or made, with digests, and the error if there was one."""
 
 
 def compile_noted(notes: tuple[Note, ...]) -> None:
@@ -60,15 +44,16 @@ def _kernel_of(note: Note) -> Any:
     return importlib.import_module("trimtab.machine_code.kernel").by_name(module, name)
 
 
-def answer(request: Request) -> Answer:
+def answer(request: bytes) -> Answer:
     """Call the requested function."""
     shelf.touched.clear()
+    error = ""
     try:
-        function = getattr(importlib.import_module(request.module), request.function)
-        function(pickle.loads(request.argument))
+        function, argument = pickle.loads(request)  # the argument may need modules that only this process should import
+        function(pickle.loads(argument))
     except Exception:
-        return Answer(request.number, dict(shelf.touched), traceback.format_exc())
-    return Answer(request.number, dict(shelf.touched))
+        error = traceback.format_exc()
+    return dict(shelf.touched), error
 
 
 def main() -> None:
@@ -79,14 +64,14 @@ def main() -> None:
     sys.path[:] = pickle.load(sys.stdin.buffer)  # of the requesting process: users' own modules may be needed
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what other code prints must not get between the answers
-    requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
     while True:
         pickle.dump(answer(requests.get()), answers)
         answers.flush()
 
 
-def _read(source: IO[bytes], requests: queue.SimpleQueue[Request]) -> None:
+def _read(source: IO[bytes], requests: queue.SimpleQueue[bytes]) -> None:
     """Read requests; end the process, whatever it is doing, when its input ends."""
     try:
         while True:

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 from trimtab.machine_code import shelf
-from trimtab.machine_code.compile_process import Answer, Request, compile_noted
+from trimtab.machine_code.compile_process import Answer, compile_noted
+from trimtab.machine_code.missing import Note
 from trimtab.machine_code.shelf import Entry
-from trimtab.machine_code.wanted import Note
 
 _log = logging.getLogger("trimtab")
 
@@ -35,12 +36,11 @@ class Compiler:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None  # what the process writes to its standard error
-        self._waiting: dict[int, Done] = {}
-        self._asked = 0
-        self.is_broken = False
+        self._waiting: deque[Done] = deque()  # in the order of the requests, which is that of the answers
+        self._is_started = self.is_broken = False
 
     def ask(self, function: Callable[[Any], None], argument: Any, done: Done) -> None:
         """Have a function called in the compile process, which compiles every kernel that it calls.
@@ -51,10 +51,10 @@ class Compiler:
         with self._lock:
             if self.is_broken:
                 return
-            self._asked += 1
-            self._waiting[self._asked] = done
-            self._requests.put(Request(self._asked, function.__module__, function.__qualname__, packed))
-            if self._asked == 1:
+            self._waiting.append(done)
+            self._requests.put(pickle.dumps((function, packed)))
+            if not self._is_started:
+                self._is_started = True
                 # In a thread: starting a process and filling a pipe take longer than a batch should wait.
                 threading.Thread(target=self._feed, name="trimtab-compiler-requests", daemon=True).start()
 
@@ -101,12 +101,13 @@ class Compiler:
                 self._fail(f"the compile process ended with status {status}")
 
     def _take(self, answer: Answer) -> None:
+        made, error = answer
         with self._lock:
-            done = self._waiting.pop(answer.number, None)
-        if answer.error:
-            _log.warning("a function could not be compiled, and runs as plain Python:\n%s", answer.error)
+            done = self._waiting.popleft() if self._waiting else None
+        if error:
+            _log.warning("a function could not be compiled, and runs as plain Python:\n%s", error)
         if done is not None:
-            done(answer.made, not answer.error)
+            done(made, not error)
 
     def _fail(self, why: str) -> None:
         if self.is_broken:
