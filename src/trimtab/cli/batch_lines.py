@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.cli.job_sections import JobFile
+from trimtab.cli.job_file import JobFile
 from trimtab.cli.quantities import duration_text, rate_text, time_text
 from trimtab.driver.progress import BatchProgress, Progress
 
