@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.files import add_query_and_tables, query_file, read_tables, write_table
-from trimtab.cli.operators import add_option, import_operators
+from trimtab.cli.files import add_query_and_tables, import_operators, query_file, read_tables, write_table
 from trimtab.cli.tables import text_table
 
 SHOWN_ROWS = 40
@@ -27,7 +26,6 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--delay", metavar="LENGTH", help='how late a row may be, such as "2 seconds"')
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the answer to a .parquet or .csv file")
-    add_option(parser)
     parser.set_defaults(run=run)
 
 

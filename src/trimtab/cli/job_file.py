@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from trimtab.cli.files import import_from, look_for
 from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_queries import Streams, check_query, columns_of, is_schema
-from trimtab.cli.operators import import_from, look_for
 from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
 from trimtab.deciding.policy import DEFAULT, Balance, Scale

@@ -20,11 +20,12 @@ import xxhash
 
 from trimtab.errors import StateError
 from trimtab.state.files import DURABLE, Folder
-from trimtab.state.held_groups import ALL
 
 FORMAT = 4
 """The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark, with 4
 the owner's epoch, reservations, and the groups that a run holds."""
+ALL = ""
+"""The groups of runs that older builds wrote: any may be in them."""
 _NAME = re.compile(r"(\d{12})\.json")
 _BODY = b'"body":'
 Value = TypeVar("Value")
@@ -48,7 +49,7 @@ class StateRun:
     """A sorted run of one query's state: a part of a segment file.
 
     A recent run covers all groups, a base run those from `first_group` up to, but not including, `end_group`.
-    `sequence` is the batch up to which it is current; `groups` are those of which it has slots (see `held_groups`).
+    `sequence` is the batch up to which it is current; `groups` are those of which it has slots (see `runs.held_by`).
     """
 
     segment: str

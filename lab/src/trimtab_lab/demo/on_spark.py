@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.spark_errors import spark_errors
+from trimtab.cli.around_spark import spark_errors
 from trimtab.cli.tables import text_table
 from trimtab.errors import InputError
 from trimtab_lab.demo.job import Move, Resize, Restart, Story, make_job, run_job, schedule
