@@ -15,7 +15,7 @@ import pytest
 from tests.machine_code import kernels_to_test
 from tests.machine_code.kernels_to_test import double, doubled_sum, factorial
 from trimtab.machine_code import missing, shelf
-from trimtab.machine_code.compile_process import compile_noted
+from trimtab.machine_code.compiler import compile_noted
 from trimtab.machine_code.fingerprint import fingerprint
 from trimtab.machine_code.kernel import Kernel, kernel
 from trimtab.machine_code.missing import Missing, NotCompiledError, if_missing

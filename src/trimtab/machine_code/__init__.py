@@ -5,6 +5,5 @@ dispatcher.py       Numba's form of a kernel; no other module imports Numba
 fingerprint.py      what machine code depends on: the function, all that it calls, the versions
 shelf.py            where machine code is kept: the installation's own, the user's cache, what the driver sent
 missing.py          what happens where machine code is missing: compile it here, run plain Python and note it, or refuse
-compiler.py         sends requests to the compile process of a job
-compile_process.py  that process
+compiler.py         sends requests to the compile process of a job; that process
 """
