@@ -8,9 +8,7 @@ from typing import Any
 
 from trimtab.api.evaluate import evaluate
 from trimtab.cli.files import add_query_and_tables, import_operators, query_file, read_tables, write_table
-from trimtab.cli.tables import text_table
-
-SHOWN_ROWS = 40
+from trimtab.cli.texts import text_table
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -36,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     with query_file(options.query) as sql:
         answer = evaluate(sql, tables, event_time=options.event_time, delay=options.delay)
     if options.out is None:
-        print(text_table(answer, SHOWN_ROWS))
+        print(text_table(answer))
         return 0
     write_table(answer, options.out)
     print(f"{answer.num_rows:,} rows written to {options.out}")

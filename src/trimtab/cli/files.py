@@ -24,19 +24,6 @@ from trimtab.errors import InputError, QueryError, TrimtabError
 _HINT = "write it as in an import: package.module, without .py"
 
 
-class QueryFileError(TrimtabError):
-    """A mistake in a query that was read from a file; its text has the file's name."""
-
-    def __init__(self, name: str, error: QueryError) -> None:
-        super().__init__(name, error)
-        self.code = error.code
-        self.text = str(error).replace("\n  query:", f"\n  {name}:", 1)
-
-    def __str__(self) -> str:
-        """The error as printed."""
-        return self.text
-
-
 def add_query_and_tables(parser: ArgumentParser, table_help: str) -> None:
     """Add the argument `query` and the options `--table` and `--operators`."""
     parser.add_argument("query", type=Path, help="a file with one SELECT")
@@ -53,7 +40,8 @@ def query_file(path: Path) -> Iterator[str]:
     try:
         yield text
     except QueryError as error:
-        raise QueryFileError(str(path), error) from error
+        error.where = str(path)
+        raise
 
 
 def read_schemas(pairs: Iterable[str]) -> dict[str, pa.Schema]:

@@ -104,5 +104,6 @@ def check_query(sql: str, where: str, streams: Streams | None, *, are_operators_
         else:
             compile_known(sql, streams, are_operators_known=are_operators_known)
     except QueryError as error:
-        return str(error).replace("\n  query:", f"\n  {where}:", 1)
+        error.where = where
+        return str(error)
     return ""

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.cli.job_file import JobFile
-from trimtab.cli.quantities import bytes_text, duration_text, number_text, rate_text, time_text
+from trimtab.cli.texts import bytes_text, duration_text, number_text, rate_text, time_text
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 
 SPARK_S = 60.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from trimtab.cli.tables import text_table
+from trimtab.cli.texts import text_table
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.errors import InputError, StateError
 from trimtab.planning.registry import POLICIES

@@ -23,7 +23,7 @@ from trimtab.cli.before_spark import check_before_spark, unchecked
 from trimtab.cli.job_build import SPARK, Backend, RunningJob, start
 from trimtab.cli.job_file import JobFile, read_job_file
 from trimtab.cli.live_view import batch_line, render, summary
-from trimtab.cli.quantities import duration_text, read_duration_s
+from trimtab.cli.texts import duration_text, read_duration_s
 from trimtab.driver.progress import BatchProgress, Progress
 from trimtab.errors import JobError, TrimtabError, noted_as
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from trimtab.cli.tables import text_table
+from trimtab.cli.texts import text_table
 from trimtab.driver.lowering import lower_watermark
 from trimtab.engine.keyed.memory import SNAPSHOTS
 from trimtab.engine.match.ir.state_schema import NODES, ROWS, THREADS, thread_int
@@ -29,7 +29,6 @@ from trimtab.state.inspect import at_version, find_keys, first_keys, group_sizes
 from trimtab.state.manifest import Manifest
 
 SHOWN_KEYS = 20
-SHOWN_ROWS = 40
 HIDDEN = {KEY, SLOT, ARRIVAL, f"{ROW}{SLOT}", f"{ROW}{ARRIVAL}"}
 TIMES = {(WINDOWS, START), (WINDOWS, LAST)}  # besides columns whose names end in _us
 THREAD = {thread_int(place): name for place, name in enumerate(("position", "first_row", "last_row", "path"))}
@@ -246,9 +245,7 @@ def _text(state: State) -> str:
     for name, table in state.items():
         shown = _readable(name, table.drop_columns([*own, DEADLINE]) if name == KEYS else table)
         if shown.num_columns and shown.num_rows:
-            parts.append(
-                f"{name.upper()}: {TITLES.get(name, 'as the operator keeps it')}\n{text_table(shown, SHOWN_ROWS)}"
-            )
+            parts.append(f"{name.upper()}: {TITLES.get(name, 'as the operator keeps it')}\n{text_table(shown)}")
     return "\n\n".join(parts)
 
 

@@ -20,6 +20,7 @@ import xxhash
 
 from trimtab.errors import StateError
 from trimtab.state.files import DURABLE, Folder
+from trimtab.state.lock import lost_lock
 
 FORMAT = 4
 """The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark, with 4
@@ -223,13 +224,12 @@ def write(folder: Folder, manifest: Manifest, *, epoch: int = 0, durable: bool =
         folder.write(name, content, durable=durable, replace=False)
     except FileExistsError as error:
         found, tag = folder.read_tagged(name)
-        owner = _reserved_by(found, folder.shown_path(name))
+        path = folder.shown_path(name)
+        owner = _reserved_by(found, path)
         if owner is None:
-            raise StateError(
-                "state.committed",
-                f"batch {manifest.batch} of stream {manifest.stream} is committed already: {folder.shown_path(name)}",
-                "another job may write to this checkpoint: stop it, then start this one again",
-            ) from error
+            message = f"batch {manifest.batch} of stream {manifest.stream} is committed already: {path}"
+            hint = "another job may write to this checkpoint: stop it, then start this one again"
+            raise StateError("state.committed", message, hint) from error
         if owner != epoch:
             raise _taken_over(folder, owner, epoch) from error
         try:
@@ -279,12 +279,9 @@ def unseal(data: bytes, path: str, known: int, read: Callable[[dict[str, Any]], 
 
 def corrupt(path: str, why: str) -> StateError:
     """The error for a damaged file of a checkpoint."""
-    return StateError(
-        "state.corrupt",
-        f"{path} is damaged: {why}",
-        "`trimtab state verify` lists all damage; restore the file from a copy of the checkpoint, "
-        "or start the job with a fresh checkpoint",
-    )
+    repair = "restore the file from a copy of the checkpoint, or start the job with a fresh checkpoint"
+    hint = f"`trimtab state verify` lists all damage; {repair}"
+    return StateError("state.corrupt", f"{path} is damaged: {why}", hint)
 
 
 def _numbers(folder: Folder) -> list[int]:
@@ -302,11 +299,7 @@ def _reserved_by(data: bytes, path: str) -> int | None:
 
 def _taken_over(folder: Folder, owner: int | None, epoch: int) -> StateError:
     who = "another job" if owner is None else f"the job with epoch {owner}"
-    return StateError(
-        "state.lost-lock",
-        f"{who} has taken over {folder.shown} from this one, which has epoch {epoch}",
-        "nothing was committed since; make sure that only one job uses the checkpoint, then start it again",
-    )
+    return lost_lock(f"{who} has taken over {folder.shown} from this one, which has epoch {epoch}")
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:

@@ -25,7 +25,6 @@ class Reader:
     """One query's state at one version. `runs` may come in any order; all arrays of slots are sorted."""
 
     def __init__(self, runs: Sequence[tuple[StateRun, Bundle]], key_groups: int) -> None:
-        self._key_groups = key_groups
         ordered = sorted(runs, key=lambda each: -each[0].sequence)
         self._recent = [(run, bundle) for run, bundle in ordered if not run.is_base and len(bundle.slots)]
         self._base = sorted(

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import OrderedDict, UserDict
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import IO, Any, NamedTuple
 
@@ -29,7 +29,7 @@ from trimtab.errors import StateError
 from trimtab.state.bundle import Bundle
 from trimtab.state.files import DURABLE, Folder, storage_errors, sync
 from trimtab.state.gathering import Int64Array
-from trimtab.state.local_copies import cache_folder, check_content, check_length, drop_copy, keep_copy, local_copy
+from trimtab.state.local_copies import cache_folder, check_content, check_length, keep_copy, local_copy
 from trimtab.state.manifest import ALL, SegmentFile, StateRun, corrupt
 from trimtab.state.runs import held_by
 
@@ -62,21 +62,13 @@ class Segment:
     def __init__(self, path: str, content: pa.Buffer, footer: Mapping[str, Any]) -> None:
         self.path = path
         self._content = content
-        self._parts: dict[str, Any] = footer["parts"]
-        self._bundles: dict[str, Bundle] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its parts."""
-        return tuple(self._parts)
+        self.parts = _OnDemand({name: partial(self._wrapped, part) for name, part in footer["parts"].items()})
 
     def part(self, name: str) -> Bundle:
         """The bundle of that name: nothing is copied, and tables are wrapped when they are first used."""
-        found = self._bundles.get(name)
-        if found is None:
-            if name not in self._parts:
-                raise corrupt(self.path, f"it has no part {name!r}")
-            found = self._bundles[name] = self._wrapped(self._parts[name])
+        if name not in self.parts:
+            raise corrupt(self.path, f"it has no part {name!r}")
+        found: Bundle = self.parts[name]
         return found
 
     def _wrapped(self, part: Mapping[str, Any]) -> Bundle:
@@ -151,14 +143,13 @@ def segment_of(folder: Folder, file: SegmentFile) -> Segment:
             return open_segment(path, file)
         except StateError as error:
             if error.code in ("state.corrupt", "state.foreign"):
-                drop_copy(path)  # whether the folder's file is damaged, too, turns out when it is fetched
+                with suppress(OSError):  # whether the folder's file is damaged, too, turns out when it is fetched again
+                    os.unlink(path)
             elif error.code != "state.missing":
                 raise
-    raise StateError(
-        "state.io",
-        f"the local copy of segment {folder.shown_path(file.name)} was removed or damaged {_ATTEMPTS} times",
-        f"make sure that nothing else uses {cache_folder()}, and that the disk is sound and has room",
-    )
+    message = f"the local copy of segment {folder.shown_path(file.name)} was removed or damaged {_ATTEMPTS} times"
+    hint = f"make sure that nothing else uses {cache_folder()}, and that the disk is sound and has room"
+    raise StateError("state.io", message, hint)
 
 
 def open_run(folder: Folder, segments: Mapping[str, SegmentFile], run: StateRun) -> Bundle:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.cli.live_view import bar, sparkline
-from trimtab.cli.quantities import duration_text, number_text, rate_text
+from trimtab.cli.texts import duration_text, number_text, rate_text
 from trimtab.driver.progress import BatchProgress
 from trimtab_lab.demo.race import BALANCED, HASHED, NAMES, Course, slowest_ms, worked_ms
 from trimtab_lab.demo.steps import can_draw
