@@ -99,9 +99,6 @@ def _file_errors(path: Path, verb: str) -> Iterator[None]:
         raise InputError("input.file", f"{path} can't be {verb}: {reason}") from error
 
 
-# Modules -------------------------------------------------------------------------------------------
-
-
 def import_operators(modules: Iterable[str]) -> None:
     """Import the modules; the current folder is on the path. Raises InputError `input.module`."""
     for name in modules:

@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from trimtab.cli.files import import_from, look_for
 from trimtab.cli.job_balance import read_balance_and_scale
-from trimtab.cli.job_queries import Streams, check_query, columns_of, is_schema
+from trimtab.cli.job_queries import Streams, columns_of, compile_known, is_schema
 from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
-from trimtab.errors import JobError, TrimtabError
+from trimtab.errors import JobError, QueryError, TrimtabError
+from trimtab.language.compile import check_syntax
 from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_time
 from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, missing_option, option, place_of
@@ -289,8 +290,14 @@ class _Reader:
             where, sql = file, self._text_of(section, file)
         if sql is None:
             return None
-        if message := check_query(sql, where, columns, are_operators_known=self.imports):
-            section.wrong("sql" if file is None else "file", message)
+        try:
+            if columns is None:
+                check_syntax(sql)
+            else:
+                compile_known(sql, columns, are_operators_known=self.imports)
+        except QueryError as error:
+            error.where = where
+            section.wrong("sql" if file is None else "file", str(error))
         return QuerySection(name, sql, sinks, reset, split)
 
     def _rejects(self, section: Section, name: str, key: str) -> SinkSection | None:

@@ -212,9 +212,6 @@ def _grid() -> Table:
     return Table.grid(padding=(0, 2, 0, 0))
 
 
-# Drawings of one line, made of block characters ----------------------------------------------------
-
-
 def bar(share: float, cells: int) -> str:
     """A bar that fills a share of `cells`, to an eighth of a cell; a share above zero is always visible.
 
@@ -257,9 +254,6 @@ def sparkline(values: Sequence[float]) -> str:
     if most <= 0:
         return " " * len(values)
     return "".join(_HEIGHTS[max(0, round(value / most * 8) - 1)] if value > 0 else " " for value in values)
-
-
-# Plain lines ---------------------------------------------------------------------------------------
 
 
 def batch_line(batch: BatchProgress) -> str:

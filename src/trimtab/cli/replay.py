@@ -13,7 +13,8 @@ from trimtab.cli.texts import text_table
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.errors import InputError, StateError
 from trimtab.planning.registry import POLICIES
-from trimtab.state.checkpoint import Checkpoint, safe_name
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.inspect import folders_of
 
 if TYPE_CHECKING:  # planners take a second to load: only when something is replayed
     from trimtab.cli.replay_report import Course, Report
@@ -98,15 +99,9 @@ def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
     """The log of each stream that has one."""
     from trimtab.deciding.decision_log import read
 
-    streams = checkpoint.streams()
-    if chosen is not None and chosen not in streams:
-        known = f"there are {', '.join(streams)}" if streams else "no batch is committed yet"
-        raise StateError("state.version", f"the checkpoint has no stream {chosen}", known)
-    found = {}
-    for stream in streams if chosen is None else [chosen]:
-        folder = checkpoint.folder.child("streams").child(safe_name(stream)).child("decisions")
-        if entries := list(read(folder)):
-            found[stream] = entries
+    streams = checkpoint.streams() if chosen is None else [chosen]
+    logs = {stream: list(read(folders_of(checkpoint, stream).home.child("decisions"))) for stream in streams}
+    found = {stream: entries for stream, entries in logs.items() if entries}
     if not found:
         what = "the checkpoint" if chosen is None else f"stream {chosen}"
         message = f"{what} has no log of a coordinator: {checkpoint.folder.shown}"

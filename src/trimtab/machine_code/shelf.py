@@ -215,9 +215,6 @@ def write(entry: Entry, code: bytes) -> None:
     touched[entry] = digest_of(code)
 
 
-# What a driver sends to its workers ----------------------------------------------------------------
-
-
 @functools.cache
 def kind_of_processor() -> str:
     """A hash of the kind of this processor; machines with the same hash can run each other's machine code."""

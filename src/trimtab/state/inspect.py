@@ -40,9 +40,17 @@ class Verified:
     problems: tuple[str, ...]
 
 
+def folders_of(checkpoint: Checkpoint, stream: str) -> StreamFolders:
+    """The folders of a stream that has state. Raises StateError `state.version` for others."""
+    if stream not in (known := checkpoint.streams()):
+        message = f"the checkpoint {checkpoint.folder.shown} has no stream {stream}"
+        raise StateError("state.version", message, f"it has {', '.join(known)}" if known else "it has none yet")
+    return checkpoint.stream(stream)
+
+
 def versions(checkpoint: Checkpoint, stream: str) -> list[Manifest]:
     """The versions of a stream's state that are kept, oldest first."""
-    folder = _folders(checkpoint, stream).manifests
+    folder = folders_of(checkpoint, stream).manifests
     found: list[Manifest] = []
     for batch in batches(folder):
         try:
@@ -60,7 +68,7 @@ def at_version(
 
     Raises StateError `state.version` if there is none.
     """
-    folder = _folders(checkpoint, stream).manifests
+    folder = folders_of(checkpoint, stream).manifests
     for attempt in range(_ATTEMPTS):
         known = batches(folder)
         wanted = known[-1] if known and batch is None else batch
@@ -182,13 +190,6 @@ def _verify(folder: Folder, file: SegmentFile) -> None:
         path = os.path.join(place, "segment")
         folder.fetch(file.name, path)
         check_content(path, file, folder.shown_path(file.name))
-
-
-def _folders(checkpoint: Checkpoint, stream: str) -> StreamFolders:
-    if stream not in (known := checkpoint.streams()):
-        message = f"the checkpoint {checkpoint.folder.shown} has no stream {stream}"
-        raise StateError("state.version", message, f"it has {', '.join(known)}" if known else "it has none yet")
-    return checkpoint.stream(stream)
 
 
 def _bundles(folders: StreamFolders, manifest: Manifest, query: str) -> list[tuple[StateRun, Bundle]]:
