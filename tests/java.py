@@ -37,7 +37,7 @@ def write_archive() -> None:
     os.environ["JDK_JAVA_OPTIONS"] = " ".join(OPTIONS)
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={unfinished}"  # the driver's JVM alone
     from tests.spark.bench import RISES, Bench, events
-    from trimtab.cli.spark_errors import stderr_to_file
+    from trimtab.cli.around_spark import stderr_to_file
     from trimtab.spark.session import start_session
 
     with stderr_to_file() as log:

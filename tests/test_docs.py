@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 
 import trimtab
-from trimtab.cli.tables import text_table
+from trimtab.cli.texts import text_table
 
 ROOT = Path(__file__).resolve().parent.parent
 QUOTED = re.compile(r'"((?:query|input|match|operator|window|route|plan|control|simulate|lab(?!\.md))\.[a-z][a-z-]*)"')

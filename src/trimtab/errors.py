@@ -36,6 +36,7 @@ class QueryError(TrimtabError):
         self.code = code
         self.message, self.sql, self.hint = message, sql, hint
         self.start, self.stop = start, max(stop, start)
+        self.where = "query"  # or the name of the file that has it
 
     def __str__(self) -> str:
         """The message, the place, the line with the place underlined, and the hint."""
@@ -54,7 +55,8 @@ class QueryError(TrimtabError):
         # Tabs are kept, so that the carets stay under the text whatever the terminal makes of a tab.
         lead = "".join("\t" if c == "\t" else " " for c in text[:column])
         carets = "^" * width + (f" {self.hint}" if self.hint else "")
-        return f"{head}\n  query:{line}:{column + 1}\n    {number} | {text}\n    {margin} | {lead}{carets}"
+        place = f"{self.where}:{line}:{column + 1}"
+        return f"{head}\n  {place}\n    {number} | {text}\n    {margin} | {lead}{carets}"
 
 
 class HintedError(TrimtabError):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import trimtab.cli.run as run_command
-from trimtab.cli.java import check_spark
+from trimtab.cli.around_spark import check_spark
 from trimtab.cli.job_build import Backend
 from trimtab.cli.job_file import columns_known, read_job_file
 from trimtab.cli.job_queries import compile_known

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from trimtab.cli.bars import bar, sparkline, stacked_bar
-from trimtab.cli.live_view import minute_of_rates, render
-from trimtab.cli.quantities import duration_text, read_duration_s, time_text
+from trimtab.cli.live_view import bar, minute_of_rates, render, sparkline, stacked_bar
+from trimtab.cli.texts import duration_text, read_duration_s, time_text
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 from trimtab.errors import InputError
 

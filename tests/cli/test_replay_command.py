@@ -142,7 +142,7 @@ def test_engines_that_are_added_are_shown(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("arguments", "code", "hint"),
     [
-        (["--stream", "tocks"], "state.version", "there are orders, ticks"),
+        (["--stream", "tocks"], "state.version", "it has orders, ticks"),
         (["--stream", "orders"], "state.log", "a job with balance=None keeps none"),
         (["--balance", "mlip"], "job.balance", "there are milp, flux"),
         (["--patience", "0"], "job.balance", "it must be 1 or more"),

@@ -20,10 +20,9 @@ from rich.console import Console
 from rich.live import Live
 
 import trimtab.cli.run as run_command
-from trimtab.cli.java import check_java, java_version
+from trimtab.cli.around_spark import check_java, java_version, spark_errors, stderr_to_file
 from trimtab.cli.job_build import Backend
 from trimtab.cli.main import main
-from trimtab.cli.spark_errors import spark_errors, stderr_to_file
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 from trimtab.errors import JobError, StateError, noting

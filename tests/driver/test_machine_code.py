@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from trimtab.driver.machine_code import StreamMachineCode
-from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code import missing, shelf
 from trimtab.machine_code.compiler import Requested
-from trimtab.machine_code.offer import Offer
-from trimtab.machine_code.shelf import Entry, Folder, digest_of
-from trimtab.machine_code.wanted import Note
+from trimtab.machine_code.missing import Note
+from trimtab.machine_code.shelf import Entry, Folder, Offer, digest_of
 from trimtab.worker import foreign_host as foreign
 from trimtab.worker.foreign_host import foreign_host
 from trimtab.worker.orders import EngineReport
@@ -47,7 +46,7 @@ def own_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder(tmp_path)
     monkeypatch.setattr(shelf, "cache", lambda: folder)
     monkeypatch.setattr(shelf, "installed", lambda: Folder(tmp_path / "installed"))
-    wanted.take()
+    missing.take_notes()
 
 
 def report(**parts: Any) -> EngineReport:
@@ -83,7 +82,7 @@ def test_a_job_that_is_not_warm_requests_what_engines_missed_and_only_once() -> 
 def test_what_the_driver_itself_missed_is_requested_too() -> None:
     compiler = Asked()
     made = stream(compiler, warm=False)
-    wanted.want(("module", "function"), (0,))
+    missing.want(("module", "function"), (0,))
     made.take_reports([])
     assert compiler.requests == [("compile_noted", (NOTE,))]
 

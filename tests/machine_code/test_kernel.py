@@ -14,8 +14,8 @@ import pytest
 
 from tests.machine_code import kernels_to_test
 from tests.machine_code.kernels_to_test import double, doubled_sum, factorial
-from trimtab.machine_code import shelf, wanted
-from trimtab.machine_code.compile_process import compile_noted
+from trimtab.machine_code import missing, shelf
+from trimtab.machine_code.compiler import compile_noted
 from trimtab.machine_code.fingerprint import fingerprint
 from trimtab.machine_code.kernel import Kernel, kernel
 from trimtab.machine_code.missing import Missing, NotCompiledError, if_missing
@@ -34,7 +34,7 @@ def empty_shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in (double, doubled_sum, factorial):
         each.__dict__.pop("machine", None)
     monkeypatch.setattr(shelf, "_offered", shelf._Offered())
-    wanted.take()
+    missing.take_notes()
 
 
 def fresh(old: Kernel) -> Kernel:
@@ -51,7 +51,7 @@ def test_where_it_may_not_be_compiled_it_runs_as_plain_python_and_is_noted() -> 
     with if_missing(Missing.PLAIN):
         assert doubled_sum(np.arange(4)) == 12
         assert factorial(5) == 120
-    assert {note.function for note in wanted.take()} == {
+    assert {note.function for note in missing.take_notes()} == {
         (kernels_to_test.__name__, "doubled_sum"),
         (kernels_to_test.__name__, "factorial"),
     }
@@ -72,7 +72,7 @@ def test_under_refuse_missing_machine_code_is_an_error() -> None:
 def test_a_noted_function_is_compiled_for_just_the_noted_types() -> None:
     with if_missing(Missing.PLAIN):
         doubled_sum(np.arange(4.0))
-    notes = wanted.take()
+    notes = missing.take_notes()
     assert pickle.loads(pickle.dumps(notes)) == notes
     compile_noted(notes)
     with if_missing(Missing.REFUSE):
@@ -265,7 +265,7 @@ def test_importing_kernels_does_not_import_numba() -> None:
 )
 def test_arguments_are_described_so_that_an_example_has_their_type(argument: object) -> None:
     numba = pytest.importorskip("numba")
-    example = wanted.example_of(pickle.loads(pickle.dumps(wanted.type_of(argument))))
+    example = missing.example_of(pickle.loads(pickle.dumps(missing.type_of(argument))))
     assert numba.typeof(example) == numba.typeof(argument)
 
 
@@ -273,7 +273,7 @@ def test_arrays_that_may_not_be_written_to_are_a_type_of_their_own() -> None:
     numba = pytest.importorskip("numba")
     array = np.arange(3)
     array.flags.writeable = False
-    assert numba.typeof(wanted.example_of(wanted.type_of(array))) == numba.typeof(array)
+    assert numba.typeof(missing.example_of(missing.type_of(array))) == numba.typeof(array)
 
 
 def test_an_entry_is_found_by_the_name_of_its_file(tmp_path: Path) -> None:

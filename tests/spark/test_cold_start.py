@@ -38,7 +38,7 @@ class Watch(importlib.abc.MetaPathFinder):
             compile_extra = module.compile_extra
             def watched(*args, **options):
                 with open(os.environ["COMPILED_BY"], "a") as file:
-                    print("compile_process" in " ".join(sys.orig_argv), sys.orig_argv, file=file)
+                    print("machine_code.compiler import main" in " ".join(sys.orig_argv), sys.orig_argv, file=file)
                 return compile_extra(*args, **options)
             module.compile_extra = watched
         spec.loader.exec_module = exec_module

@@ -13,7 +13,7 @@ from tests.spark.bench import COLUMNS, Bench, events
 from trimtab.errors import StateError
 from trimtab.spark import spark_log
 from trimtab.spark.spark_log import SparkLog
-from trimtab.state.files import Folder
+from trimtab.state.files import Folder, sync
 
 
 def emptied(file: pathlib.Path, _: bytes) -> None:
@@ -101,10 +101,10 @@ def test_what_spark_logged_of_a_batch_is_on_disk_before_the_plan_of_the_batch(
 ) -> None:
     """A power cut loses what was not synced, so this order is what the mending relies on."""
     synced: list[str] = []
-    fsync, write = spark_log._fsync, Folder.write
+    write = Folder.write
 
     def record(path: str) -> None:
-        fsync(path)
+        sync(path)
         synced.append(os.path.relpath(path, bench.checkpoint))
 
     def write_recorded(folder: Folder, name: str, *arguments: Any, **settings: Any) -> None:
@@ -112,7 +112,7 @@ def test_what_spark_logged_of_a_batch_is_on_disk_before_the_plan_of_the_batch(
             synced.append(f"plan {int(name.removesuffix('.json'))}")
         write(folder, name, *arguments, **settings)
 
-    monkeypatch.setattr(spark_log, "_fsync", record)
+    monkeypatch.setattr(spark_log, "sync", record)
     monkeypatch.setattr(Folder, "write", write_recorded)
     bench.run(events((1, 0, 1)), events((1, 1, 2)), columns=COLUMNS)
     for batch in range(2):

@@ -15,9 +15,8 @@ from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.compaction import Merge, apply_merges, carry_out, plan_merges
 from trimtab.state.files import Folder
 from trimtab.state.gathering import BoolArray
-from trimtab.state.held_groups import ALL, bits_of, held_by
-from trimtab.state.manifest import StateRun
-from trimtab.state.runs import Reader, floors_of, merge, needed
+from trimtab.state.manifest import ALL, StateRun
+from trimtab.state.runs import Reader, bits_of, floors_of, held_by, merge, needed
 from trimtab.state.segment import open_segment, write_segment
 
 GROUPS = 6

@@ -70,7 +70,7 @@ def test_parts_come_back_as_they_were_written(tmp_path_factory: pytest.TempPathF
     assert xxhash.xxh3_64_hexdigest(Path(path).read_bytes()) == file.checksum
     verify_segment(path, file)
     opened = open_segment(path)
-    assert opened.names == ("one", "two", "freed")
+    assert tuple(opened.parts) == ("one", "two", "freed")
     for name, bundle in parts.items():
         assert_equal(opened.part(name), bundle)
         assert (sizes[name].slots, sizes[name].keys) == (len(bundle.slots), bundle.keys)
@@ -82,18 +82,19 @@ def test_parts_come_back_as_they_were_written(tmp_path_factory: pytest.TempPathF
 def test_a_segment_without_parts_can_be_read(folder: Folder) -> None:
     file, sizes = write_segment(folder, "a", {})
     verify_segment(folder.path_of("a"), file)
-    assert (open_segment(folder.path_of("a")).names, sizes) == ((), {})
+    assert (dict(open_segment(folder.path_of("a")).parts), sizes) == ({}, {})
 
 
 def test_tables_are_mapped_and_begin_at_multiples_of_64_bytes(folder: Folder) -> None:
     write_segment(folder, "a", {"q": some_bundle()})
     opened = open_segment(folder.path_of("a"))
+    (described,) = opened.parts.data["q"].args
     before = pa.total_allocated_bytes()
     bundle = opened.part("q")
     values = bundle.tables["keys"].column("__slot").chunk(0)
     assert pa.total_allocated_bytes() - before < 1000
     assert values.buffers()[1].address % 8 == 0
-    assert all(place[0] % 64 == 0 for place in opened._parts["q"]["tables"].values())
+    assert all(place[0] % 64 == 0 for place in described["tables"].values())
     assert not bundle.slots.flags.owndata
 
 
@@ -122,7 +123,7 @@ def test_a_segment_is_opened_once_in_a_process(folder: Folder, monkeypatch: pyte
     assert open_segment(folder.path_of("a")) is not first
     assert_equal(bundle, some_bundle())
     write_segment(folder, "a", {"other": some_bundle(1)})  # never happens to a real segment
-    assert open_segment(folder.path_of("a")).names == ("other",)
+    assert list(open_segment(folder.path_of("a")).parts) == ["other"]
 
 
 def test_a_batch_that_needs_more_segments_than_are_kept_open_opens_each_of_them_once(
@@ -268,7 +269,7 @@ def test_any_damaged_byte_and_any_cut_is_noticed_when_verifying(folder: Folder) 
 def test_a_damaged_table_is_reported(folder: Folder) -> None:
     write_segment(folder, "a", {"q": some_bundle()})
     path = Path(folder.path_of("a"))
-    offset = open_segment(str(path))._parts["q"]["tables"]["keys"][0]
+    offset = open_segment(str(path)).parts.data["q"].args[0]["tables"]["keys"][0]
     content = bytearray(path.read_bytes())
     content[offset : offset + 64] = b"\x55" * 64
     path.write_bytes(content)

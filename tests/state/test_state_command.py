@@ -170,7 +170,7 @@ def test_live_keys_are_counted_by_group(location: Path, capsys: pytest.CaptureFi
     ]
     stored = sum(
         run.size_bytes
-        for run in inspect.versions(Checkpoint.existing(str(location)), "ticks")[-1].manifest.queries["counts"].runs
+        for run in inspect.versions(Checkpoint.existing(str(location)), "ticks")[-1].queries["counts"].runs
     )
     assert sum(int(row[4]) for row in rows[1:]) == pytest.approx(stored, abs=3)
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
-from trimtab.cli.quantities import duration_text
+from trimtab.cli.texts import duration_text
 from trimtab_lab.cells import cell_text, numeric_columns
 from trimtab_lab.experiment import Check, Experiment, Table, Verdict
 from trimtab_lab.page import verdict_text

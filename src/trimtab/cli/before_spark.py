@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from trimtab.cli.job_file import columns_known
+from trimtab.cli.job_file import (
+    PACKAGED,
+    SINKS,
+    SOURCES,
+    JobFile,
+    SinkSection,
+    StreamSection,
+    columns_known,
+    known_streams,
+)
 from trimtab.cli.job_queries import Streams, compile_known, known_source
-from trimtab.cli.job_sections import JobFile
-from trimtab.cli.reachable import check_kafka, check_socket
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver import resuming
 from trimtab.driver.batch_plan import BatchPlan
@@ -19,11 +27,16 @@ from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.planning.registry import check_installed
-from trimtab.spark.sink_formats import FILE_FORMATS, local_folder
+from trimtab.spark.brokers import TIMEOUT_S, unreachable
+from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, local_folder, option
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import check_free
 from trimtab.state.manifest import Manifest
+
+KAFKA = ("kafka", "org.apache.spark.sql.kafka010.KafkaSourceProvider")
+_HERE = ("localhost", "127.0.0.1", "::1")
+_LISTENING = "0A"
 
 
 def check_before_spark(file: JobFile) -> None:
@@ -36,7 +49,7 @@ def check_before_spark(file: JobFile) -> None:
     _check_inputs(file)
     for folder in _written(file):
         folder.check_writable()
-    streams: Streams = {each.name: (columns_known(each), each.event_time) for each in file.streams}
+    streams = known_streams(file.streams)
     known = file.are_modules_imported
     queries = {each.name: compile_known(each.sql, streams, are_operators_known=known) for each in file.queries}
     _check_splits(file, queries)
@@ -120,3 +133,96 @@ def _check_changes(
             continue
         if query.source != stream or resuming.fingerprint(query) != state.fingerprint:
             raise resuming.changed_query(name, state)
+
+
+def check_kafka(file: JobFile, timeout_s: float = TIMEOUT_S) -> None:
+    """Check that a broker of each Kafka stream and sink accepts a connection.
+
+    Raises JobError `job.source` or `job.sink`.
+    """
+    streams = {f"streams.{each.name}": each for each in file.streams}
+    all_parts: dict[str, StreamSection | SinkSection] = {**streams, **file.sinks()}
+    servers = {place: option(each.options, SERVERS) for place, each in all_parts.items() if each.format in KAFKA}
+    for place, tried in unreachable(servers, timeout_s).items():
+        message = f"{file.path}: {place}.options.{SERVERS}: no broker can be reached: {tried}"
+        code = "job.source" if place in streams else "job.sink"
+        raise JobError(code, message, "start Kafka, or correct the addresses: a job needs one that answers")
+
+
+def check_socket(file: JobFile) -> None:
+    """Check that a program listens where a socket stream reads, if that is on this machine.
+
+    No connection is made: a program that serves only one would take this one and end.
+
+    Raises JobError `job.source`.
+    """
+    for stream in file.streams:
+        host, port = stream.options.get("host", ""), stream.options.get("port", "")
+        if stream.format == "socket" and host in _HERE and port.isdigit() and not _is_listened_to(int(port)):
+            message = f"{file.path}: streams.{stream.name}.options.port: no program listens on port {port} of {host}"
+            raise JobError("job.source", message, f"start the program to read from, for example nc -lk {port}")
+
+
+def _is_listened_to(port: int) -> bool:
+    """Whether a program of this machine listens on the port; True where the kernel has no table of ports."""
+    tables = [path for path in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if path.exists()]
+    rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
+    return not tables or any(int(row[1].rpartition(":")[2], 16) == port and row[3] == _LISTENING for row in rows)
+
+
+# What isn't checked --------------------------------------------------------------------------------
+
+
+def unchecked(file: JobFile) -> list[str]:
+    """Each part of a job that only its start checks, with its place in the file, as lines for people.
+
+    That is what takes Spark or the job's own code; the file has no mistakes.
+    """
+    return [*_modules(file), *_streams(file), *_queries(file), *_sinks(file)]
+
+
+def _modules(file: JobFile) -> Iterator[str]:
+    for i, module in enumerate(file.operators):
+        yield f"job.operators[{i}]: {module} is there, and is not imported"
+    for place, sink in file.sinks().items():
+        if sink.python:
+            yield f"{place}.python: {sink.python} is there, and is not imported"
+
+
+def _streams(file: JobFile) -> Iterator[str]:
+    for stream in file.streams:
+        place = f"streams.{stream.name}"
+        if columns_known(stream) is None:
+            yield f"{place}: its columns, which only Spark knows"
+        if stream.where is not None:
+            yield f"{place}.where: it is Spark's SQL"
+        yield from _format(f"{place}.format", stream.format, SOURCES)
+        if stream.format in KAFKA:
+            yield f"{place}.options: whether the topics exist and may be read"
+        elif stream.format == "socket":
+            yield f"{place}.options: whether a connection is accepted"
+        elif local_folder(stream.options.get("path", "")) is None:
+            yield f"{place}.path: whether it exists and may be read"
+
+
+def _queries(file: JobFile) -> Iterator[str]:
+    streams = known_streams(file.streams)
+    for query in file.queries:
+        left: list[str] = []
+        if compile_known(query.sql, streams, are_operators_known=file.are_modules_imported, left=left) is None:
+            yield f"queries.{query.name}: its names and types: {'; '.join(left)}"
+
+
+def _sinks(file: JobFile) -> Iterator[str]:
+    for place, sink in file.sinks().items():
+        if sink.format:
+            yield from _format(f"{place}.format", sink.format, SINKS)
+            if sink.format in KAFKA:
+                yield f"{place}: whether the query has the columns that Kafka needs, and the topic may be written"
+            elif local_folder(sink.options.get("path", "")) is None:
+                yield f"{place}.path: whether it may be written"
+
+
+def _format(place: str, format_: str, known: tuple[str, ...]) -> Iterator[str]:
+    if format_ not in known or format_ in PACKAGED:
+        yield f"{place}: whether Spark has {format_}"

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.files import add_query_and_tables, query_file, read_tables, write_table
-from trimtab.cli.operators import add_option, import_operators
-from trimtab.cli.tables import text_table
-
-SHOWN_ROWS = 40
+from trimtab.cli.files import add_query_and_tables, import_operators, query_file, read_tables, write_table
+from trimtab.cli.texts import text_table
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -27,7 +24,6 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--delay", metavar="LENGTH", help='how late a row may be, such as "2 seconds"')
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the answer to a .parquet or .csv file")
-    add_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -38,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     with query_file(options.query) as sql:
         answer = evaluate(sql, tables, event_time=options.event_time, delay=options.delay)
     if options.out is None:
-        print(text_table(answer, SHOWN_ROWS))
+        print(text_table(answer))
         return 0
     write_table(answer, options.out)
     print(f"{answer.num_rows:,} rows written to {options.out}")

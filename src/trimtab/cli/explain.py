@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trimtab.cli.files import add_query_and_tables, query_file, read_schemas
-from trimtab.cli.operators import add_option, import_operators
+from trimtab.cli.files import add_query_and_tables, import_operators, query_file, read_schemas
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.explain import explain, kernel_of
@@ -22,16 +21,10 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "conditions, what a partial match remembers, and how it all runs. Nothing is run.",
     )
     add_query_and_tables(parser, "take the columns of a table from a .parquet or .csv file")
-    parser.add_argument(
-        "--schema",
-        action="append",
-        default=[],
-        metavar="SCHEMA",
-        help='or write them: "ticks(ts timestamp, symbol string, price double)"',
-    )
+    written = 'or write them: "ticks(ts timestamp, symbol string, price double)"'
+    parser.add_argument("--schema", action="append", default=[], metavar="SCHEMA", help=written)
     parser.add_argument("--event-time", metavar="COLUMN", help="check the query as one over a stream with this time")
     parser.add_argument("--kernel", action="store_true", help="print the generated kernel as well")
-    add_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from trimtab.cli.toml_section import Section
+from trimtab.cli.toml import MISSING, Section
 from trimtab.deciding.placement import check_engines
 from trimtab.deciding.policy import DEFAULT, Balance, Measure, Scale, check_scale
 from trimtab.errors import JobError
@@ -14,13 +14,6 @@ from trimtab.planning.registry import INSTEAD, POLICIES, no_policy
 
 NONE = "none"
 """How a job file writes None, which TOML doesn't have."""
-
-_WHOLE = ("patience", "period_batches", "max_moves", "max_state_bytes", "min_engines", "max_engines",
-          "cool_down_batches")  # fmt: skip
-_MAYBE_NONE = ("max_rstd", "max_load_distance", "max_moves", "max_state_bytes", "interval_s")
-_POLICY = ("max_rstd", "max_load_distance", "patience", "period_batches", "period_s", "max_moves", "max_state_bytes",
-           "half_life_batches", "min_gain", "time_limit_s")  # fmt: skip
-_SCALE = ("min_engines", "max_engines", "target", "low", "high", "cool_down_batches", "cool_down_s", "interval_s")
 
 Rule = TypeVar("Rule", Balance, Scale)
 
@@ -41,21 +34,12 @@ def read_balance_and_scale(
 
 def _balance(settings: Section) -> Balance | None:
     if not isinstance(settings.values.get("balance"), dict):
-        name = settings.text("balance")
-        if name is None:
-            return DEFAULT
-        if name in POLICIES:
-            return Balance(planner=name)
-        if name != NONE:
-            message, hint = no_policy(name)
-            if name not in INSTEAD:
-                hint = did_you_mean(name, (*POLICIES, NONE), otherwise=f"write {', '.join(POLICIES)} or {NONE}")
-            settings.wrong("balance", message, hint)
-        return None
+        name = _policy(settings, "balance", NONE)
+        return None if name == NONE else DEFAULT if name is None else Balance(planner=name)
     section = settings.section("balance")
     assert section is not None
-    words = _word(section, "planner", tuple(POLICIES)) | _word(section, "measure", [each.value for each in Measure])
-    given = words | _numbers(section, _POLICY)
+    words = {"planner": _policy(section, "planner"), "measure": section.word("measure", [m.value for m in Measure])}
+    given = {key: word for key, word in words.items() if word is not None} | _numbers(section, Balance)
     section.finish()
     return _made(section, Balance, given) or DEFAULT
 
@@ -64,32 +48,37 @@ def _scale(settings: Section) -> Scale | None:
     section = settings.section("scale")
     if section is None:
         return None
-    given = _numbers(section, _SCALE)
+    given = _numbers(section, Scale)
     section.finish()
     if "max_engines" not in section.values:
-        section.wrong("max_engines", "it is missing", "write how many engines there may be: max_engines = 8")
+        section.wrong("max_engines", MISSING, "write how many engines there may be: max_engines = 8")
     return _made(section, Scale, given) if "max_engines" in given else None
 
 
-def _word(section: Section, key: str, known: Sequence[str]) -> dict[str, str]:
-    word = section.text(key)
-    if word is None or word in known:
-        return {} if word is None else {key: word}
-    message, hint = f'"{word}" is not one', did_you_mean(word, known, otherwise=f"write {', '.join(known)}")
-    section.wrong(key, *(no_policy(word) if word in INSTEAD else (message, hint)))
-    return {}
+def _policy(section: Section, key: str, *others: str) -> str | None:
+    """The name of a policy, or one of the other words."""
+    name, known = section.text(key), (*POLICIES, *others)
+    if name is None or name in known:
+        return name
+    message, hint = no_policy(name)
+    if name not in INSTEAD:
+        hint = did_you_mean(name, known, otherwise=f"write {', '.join(known)}")
+    section.wrong(key, message, hint)
+    return None
 
 
-def _numbers(section: Section, names: Sequence[str]) -> dict[str, Any]:
-    """The settings that the file has, with None for "none"."""
+def _numbers(section: Section, rule: type) -> dict[str, Any]:
+    """The fields of a rule that are numbers, as far as the file has them, with None for "none"."""
     given: dict[str, Any] = {}
-    for name in names:
-        may_be_none = name in _MAYBE_NONE
+    for name, kind in get_type_hints(rule).items():
+        kinds = {kind, *get_args(kind)}
+        may_be_none = type(None) in kinds
         if may_be_none and section.values.get(name) == NONE:
             section.text(name)
             given[name] = None
-        elif (value := section.number(name, whole=name in _WHOLE, else_write=NONE if may_be_none else "")) is not None:
-            given[name] = value
+        elif kinds & {int, float}:
+            value = section.number(name, whole=int in kinds, else_write=NONE if may_be_none else "")
+            given |= {} if value is None else {name: value}
     return given
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trimtab.cli.java import check_spark
-from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
-from trimtab.cli.operators import import_from
-from trimtab.cli.spark_errors import spark_errors
+from trimtab.cli.around_spark import check_spark, spark_errors
+from trimtab.cli.files import import_from
+from trimtab.cli.job_file import JobFile, SinkSection, StreamSection
 from trimtab.driver.progress import BatchProgress, Progress
 
 

@@ -1,4 +1,4 @@
-"""`job.toml`: the description of a job. Read it, check all of it, and return it as plain values.
+"""`job.toml`: the description of a job. Read it, check all of it, and return it as plain values (`JobFile`).
 
 Nothing here starts Spark. Queries are compiled where the columns of their stream are known without it, so most
 mistakes in SQL are found before a session is started. `docs/running.md` is the reference.
@@ -11,21 +11,21 @@ import os
 import pkgutil
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from trimtab.cli.files import import_from, look_for
 from trimtab.cli.job_balance import read_balance_and_scale
-from trimtab.cli.job_queries import Streams, check_query, columns_of, is_schema
-from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
-from trimtab.cli.operators import import_from, look_for
-from trimtab.cli.toml_lines import line_of, setting_lines
-from trimtab.cli.toml_section import MISSING, Mistake, Section
+from trimtab.cli.job_queries import Streams, columns_of, compile_known, is_schema
+from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
-from trimtab.errors import JobError, TrimtabError
+from trimtab.deciding.policy import DEFAULT, Balance, Scale
+from trimtab.errors import JobError, QueryError, TrimtabError
+from trimtab.language.compile import check_syntax
 from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_time
 from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, missing_option, option, place_of
@@ -40,6 +40,7 @@ SINKS = (*FILE_FORMATS, *OWN_SINKS, *PACKAGED, "jdbc", "noop", "xml")
 """Formats whose names are known; there may be others, from packages and from Python."""
 
 MAX_ENGINES = 4096
+DEFAULT_KEY_GROUPS = 1024
 
 _PACKAGE_SETTINGS = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
@@ -61,6 +62,79 @@ _NEEDED: Mapping[str, Sequence[tuple[str, ...]]] = {
     "socket": (("host",), ("port",)),
 }
 """Options that a source needs: one of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSection:
+    """Where rows go: a Spark format with its options (`path` among them), or a function as "module:name"."""
+
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""
+
+    def __str__(self) -> str:
+        """For people: what it is, and where."""
+        return self.python or " ".join(part for part in (self.format, self.options.get("path", "")) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSection:
+    """A source, what is done to its rows first, and where its rejected rows go."""
+
+    name: str
+    format: str
+    event_time: str
+    delay: str = "0 seconds"
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    select: tuple[str, ...] = ()
+    where: str | None = None
+    late: SinkSection | None = None
+    quarantine: SinkSection | None = None
+    time: Mapping[str, Any] = field(default_factory=dict)  # partition_by, partitions, idle_after, max_ahead, if written
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySection:
+    """A query and its sinks, of which there is at least one."""
+
+    name: str
+    sql: str
+    sinks: tuple[SinkSection, ...]
+    reset: bool = False
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A checked job: every path in it is absolute."""
+
+    path: Path
+    checkpoint: str
+    streams: tuple[StreamSection, ...]
+    queries: tuple[QuerySection, ...]
+    key_groups: int = DEFAULT_KEY_GROUPS
+    engines: int | None = None  # None: as many as the checkpoint has, or one per core for a new one
+    balance: Balance | None = DEFAULT
+    scale: Scale | None = None
+    trigger: str | None = None  # None: a batch starts as soon as there is data
+    available_now: bool = False
+    close: bool = False
+    operators: tuple[str, ...] = ()
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    are_modules_imported: bool = True  # False: they are only looked for, so that none of their code runs
+
+    def sinks(self) -> dict[str, SinkSection]:
+        """All sinks, by their places in the file."""
+        rejects = {
+            f"streams.{stream.name}.{what}": sink
+            for stream in self.streams
+            for what, sink in (("late", stream.late), ("quarantine", stream.quarantine))
+            if sink is not None
+        }
+        found = {f"queries.{each.name}.sinks[{i}]": sink for each in self.queries for i, sink in enumerate(each.sinks)}
+        return {**rejects, **found}
 
 
 def read_job_file(path: Path, *, imports: bool = True) -> JobFile:
@@ -143,7 +217,7 @@ class _Reader:
             self._import(settings, f"operators[{i}]", module)
         sources = [self._stream(name, section) for name, section in streams]
         _distinct(streams)
-        columns = {source.name: (columns_known(source), source.event_time) for source in sources if source is not None}
+        columns = known_streams([source for source in sources if source is not None])
         for source, (_, section) in zip(sources, streams, strict=True):
             if source is not None:
                 _check_event_time(section, source, columns[source.name][0])
@@ -201,7 +275,7 @@ class _Reader:
     def _query(self, name: str, section: Section, columns: Streams | None) -> QuerySection | None:
         sql, file = section.text("sql"), section.text("file")
         reset = section.flag("reset")
-        split = _one_of(section, "split", SCHEMES)
+        split = section.word("split", SCHEMES)
         sinks = tuple(self._sink(each, name) for each in section.sections("sinks"))
         section.finish()
         _check_name(name, section)
@@ -216,8 +290,14 @@ class _Reader:
             where, sql = file, self._text_of(section, file)
         if sql is None:
             return None
-        if message := check_query(sql, where, columns, are_operators_known=self.imports):
-            section.wrong("sql" if file is None else "file", message)
+        try:
+            if columns is None:
+                check_syntax(sql)
+            else:
+                compile_known(sql, columns, are_operators_known=self.imports)
+        except QueryError as error:
+            error.where = where
+            section.wrong("sql" if file is None else "file", str(error))
         return QuerySection(name, sql, sinks, reset, split)
 
     def _rejects(self, section: Section, name: str, key: str) -> SinkSection | None:
@@ -322,13 +402,6 @@ def _format(section: Section, needed: str = "") -> str | None:
     return found.lower() if found is not None and "." not in found else found
 
 
-def _one_of(section: Section, key: str, known: tuple[str, ...]) -> str | None:
-    found = section.text(key)
-    if found is not None and found not in known:
-        section.wrong(key, f'"{found}" is not one', did_you_mean(found, known, otherwise=f"write {', '.join(known)}"))
-    return found
-
-
 def _check_options(section: Section, format_: str, options: Mapping[str, str]) -> None:
     known = OWN_SINKS.get(format_, tuple(options))
     for name in options:
@@ -357,6 +430,11 @@ def columns_known(stream: StreamSection) -> pa.Schema | None:
     )
     schema = stream.schema or (None if has_more else _OWN_COLUMNS.get(stream.format))
     return None if schema is None else columns_of(schema, stream.select)
+
+
+def known_streams(streams: Iterable[StreamSection]) -> Streams:
+    """What is known about streams without Spark, for `compile_known`."""
+    return {each.name: (columns_known(each), each.event_time) for each in streams}
 
 
 def _check_event_time(section: Section, stream: StreamSection, columns: pa.Schema | None) -> None:

@@ -94,15 +94,3 @@ def compile_known(
             left.append(f"only Spark may know {', '.join(dict.fromkeys(unknown))}")
             return None
         raise
-
-
-def check_query(sql: str, where: str, streams: Streams | None, *, are_operators_known: bool = True) -> str:
-    """The mistake in a query, with its place; "" if there is none. Without streams only the syntax is checked."""
-    try:
-        if streams is None:
-            check_syntax(sql)
-        else:
-            compile_known(sql, streams, are_operators_known=are_operators_known)
-    except QueryError as error:
-        return str(error).replace("\n  query:", f"\n  {where}:", 1)
-    return ""

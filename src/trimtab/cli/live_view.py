@@ -1,6 +1,6 @@
-"""A running job as a picture in the terminal: how fast, how late, how balanced.
+"""A running job as people see it: a picture in the terminal (how fast, how late, how balanced), or plain lines.
 
-`render` is a pure function of the job's progress; the loop that reads the progress and the screen are in `run`.
+These are pure functions of the job's progress; the loop that reads the progress and the screen are in `run`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli.bars import bar, sparkline, stacked_bar
-from trimtab.cli.quantities import bytes_text, duration_text, number_text, rate_text, time_text
+from trimtab.cli.job_file import JobFile
+from trimtab.cli.texts import bytes_text, duration_text, number_text, rate_text, time_text
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 
 SPARK_S = 60.0
@@ -29,6 +29,8 @@ SMALL_COLUMNS = 46
 STAGE_STYLES = ("cyan", "blue", "magenta", "yellow", "green", "red")
 LABEL = "bold"
 DIM = "dim"
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def render(
@@ -171,15 +173,10 @@ def _engines(progress: Progress) -> list[EngineProgress]:
     for last in progress.streams.values():
         for each in last.engines:
             parts.setdefault(each.engine, []).append(each)
+    numbers = ("events", "busy_ms", "groups", "state_bytes")
     return [
-        EngineProgress(
-            engine,
-            sum(each.events for each in of_engine),
-            sum(each.busy_ms for each in of_engine),
-            sum(each.groups for each in of_engine),
-            sum(each.state_bytes for each in of_engine),
-        )
-        for engine, of_engine in sorted(parts.items())
+        EngineProgress(engine, *(sum(getattr(each, name) for each in own) for name in numbers))
+        for engine, own in sorted(parts.items())
     ]
 
 
@@ -213,3 +210,89 @@ def _engine_rows(engines: Sequence[EngineProgress], width: int) -> RenderableTyp
 
 def _grid() -> Table:
     return Table.grid(padding=(0, 2, 0, 0))
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar that fills a share of `cells`, to an eighth of a cell; a share above zero is always visible.
+
+    >>> bar(0.5, 5)
+    '██▌'
+    """
+    eighths = round(min(max(share, 0.0), 1.0) * cells * 8)
+    if share > 0:
+        eighths = max(eighths, 1)
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def stacked_bar(parts: Sequence[float], styles: Sequence[str], cells: int) -> Text:
+    """Parts of a whole side by side, as whole cells that add up to `cells`.
+
+    >>> stacked_bar([3, 1], ["red", "blue"], 4).plain
+    '████'
+    """
+    total = sum(parts)
+    text = Text()
+    if total <= 0:
+        return text
+    # Rounding the edges instead of the lengths keeps the sum exact.
+    done, edge = 0.0, 0
+    for part, style in zip(parts, styles, strict=True):
+        done += part
+        next_edge = round(done / total * cells)
+        text.append("█" * (next_edge - edge), style=style)
+        edge = next_edge
+    return text
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A line of heights: the largest value has the full height, and zero is a space.
+
+    >>> sparkline([0, 1, 4, 8])
+    ' ▁▄█'
+    """
+    most = max(values, default=0.0)
+    if most <= 0:
+        return " " * len(values)
+    return "".join(_HEIGHTS[max(0, round(value / most * 8) - 1)] if value > 0 else " " for value in values)
+
+
+def batch_line(batch: BatchProgress) -> str:
+    """One batch, for logs: its events, how long it took, its matches."""
+    per_s = batch.events / (batch.batch_ms / 1000) if batch.batch_ms > 0 else 0.0
+    stages = ", ".join(f"{name} {duration_text(ms)}" for name, ms in batch.stages_ms.items() if ms > 0)
+    parts = [
+        f"{batch.stream} batch {batch.batch}: {batch.events:,} events in {duration_text(batch.batch_ms)}"
+        + (f" ({stages})" if stages else ""),
+        rate_text(per_s),
+        "matches " + (", ".join(f"{query} {count:,}" for query, count in batch.matches.items()) or "0"),
+    ]
+    parts += [
+        f"{count:,} {what}" for what, count in (("late", batch.late), ("quarantined", batch.quarantined)) if count
+    ]
+    parts += [f"{batch.moved:,} key groups moved"] if batch.moved else []
+    if batch.watermark_us is not None:
+        parts.append(f"watermark {time_text(batch.watermark_us)}")
+    return "; ".join(parts)
+
+
+def summary(progress: Progress, file: JobFile, ran_s: float) -> str:
+    """What a job did since it was started, and where its output is."""
+    rate = rate_text(progress.events / ran_s) if ran_s > 0 else "0/s"
+    lines = [
+        f"{_count(progress.batches, 'batch', 'batches')}, {_count(progress.events, 'event')} in "
+        f"{duration_text(ran_s * 1000)} ({rate})"
+    ]
+    for query in file.queries:
+        found = _count(progress.matches.get(query.name, 0), "match", "matches")
+        lines.append(f"  {query.name}: {found} -> {', '.join(map(str, query.sinks))}")
+    for what, count in (("late", progress.late), ("quarantine", progress.quarantined)):
+        sinks = [str(sink) for stream in file.streams if (sink := getattr(stream, what)) is not None]
+        word = "late" if what == "late" else "quarantined"
+        kept = f" -> {', '.join(sinks)}" if sinks else f", not kept: add [streams.NAME.{what}]" if count else ""
+        lines.append(f"  {word}: {_count(count, 'event')}{kept}")
+    lines.append(f"  state: {file.checkpoint}")
+    return "\n".join(lines)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -104,28 +105,18 @@ def patterns() -> None:
     evaluate(_PATTERN, {"t": made_up_rows()}, event_time="ts", cuts=[7, 15])
 
 
-def optimising_planner() -> None:
-    """The planner that a job balances with by default."""
-    _balance_by(DEFAULT.planner)
-
-
-def other_planners() -> None:
-    """The other policies of a job's balance."""
-    for policy in POLICIES:
-        if policy != DEFAULT.planner:
-            _balance_by(policy)
-
-
-def _balance_by(policy: str) -> None:
-    if not missing(solvers_of(policy)):
-        Coordinator(Balance(planner=policy)).warm()
+def planners(*policies: str) -> None:
+    """The planners of a job's balance, as far as their solvers are installed."""
+    for policy in policies:
+        if not missing(solvers_of(policy)):
+            Coordinator(Balance(planner=policy)).warm()
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "optimising-planner": optimising_planner,  # first, as it takes longest
+    "optimising-planner": partial(planners, DEFAULT.planner),  # first, as it takes longest
     "grouped-windows": grouped_windows,
     "sliding-windows": sliding_windows,
-    "other-planners": other_planners,
+    "other-planners": partial(planners, *(policy for policy in POLICIES if policy != DEFAULT.planner)),
     "patterns": patterns,
 }
 """By name, in the order in which they are built."""

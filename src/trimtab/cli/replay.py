@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from trimtab.cli.tables import text_table
+from trimtab.cli.texts import text_table
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.errors import InputError, StateError
 from trimtab.planning.registry import POLICIES
-from trimtab.state.checkpoint import Checkpoint, safe_name
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.inspect import folders_of
 
 if TYPE_CHECKING:  # planners take a second to load: only when something is replayed
-    from trimtab.cli.replay_report import Line, Report
+    from trimtab.cli.replay_report import Course, Report
     from trimtab.deciding.decision_log import Entry
 
 NOTHING = "none"
@@ -98,15 +99,9 @@ def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
     """The log of each stream that has one."""
     from trimtab.deciding.decision_log import read
 
-    streams = checkpoint.streams()
-    if chosen is not None and chosen not in streams:
-        known = f"there are {', '.join(streams)}" if streams else "no batch is committed yet"
-        raise StateError("state.version", f"the checkpoint has no stream {chosen}", known)
-    found = {}
-    for stream in streams if chosen is None else [chosen]:
-        folder = checkpoint.folder.child("streams").child(safe_name(stream)).child("decisions")
-        if entries := list(read(folder)):
-            found[stream] = entries
+    streams = checkpoint.streams() if chosen is None else [chosen]
+    logs = {stream: list(read(folders_of(checkpoint, stream).home.child("decisions"))) for stream in streams}
+    found = {stream: entries for stream, entries in logs.items() if entries}
     if not found:
         what = "the checkpoint" if chosen is None else f"stream {chosen}"
         message = f"{what} has no log of a coordinator: {checkpoint.folder.shown}"
@@ -119,30 +114,29 @@ def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
 
 
 def _text(stream: str, found: Report) -> str:
-    lines = found.lines
+    lines, steps = found.lines, found.logged.steps
     columns: dict[str, Any] = {
         "batch": [line.batch for line in lines],
         "events": [line.events for line in lines],
-        "engines": [line.logged.engines for line in lines],
-        "RSTD %": [round(line.logged.rstd, 1) for line in lines],
+        "engines": [step.engines for step in steps],
+        "RSTD %": [round(step.rstd, 1) for step in steps],
         "least": [round(line.least_rstd, 1) for line in lines],
-        "used %": [round(line.logged.utilisation) for line in lines],
-        "moved": [line.logged.moved for line in lines],
-        "decided": [line.logged.reason for line in lines],
+        "used %": [round(step.utilisation) for step in steps],
+        "moved": [step.moved for step in steps],
+        "decided": [step.reason for step in steps],
         "again": [_SAME[line.same] for line in lines],
     }
-    others = [line.other for line in lines if line.other is not None]
-    if found.has_other:
-        if any(step.engines != line.logged.engines for step, line in zip(others, lines, strict=True)):
+    parts = [f"STREAM {stream}", f"policy: {policy_text(found.logged.balance, found.scale)}"]
+    if found.other is not None:
+        others = found.other.steps
+        if any(other.engines != step.engines for other, step in zip(others, steps, strict=True)):
             columns["its engines"] = [step.engines for step in others]
         columns |= {
             "its RSTD %": [round(step.rstd, 1) for step in others],
             "its moved": [step.moved for step in others],
             "it decides": [step.reason for step in others],
         }
-    parts = [f"STREAM {stream}", f"policy: {policy_text(found.balance, found.scale)}"]
-    if found.has_other:
-        parts.append(f"beside it: {policy_text(found.other, found.scale)}")
+        parts.append(f"beside it: {policy_text(found.other.balance, found.scale)}")
     parts += ["", text_table(pa.table(columns), limit=len(lines)).rpartition("\n")[0], ""]
     return "\n".join(parts + _summary(found))
 
@@ -153,12 +147,13 @@ def _summary(found: Report) -> list[str]:
     if None in same:
         agreed += f" ({same.count(None):,} are unknown: the log begins in the middle of a run)"
     lines = [agreed]
-    names = ["as it was", *(["beside it"] if found.compared is not None else [])]
-    for name, sums in zip(names, [found.logged, *([found.compared] if found.compared else [])], strict=True):
-        lines.append(
-            f"  {name:<9}  mean RSTD {sums.mean_rstd:.1f} %, {sums.above:,} above {found.threshold:g} %, "
-            f"{sums.moved:,} key group{'' if sums.moved == 1 else 's'} moved"
-        )
+    for name, course in (("as it was", found.logged), ("beside it", found.other)):
+        if course is not None:
+            sums = course.sums(found.threshold)
+            lines.append(
+                f"  {name:<9}  mean RSTD {sums['mean_rstd']:.1f} %, {sums['above']:,} above {found.threshold:g} %, "
+                f"{sums['moved']:,} key group{'' if sums['moved'] == 1 else 's'} moved"
+            )
     return lines
 
 
@@ -187,21 +182,16 @@ def policy_text(balance: Balance | None, scale: Scale | None) -> str:
 
 
 def _as_json(found: Report) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "balance": found.balance and found.balance.as_json(),
-        "scale": found.scale and found.scale.as_json(),
-        "batches": [_line_as_json(line) for line in found.lines],
-        "summary": asdict(found.logged) | {"threshold": found.threshold},
+    logged = _course_as_json(found.logged, found.threshold)
+    batches = [asdict(line) | step for line, step in zip(found.lines, logged["batches"], strict=True)]
+    document = logged | {"scale": found.scale and found.scale.as_json(), "batches": batches}
+    other = {} if found.other is None else {"other": _course_as_json(found.other, found.threshold)}
+    return document | other
+
+
+def _course_as_json(course: Course, threshold: float) -> dict[str, Any]:
+    return {
+        "balance": course.balance and course.balance.as_json(),
+        "batches": [asdict(step) for step in course.steps],
+        "summary": course.sums(threshold),
     }
-    if found.compared is not None:
-        document["other"] = {
-            "balance": found.other and found.other.as_json(),
-            "batches": [asdict(line.other) for line in found.lines if line.other is not None],
-            "summary": asdict(found.compared) | {"threshold": found.threshold},
-        }
-    return document
-
-
-def _line_as_json(line: Line) -> dict[str, Any]:
-    about = {"batch": line.batch, "events": line.events, "least_rstd": line.least_rstd, "same": line.same}
-    return about | asdict(line.logged)

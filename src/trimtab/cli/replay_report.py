@@ -1,4 +1,4 @@
-"""What a replay of the coordinator's log shows: a line for each batch, and sums over all of them. Plain values."""
+"""What a replay of the coordinator's log shows: a line for each batch, and what policies did in it. Plain values."""
 
 from __future__ import annotations
 
@@ -33,39 +33,41 @@ class Step:
 class Line:
     """One batch of the log.
 
-    `same`: whether the replay decides what the log has; None: unknown, because the log begins in the middle
-    of a run. `other`: what the other policy does, if there is one.
+    `same`: whether the replay decides what the log has; None: unknown, because the log begins in the middle of a run.
     """
 
     batch: int
     events: int
     least_rstd: float
-    logged: Step
     same: bool | None
-    other: Step | None
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """A policy's results over some batches."""
+class Course:
+    """What one policy did: a step for each batch."""
 
-    mean_rstd: float
-    above: int  # batches with a deviation above the threshold
-    moved: int
+    balance: Balance | None
+    steps: Sequence[Step]
+
+    def sums(self, threshold: float) -> dict[str, float]:
+        """Its results over all batches; `above` counts those with a deviation above the threshold, in percent."""
+        return {
+            "mean_rstd": fmean(step.rstd for step in self.steps),
+            "above": sum(step.rstd > threshold for step in self.steps),
+            "moved": sum(step.moved for step in self.steps),
+            "threshold": threshold,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The replay of one stream's log. `threshold`: the sums' `above` counts deviations above it, in percent."""
+    """The replay of one stream's log: what was logged, and what another policy would have done, if there is one."""
 
-    balance: Balance | None
     scale: Scale | None
-    other: Balance | None
-    has_other: bool
     threshold: float
-    lines: tuple[Line, ...]
-    logged: Sums
-    compared: Sums | None
+    lines: Sequence[Line]
+    logged: Course
+    other: Course | None = None
 
 
 def report(entries: Sequence[Entry], change: dict[str, Any] | None = None, last: int | None = None) -> Report:
@@ -75,22 +77,16 @@ def report(entries: Sequence[Entry], change: dict[str, Any] | None = None, last:
     None: there is no other policy. Raises JobError `job.balance` if the other policy isn't valid.
     """
     balance, scale = entries[-1].balance, entries[-1].scale
-    other = None if change is None else changed(balance, change)
-    lines = _lines(entries, None if change is None else list(replay_with(entries, other, scale)))
-    shown = lines if last is None else lines[-last:]
-    rule = other or balance or DEFAULT
+    shown = slice(None if last is None else -last, None)
+    logged = (Replayed(entry, entry.observed, entry.decision) for entry in entries)
+    courses = [Course(balance, _steps(logged)[shown])]
+    if change is not None:
+        other = changed(balance, change)
+        courses.append(Course(other, _steps(replay_with(entries, other, scale))[shown]))
+    rule = courses[-1].balance or balance or DEFAULT
     threshold = DEFAULT.max_rstd if rule.max_rstd is None else rule.max_rstd
     assert threshold is not None
-    return Report(
-        balance=balance,
-        scale=scale,
-        other=other,
-        has_other=change is not None,
-        threshold=threshold,
-        lines=tuple(shown),
-        logged=_sums([line.logged for line in shown], threshold),
-        compared=None if change is None else _sums([line.other for line in shown if line.other], threshold),
-    )
+    return Report(scale, threshold, _lines(entries)[shown], *courses)
 
 
 def changed(balance: Balance | None, change: dict[str, Any]) -> Balance | None:
@@ -104,55 +100,30 @@ def changed(balance: Balance | None, change: dict[str, Any]) -> Balance | None:
     return replace(balance or DEFAULT, **change)
 
 
-def _lines(entries: Sequence[Entry], others: Sequence[Replayed] | None) -> list[Line]:
+def _lines(entries: Sequence[Entry]) -> list[Line]:
     lines: list[Line] = []
-    own: Placement | None = None
-    theirs: Placement | None = None
     began = False
-    for number, one in enumerate(replay(entries)):
-        entry = one.entry
-        began = began or entry.is_first
-        same = agrees(one)
-        step = None
-        if others is not None:
-            other = others[number]
-            step, theirs = _step(other, theirs), other.observed.placement
-        lines.append(
-            Line(
-                batch=entry.observed.batch,
-                events=int(entry.observed.events.sum()),
-                least_rstd=entry.decision.least_rstd,
-                logged=_step(Replayed(entry, entry.observed, entry.decision), own),
-                same=same if same or began else None,
-                other=step,
-            )
-        )
-        own = entry.observed.placement
+    for one in replay(entries):
+        observed, same = one.entry.observed, agrees(one)
+        began = began or one.entry.is_first
+        known = same if same or began else None
+        lines.append(Line(observed.batch, int(observed.events.sum()), one.entry.decision.least_rstd, known))
     return lines
+
+
+def _steps(replayed: Iterable[Replayed]) -> list[Step]:
+    steps: list[Step] = []
+    before: Placement | None = None
+    for one in replayed:
+        placement, decision = one.observed.placement, one.decision
+        is_comparable = before is not None and len(before.owner) == len(placement.owner)
+        moved = placement.moves_from(before) if is_comparable and before is not None else 0
+        steps.append(Step(placement.engines, decision.rstd, decision.utilisation, moved, _reason(decision)))
+        before = placement
+    return steps
 
 
 def _reason(decision: Decision) -> str:
     """The reason, and the planner if it wasn't the policy's own, which wasn't compiled yet."""
     plain = heaviest_first.__name__
     return f"{decision.reason} ({plain})" if decision.planner == plain else decision.reason
-
-
-def _step(one: Replayed, before: Placement | None) -> Step:
-    placement = one.observed.placement
-    comparable = before is not None and len(before.owner) == len(placement.owner)
-    return Step(
-        engines=placement.engines,
-        rstd=one.decision.rstd,
-        utilisation=one.decision.utilisation,
-        moved=placement.moves_from(before) if comparable and before is not None else 0,
-        reason=_reason(one.decision),
-    )
-
-
-def _sums(steps: Iterable[Step], threshold: float) -> Sums:
-    found = list(steps)
-    return Sums(
-        mean_rstd=fmean(step.rstd for step in found) if found else 0.0,
-        above=sum(step.rstd > threshold for step in found),
-        moved=sum(step.moved for step in found),
-    )

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
+import operator
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from trimtab.cli.tables import text_table
+from trimtab.cli.texts import text_table
 from trimtab.driver.lowering import lower_watermark
 from trimtab.engine.keyed.memory import SNAPSHOTS
 from trimtab.engine.match.ir.state_schema import NODES, ROWS, THREADS, thread_int
@@ -27,7 +29,6 @@ from trimtab.state.inspect import at_version, find_keys, first_keys, group_sizes
 from trimtab.state.manifest import Manifest
 
 SHOWN_KEYS = 20
-SHOWN_ROWS = 40
 HIDDEN = {KEY, SLOT, ARRIVAL, f"{ROW}{SLOT}", f"{ROW}{ARRIVAL}"}
 TIMES = {(WINDOWS, START), (WINDOWS, LAST)}  # besides columns whose names end in _us
 THREAD = {thread_int(place): name for place, name in enumerate(("position", "first_row", "last_row", "path"))}
@@ -88,17 +89,18 @@ def list_versions(options: argparse.Namespace) -> int:
     for stream in _streams(checkpoint, options.stream):
         print(f"\nSTREAM {stream}")
         kept = versions(checkpoint, stream)
+        moved = [sum(map(operator.ne, one.placement, next_.placement)) for one, next_ in itertools.pairwise(kept)]
         columns = {
-            "batch": [each.manifest.batch for each in kept],
-            "written at": [_time(int(each.manifest.written_at_s) * 1_000_000) for each in kept],
-            "watermark": [_time(each.manifest.watermark_us) for each in kept],
-            "engines": [each.manifest.engines for each in kept],
-            "moved groups": pa.array([each.moved for each in kept], pa.int64()),
-            "events": [each.manifest.events for each in kept],
-            "late": [each.manifest.late for each in kept],
-            "quarantined": [each.manifest.quarantined for each in kept],
-            "files": [len(each.manifest.segments) for each in kept],
-            "bytes": [sum(file.size_bytes for file in each.manifest.segments.values()) for each in kept],
+            "batch": [each.batch for each in kept],
+            "written at": [_time(int(each.written_at_s) * 1_000_000) for each in kept],
+            "watermark": [_time(each.watermark_us) for each in kept],
+            "engines": [each.engines for each in kept],
+            "moved groups": pa.array([None, *moved][: len(kept)], pa.int64()),  # since the version before
+            "events": [each.events for each in kept],
+            "late": [each.late for each in kept],
+            "quarantined": [each.quarantined for each in kept],
+            "files": [len(each.segments) for each in kept],
+            "bytes": [sum(file.size_bytes for file in each.segments.values()) for each in kept],
         }
         print(text_table(pa.table(columns), limit=len(kept)))
         if kept:
@@ -217,17 +219,9 @@ def _sizes(checkpoint: Checkpoint, manifest: Manifest, by_group: bool) -> list[p
         "bytes": [sum(run.size_bytes for run in query.runs) for query in queries.values()],
     }
     tables = [pa.table(totals)]
-    if by_group:
+    if by_group and queries:
         folders = checkpoint.stream(manifest.stream)
-        groups = [(name, each) for name in queries for each in group_sizes(folders, manifest, name)]
-        rows = {
-            "query": [name for name, _ in groups],
-            "group": [each.group for _, each in groups],
-            "engine": [each.engine for _, each in groups],
-            "live keys": [each.slots for _, each in groups],
-            "bytes": [each.size_bytes for _, each in groups],
-        }
-        tables.append(pa.table(rows))
+        tables.append(pa.concat_tables([group_sizes(folders, manifest, name) for name in queries]))
     return tables
 
 
@@ -251,9 +245,7 @@ def _text(state: State) -> str:
     for name, table in state.items():
         shown = _readable(name, table.drop_columns([*own, DEADLINE]) if name == KEYS else table)
         if shown.num_columns and shown.num_rows:
-            parts.append(
-                f"{name.upper()}: {TITLES.get(name, 'as the operator keeps it')}\n{text_table(shown, SHOWN_ROWS)}"
-            )
+            parts.append(f"{name.upper()}: {TITLES.get(name, 'as the operator keeps it')}\n{text_table(shown)}")
     return "\n\n".join(parts)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code import shelf
 from trimtab.machine_code.compiler import Compiler, Requested
-from trimtab.machine_code.offer import Offer, Sent
+from trimtab.machine_code.missing import take_notes
+from trimtab.machine_code.shelf import Offer, Sent
 from trimtab.worker.orders import EngineReport
 from trimtab.worker.ready import warm_engines
 
@@ -42,4 +43,4 @@ class StreamMachineCode:
         for report in reports:
             self._requested.add(report.made)
         missed = [note for report in reports for note in report.missed]
-        self._requested.ask_noted([*missed, *wanted.take()])
+        self._requested.ask_noted([*missed, *take_notes()])

@@ -33,7 +33,7 @@ from trimtab.driver.happenings import (
 from trimtab.driver.machine import Driver
 from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
-from trimtab.machine_code.offer import Offer
+from trimtab.machine_code.shelf import Offer
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.manifest import Manifest, manifest_name

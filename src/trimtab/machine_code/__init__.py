@@ -4,9 +4,6 @@ kernel.py           `@kernel`: a function that runs as machine code, or as plain
 dispatcher.py       Numba's form of a kernel; no other module imports Numba
 fingerprint.py      what machine code depends on: the function, all that it calls, the versions
 shelf.py            where machine code is kept: the installation's own, the user's cache, what the driver sent
-offer.py            what a driver sends to its workers, for which kind of processor
-missing.py          what happens where machine code is missing: compile it here, run plain Python, or refuse
-wanted.py           what ran as plain Python and should be compiled
-compiler.py         sends requests to the compile process of a job
-compile_process.py  that process
+missing.py          what happens where machine code is missing: compile it here, run plain Python and note it, or refuse
+compiler.py         sends requests to the compile process of a job; that process
 """

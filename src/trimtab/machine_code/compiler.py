@@ -1,31 +1,38 @@
-"""Compiling in the background of a job: sends requests to the compile process, and passes its answers to callbacks.
+"""Compiling in the background of a job, in a process of its own: compiling holds the interpreter's lock for seconds.
 
-No batch waits for it. A failure or the death of the process is logged, and the job goes on without machine code.
+The job sends requests to the compile process, and passes its answers to callbacks. No batch waits for it. A failure or
+the death of the process is logged, and the job goes on without machine code.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 from trimtab.machine_code import shelf
-from trimtab.machine_code.compile_process import Answer, Request, compile_noted
+from trimtab.machine_code.missing import Note, example_of
 from trimtab.machine_code.shelf import Entry
-from trimtab.machine_code.wanted import Note
 
 _log = logging.getLogger("trimtab")
 
+LOWEST_PRIORITY = 19
 ENDING_S = 10.0
 """How long the process may take to end once it has closed its answers."""
 
+Answer = tuple[dict[Entry, bytes], str]
+"""The result of a request: the machine code that was loaded or made, with digests, and the error if there was one."""
 Done = Callable[[dict[Entry, bytes], bool], None]
 """Called in a thread of the compiler with the machine code that was loaded or made, and whether there was no error."""
 
@@ -35,12 +42,11 @@ class Compiler:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None  # what the process writes to its standard error
-        self._waiting: dict[int, Done] = {}
-        self._asked = 0
-        self.is_broken = False
+        self._waiting: deque[Done] = deque()  # in the order of the requests, which is that of the answers
+        self._is_started = self.is_broken = False
 
     def ask(self, function: Callable[[Any], None], argument: Any, done: Done) -> None:
         """Have a function called in the compile process, which compiles every kernel that it calls.
@@ -51,10 +57,10 @@ class Compiler:
         with self._lock:
             if self.is_broken:
                 return
-            self._asked += 1
-            self._waiting[self._asked] = done
-            self._requests.put(Request(self._asked, function.__module__, function.__qualname__, packed))
-            if self._asked == 1:
+            self._waiting.append(done)
+            self._requests.put(pickle.dumps((function, packed)))
+            if not self._is_started:
+                self._is_started = True
                 # In a thread: starting a process and filling a pipe take longer than a batch should wait.
                 threading.Thread(target=self._feed, name="trimtab-compiler-requests", daemon=True).start()
 
@@ -72,7 +78,7 @@ class Compiler:
         try:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process may write
             process = subprocess.Popen(
-                [sys.executable, "-c", "from trimtab.machine_code.compile_process import main; main()"],
+                [sys.executable, "-c", "from trimtab.machine_code.compiler import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -101,12 +107,13 @@ class Compiler:
                 self._fail(f"the compile process ended with status {status}")
 
     def _take(self, answer: Answer) -> None:
+        made, error = answer
         with self._lock:
-            done = self._waiting.pop(answer.number, None)
-        if answer.error:
-            _log.warning("a function could not be compiled, and runs as plain Python:\n%s", answer.error)
+            done = self._waiting.popleft() if self._waiting else None
+        if error:
+            _log.warning("a function could not be compiled, and runs as plain Python:\n%s", error)
         if done is not None:
-            done(answer.made, not answer.error)
+            done(made, not error)
 
     def _fail(self, why: str) -> None:
         if self.is_broken:
@@ -169,3 +176,61 @@ def shared_compiler(purpose: str) -> Compiler:
         if purpose not in _shared or _shared[purpose].is_broken:
             _shared[purpose] = Compiler()
         return _shared[purpose]
+
+
+# The compile process -------------------------------------------------------------------------------
+# It reads requests from its standard input and answers on its standard output, one after the other, both pickled. A
+# request is a function, which calls all kernels that are wanted, and its argument, pickled once more. The process ends
+# when its input ends, that is with the process that started it.
+
+
+def compile_noted(notes: tuple[Note, ...]) -> None:
+    """Compile what other processes ran as plain Python."""
+    for note in notes:
+        arguments = tuple(example_of(each) for each in note.types)
+        _kernel_of(note).machine.compile_for(arguments)
+
+
+def _kernel_of(note: Note) -> Any:
+    if isinstance(note.function, str):
+        # The engine makes generated functions. It is imported by name here, because it is a layer above this package.
+        return importlib.import_module("trimtab.engine.match.kernels.generated").kernel_of(note.function)
+    module, name = note.function
+    importlib.import_module(module)
+    return importlib.import_module("trimtab.machine_code.kernel").by_name(module, name)
+
+
+def answer(request: bytes) -> Answer:
+    """Call the requested function."""
+    shelf.touched.clear()
+    error = ""
+    try:
+        function, argument = pickle.loads(request)  # the argument may need modules that only this process should import
+        function(pickle.loads(argument))
+    except Exception:
+        error = traceback.format_exc()
+    return dict(shelf.touched), error
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    os.nice(LOWEST_PRIORITY)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group they are for the job, whose end ends this
+        signal.signal(number, signal.SIG_IGN)
+    sys.path[:] = pickle.load(sys.stdin.buffer)  # of the requesting process: users' own modules may be needed
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what other code prints must not get between the answers
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
+    while True:
+        pickle.dump(answer(requests.get()), answers)
+        answers.flush()
+
+
+def _read(source: IO[bytes], requests: queue.SimpleQueue[bytes]) -> None:
+    """Read requests; end the process, whatever it is doing, when its input ends."""
+    try:
+        while True:
+            requests.put(pickle.load(source))
+    finally:
+        os._exit(0)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code import shelf
 from trimtab.machine_code.fingerprint import fingerprint, referred_names
-from trimtab.machine_code.missing import Missing, NotCompiledError, when_missing
+from trimtab.machine_code.missing import Missing, NotCompiledError, want, when_missing
 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
 _import_lock = threading.Lock()
@@ -80,7 +80,7 @@ class Kernel:
         """Return what to call instead, and note that machine code is wanted. Raises NotCompiledError under REFUSE."""
         if when_missing() is Missing.REFUSE:
             raise NotCompiledError(self.name)
-        wanted.want(self.wanted_as, arguments)
+        want(self.wanted_as, arguments)
         return self.plain
 
     @property

@@ -35,7 +35,7 @@ from trimtab.engine.columns.watermark import Silence
 from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
-from trimtab.machine_code.offer import Offer
+from trimtab.machine_code.shelf import Offer
 from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs

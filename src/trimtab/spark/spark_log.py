@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trimtab.driver.machine import Driver, out_of_step
 from trimtab.errors import StateError
-from trimtab.state.files import Folder
+from trimtab.state.files import Folder, sync
 
 _log = logging.getLogger("trimtab")
 
@@ -43,9 +43,9 @@ class SparkLog:
                 found = {entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")}
             new = found - self._synced.get(folder.location, set())
             for name in new:
-                _fsync(folder.path_of(name))
+                sync(folder.path_of(name))
             if new or folder.location not in self._synced:
-                _fsync(folder.location)
+                sync(folder.location)
             self._synced[folder.location] = found
 
     def resume(self, driver: Driver) -> None:
@@ -161,11 +161,3 @@ def _is_json(line: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _fsync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

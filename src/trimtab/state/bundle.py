@@ -152,11 +152,10 @@ def _key_starts(of_keys: Int64Array, slots: Int64Array) -> Int64Array:
     places = np.minimum(np.searchsorted(slots, of_keys), max(0, len(slots) - 1))
     outside = slots[places] != of_keys if len(slots) else np.ones(len(of_keys), np.bool_)
     if outside.any():
-        raise StateError(
-            "state.internal",
-            f"{int(outside.sum())} keys are in the state whose slots were not touched, first {of_keys[outside][0]}",
-            "this is a mistake in trimtab: please report it; nothing was written",
-        )
+        wrong = of_keys[outside]
+        message = f"{len(wrong)} keys are in the state whose slots were not touched, first {wrong[0]}"
+        hint = "this is a mistake in trimtab: please report it; nothing was written"
+        raise StateError("state.internal", message, hint)
     return key_starts
 
 

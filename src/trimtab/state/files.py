@@ -308,10 +308,9 @@ def storage_errors(path: str, is_gone: Callable[[], bool] = lambda: False) -> It
             raise _not_a_folder(path) from error
         if isinstance(error, FileNotFoundError):
             if is_gone():
+                message = f"{path} doesn't exist: its folder was removed or is not mounted"
                 hint = "mount or restore it and start the job again, or give the job a fresh checkpoint"
-                raise StateError(
-                    "state.gone", f"{path} doesn't exist: its folder was removed or is not mounted", hint
-                ) from error
+                raise StateError("state.gone", message, hint) from error
             hint = "restore the file from a copy of the checkpoint, or start the job with a fresh checkpoint"
             raise StateError("state.missing", f"{path} doesn't exist", hint) from error
         if number in _FORBIDDEN or isinstance(error, PermissionError):

@@ -6,7 +6,6 @@ newest one is read instead.
 
 from __future__ import annotations
 
-import operator
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -33,24 +32,6 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A committed batch, and how many key groups changed their engine since the version before (None: not known)."""
-
-    manifest: Manifest
-    moved: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSize:
-    """What a query keeps for one key group: live slots, and its share of the files' bytes."""
-
-    group: int
-    engine: int
-    slots: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Verified:
     """What was read, and what is wrong with it."""
 
@@ -59,20 +40,24 @@ class Verified:
     problems: tuple[str, ...]
 
 
-def versions(checkpoint: Checkpoint, stream: str) -> list[Version]:
+def folders_of(checkpoint: Checkpoint, stream: str) -> StreamFolders:
+    """The folders of a stream that has state. Raises StateError `state.version` for others."""
+    if stream not in (known := checkpoint.streams()):
+        message = f"the checkpoint {checkpoint.folder.shown} has no stream {stream}"
+        raise StateError("state.version", message, f"it has {', '.join(known)}" if known else "it has none yet")
+    return checkpoint.stream(stream)
+
+
+def versions(checkpoint: Checkpoint, stream: str) -> list[Manifest]:
     """The versions of a stream's state that are kept, oldest first."""
-    folder = _folders(checkpoint, stream).manifests
-    found: list[Version] = []
+    folder = folders_of(checkpoint, stream).manifests
+    found: list[Manifest] = []
     for batch in batches(folder):
         try:
-            manifest = read(folder, batch, job=checkpoint.job, stream=stream)
+            found.append(read(folder, batch, job=checkpoint.job, stream=stream))
         except StateError as error:
-            if error.code == "state.missing":
-                continue  # swept since
-            raise
-        before = found[-1].manifest.placement if found else None
-        moved = None if before is None else sum(map(operator.ne, before, manifest.placement))
-        found.append(Version(manifest, moved))
+            if error.code != "state.missing":  # else it was swept since
+                raise
     return found
 
 
@@ -83,7 +68,7 @@ def at_version(
 
     Raises StateError `state.version` if there is none.
     """
-    folder = _folders(checkpoint, stream).manifests
+    folder = folders_of(checkpoint, stream).manifests
     for attempt in range(_ATTEMPTS):
         known = batches(folder)
         wanted = known[-1] if known and batch is None else batch
@@ -101,8 +86,8 @@ def at_version(
     raise AssertionError
 
 
-def group_sizes(folders: StreamFolders, manifest: Manifest, query: str) -> list[GroupSize]:
-    """What a query keeps by key group, without groups that have no state.
+def group_sizes(folders: StreamFolders, manifest: Manifest, query: str) -> pa.Table:
+    """What a query keeps by key group: its live slots, and its share of the files' bytes; without empty groups.
 
     Slots that were freed, or that a newer run has, are not counted; their bytes are, until a merge drops them.
     """
@@ -114,10 +99,11 @@ def group_sizes(folders: StreamFolders, manifest: Manifest, query: str) -> list[
     for run, bundle in runs:
         of_groups = np.bincount(bundle.slots >> GROUP_SHIFT, minlength=manifest.key_groups)
         shares += of_groups * (run.size_bytes / max(1, len(bundle.slots)))
-    return [
-        GroupSize(int(group), manifest.placement[group], int(slots[group]), round(shares[group]))
-        for group in np.flatnonzero((slots > 0) | (shares > 0))
-    ]
+    kept = np.flatnonzero((slots > 0) | (shares > 0))
+    sizes = {"live keys": slots[kept], "bytes": shares[kept].round().astype(np.int64)}
+    return pa.table(
+        {"query": [query] * len(kept), "group": kept, "engine": np.array(manifest.placement)[kept], **sizes}
+    )
 
 
 def first_keys(folders: StreamFolders, manifest: Manifest, query: str, limit: int) -> tuple[pa.Table | None, int]:
@@ -204,13 +190,6 @@ def _verify(folder: Folder, file: SegmentFile) -> None:
         path = os.path.join(place, "segment")
         folder.fetch(file.name, path)
         check_content(path, file, folder.shown_path(file.name))
-
-
-def _folders(checkpoint: Checkpoint, stream: str) -> StreamFolders:
-    if stream not in (known := checkpoint.streams()):
-        message = f"the checkpoint {checkpoint.folder.shown} has no stream {stream}"
-        raise StateError("state.version", message, f"it has {', '.join(known)}" if known else "it has none yet")
-    return checkpoint.stream(stream)
 
 
 def _bundles(folders: StreamFolders, manifest: Manifest, query: str) -> list[tuple[StateRun, Bundle]]:

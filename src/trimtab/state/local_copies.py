@@ -76,12 +76,6 @@ def keep_copy(local_file: str, file: SegmentFile) -> None:
     _check_room()
 
 
-def drop_copy(path: str) -> None:
-    """Remove a copy that is damaged, so that it is fetched again."""
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-
-
 def check_content(path: str, file: SegmentFile, shown: str) -> None:
     """Raise StateError `state.corrupt` unless a file is what the manifest says; `shown` is its name in the message."""
     checksum = xxhash.xxh3_64()

@@ -328,11 +328,13 @@ def _locked(folder: Folder, holder: Holder | None, expires_in_s: float | None = 
 
 
 def _lost(folder: Folder, why: str) -> StateError:
-    return StateError(
-        "state.lost-lock",
-        f"this job no longer holds the lock of the checkpoint {folder.shown}: {why}",
-        "nothing was committed since; make sure that only one job uses the checkpoint, then start it again",
-    )
+    return lost_lock(f"this job no longer holds the lock of the checkpoint {folder.shown}: {why}")
+
+
+def lost_lock(message: str) -> StateError:
+    """The error of a job that another one has taken its checkpoint from."""
+    hint = "nothing was committed since; make sure that only one job uses the checkpoint, then start it again"
+    return StateError("state.lost-lock", message, hint)
 
 
 def _is_at(descriptor: int, path: str) -> bool:

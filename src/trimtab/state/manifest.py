@@ -20,11 +20,13 @@ import xxhash
 
 from trimtab.errors import StateError
 from trimtab.state.files import DURABLE, Folder
-from trimtab.state.held_groups import ALL
+from trimtab.state.lock import lost_lock
 
 FORMAT = 4
 """The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark, with 4
 the owner's epoch, reservations, and the groups that a run holds."""
+ALL = ""
+"""The groups of runs that older builds wrote: any may be in them."""
 _NAME = re.compile(r"(\d{12})\.json")
 _BODY = b'"body":'
 Value = TypeVar("Value")
@@ -48,7 +50,7 @@ class StateRun:
     """A sorted run of one query's state: a part of a segment file.
 
     A recent run covers all groups, a base run those from `first_group` up to, but not including, `end_group`.
-    `sequence` is the batch up to which it is current; `groups` are those of which it has slots (see `held_groups`).
+    `sequence` is the batch up to which it is current; `groups` are those of which it has slots (see `runs.held_by`).
     """
 
     segment: str
@@ -222,13 +224,12 @@ def write(folder: Folder, manifest: Manifest, *, epoch: int = 0, durable: bool =
         folder.write(name, content, durable=durable, replace=False)
     except FileExistsError as error:
         found, tag = folder.read_tagged(name)
-        owner = _reserved_by(found, folder.shown_path(name))
+        path = folder.shown_path(name)
+        owner = _reserved_by(found, path)
         if owner is None:
-            raise StateError(
-                "state.committed",
-                f"batch {manifest.batch} of stream {manifest.stream} is committed already: {folder.shown_path(name)}",
-                "another job may write to this checkpoint: stop it, then start this one again",
-            ) from error
+            message = f"batch {manifest.batch} of stream {manifest.stream} is committed already: {path}"
+            hint = "another job may write to this checkpoint: stop it, then start this one again"
+            raise StateError("state.committed", message, hint) from error
         if owner != epoch:
             raise _taken_over(folder, owner, epoch) from error
         try:
@@ -278,12 +279,9 @@ def unseal(data: bytes, path: str, known: int, read: Callable[[dict[str, Any]], 
 
 def corrupt(path: str, why: str) -> StateError:
     """The error for a damaged file of a checkpoint."""
-    return StateError(
-        "state.corrupt",
-        f"{path} is damaged: {why}",
-        "`trimtab state verify` lists all damage; restore the file from a copy of the checkpoint, "
-        "or start the job with a fresh checkpoint",
-    )
+    repair = "restore the file from a copy of the checkpoint, or start the job with a fresh checkpoint"
+    hint = f"`trimtab state verify` lists all damage; {repair}"
+    return StateError("state.corrupt", f"{path} is damaged: {why}", hint)
 
 
 def _numbers(folder: Folder) -> list[int]:
@@ -301,11 +299,7 @@ def _reserved_by(data: bytes, path: str) -> int | None:
 
 def _taken_over(folder: Folder, owner: int | None, epoch: int) -> StateError:
     who = "another job" if owner is None else f"the job with epoch {owner}"
-    return StateError(
-        "state.lost-lock",
-        f"{who} has taken over {folder.shown} from this one, which has epoch {epoch}",
-        "nothing was committed since; make sure that only one job uses the checkpoint, then start it again",
-    )
+    return lost_lock(f"{who} has taken over {folder.shown} from this one, which has epoch {epoch}")
 
 
 def _manifest(body: dict[str, Any]) -> Manifest:

@@ -15,11 +15,11 @@ import os
 import struct
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections import OrderedDict, UserDict
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import IO, Any, Generic, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,9 @@ from trimtab.errors import StateError
 from trimtab.state.bundle import Bundle
 from trimtab.state.files import DURABLE, Folder, storage_errors, sync
 from trimtab.state.gathering import Int64Array
-from trimtab.state.held_groups import ALL, held_by
-from trimtab.state.local_copies import cache_folder, check_content, check_length, drop_copy, keep_copy, local_copy
-from trimtab.state.manifest import SegmentFile, StateRun, corrupt
+from trimtab.state.local_copies import cache_folder, check_content, check_length, keep_copy, local_copy
+from trimtab.state.manifest import ALL, SegmentFile, StateRun, corrupt
+from trimtab.state.runs import held_by
 
 FORMAT = 1
 MAGIC = b"trimtab segment\n"
@@ -45,8 +45,6 @@ _TAIL = struct.Struct(f"<QQ{len(MAGIC)}s")  # checksum and length of the footer,
 _ARRAYS = ("slots", "key_starts", "due_us", "due_slots")
 _ATTEMPTS = 5  # another process may remove a local copy before it is opened
 _Key = tuple[str, int, int, int, str]
-
-Value = TypeVar("Value")
 
 
 class PartSize(NamedTuple):
@@ -64,21 +62,13 @@ class Segment:
     def __init__(self, path: str, content: pa.Buffer, footer: Mapping[str, Any]) -> None:
         self.path = path
         self._content = content
-        self._parts: dict[str, Any] = footer["parts"]
-        self._bundles: dict[str, Bundle] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its parts."""
-        return tuple(self._parts)
+        self.parts = _OnDemand({name: partial(self._wrapped, part) for name, part in footer["parts"].items()})
 
     def part(self, name: str) -> Bundle:
         """The bundle of that name: nothing is copied, and tables are wrapped when they are first used."""
-        found = self._bundles.get(name)
-        if found is None:
-            if name not in self._parts:
-                raise corrupt(self.path, f"it has no part {name!r}")
-            found = self._bundles[name] = self._wrapped(self._parts[name])
+        if name not in self.parts:
+            raise corrupt(self.path, f"it has no part {name!r}")
+        found: Bundle = self.parts[name]
         return found
 
     def _wrapped(self, part: Mapping[str, Any]) -> Bundle:
@@ -153,14 +143,13 @@ def segment_of(folder: Folder, file: SegmentFile) -> Segment:
             return open_segment(path, file)
         except StateError as error:
             if error.code in ("state.corrupt", "state.foreign"):
-                drop_copy(path)  # whether the folder's file is damaged, too, turns out when it is fetched
+                with suppress(OSError):  # whether the folder's file is damaged, too, turns out when it is fetched again
+                    os.unlink(path)
             elif error.code != "state.missing":
                 raise
-    raise StateError(
-        "state.io",
-        f"the local copy of segment {folder.shown_path(file.name)} was removed or damaged {_ATTEMPTS} times",
-        f"make sure that nothing else uses {cache_folder()}, and that the disk is sound and has room",
-    )
+    message = f"the local copy of segment {folder.shown_path(file.name)} was removed or damaged {_ATTEMPTS} times"
+    hint = f"make sure that nothing else uses {cache_folder()}, and that the disk is sound and has room"
+    raise StateError("state.io", message, hint)
 
 
 def open_run(folder: Folder, segments: Mapping[str, SegmentFile], run: StateRun) -> Bundle:
@@ -218,29 +207,14 @@ class _OpenSegments:
 _open_segments = _OpenSegments()
 
 
-class _OnDemand(Mapping[str, Value], Generic[Value]):
-    """Values that are made when they are first read."""
+class _OnDemand(UserDict[str, Any]):
+    """Values that are made when they are first read; until then `data` has the calls that make them."""
 
-    __slots__ = ("_made", "_makers")
-
-    def __init__(self, makers: Mapping[str, Callable[[], Value]]) -> None:
-        self._makers = makers
-        self._made: dict[str, Value] = {}
-
-    def __getitem__(self, name: str) -> Value:
-        found = self._made.get(name)
-        if found is None:
-            found = self._made[name] = self._makers[name]()
+    def __getitem__(self, name: str) -> Any:
+        found = self.data[name]
+        if isinstance(found, partial):
+            found = self.data[name] = found()
         return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._makers
 
 
 class _Output:

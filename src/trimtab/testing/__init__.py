@@ -3,8 +3,7 @@
 A failure is an `AssertionError` that says where: any test runner shows it. docs/testing.md has examples.
 """
 
-from trimtab.testing.bags import assert_same_rows, bag, difference
 from trimtab.testing.laws import BrokenLawError, check_cuts, check_operator
-from trimtab.testing.rows import rows_at
+from trimtab.testing.rows import assert_same_rows, bag, difference, rows_at
 
 __all__ = ["BrokenLawError", "assert_same_rows", "bag", "check_cuts", "check_operator", "difference", "rows_at"]

@@ -26,7 +26,7 @@ from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.intervals import delay_us
 from trimtab.language.readable import readable
-from trimtab.testing.bags import difference
+from trimtab.testing.rows import difference
 
 TRIES = 50
 PARTS = 3

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.errors import InputError, TrimtabError, noted_as, noting
-from trimtab.machine_code import wanted
-from trimtab.machine_code.missing import Missing, if_missing
+from trimtab.machine_code.missing import Missing, if_missing, take_notes
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize, write_segment
@@ -54,7 +53,7 @@ def run_engine(orders: Orders, number: int, batches: Iterator[pa.RecordBatch]) -
 
 def _with_machine_code(report: EngineReport, orders: Orders) -> EngineReport:
     """The report with the machine code that was missing; a host of another kind than the driver's compiles its own."""
-    missed = wanted.take()
+    missed = take_notes()
     if not orders.machine_code.is_foreign:
         return replace(report, missed=missed)
     from trimtab.worker.foreign_host import foreign_host

@@ -13,9 +13,8 @@ import pyarrow as pa
 from trimtab.engine.columns.watermark import BatchTime
 from trimtab.errors import TrimtabError
 from trimtab.language.compiled import Query
-from trimtab.machine_code.offer import Offer
-from trimtab.machine_code.shelf import Entry
-from trimtab.machine_code.wanted import Note
+from trimtab.machine_code.missing import Note
+from trimtab.machine_code.shelf import Entry, Offer
 from trimtab.state.files import Folder
 from trimtab.state.manifest import SegmentFile, StateRun
 from trimtab.state.segment import PartSize

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.spark_errors import spark_errors
+from trimtab.cli.around_spark import spark_errors
 from trimtab.deciding.policy import Balance
 from trimtab.errors import InputError
 from trimtab_lab.demo.panels import RaceScreen

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.tables import text_table
+from trimtab.cli.texts import text_table
 from trimtab.engine.match.kernels.generated import COMPILE_FROM_ROWS
 from trimtab.errors import InputError
 from trimtab_lab.demo.queries import V_SHAPES

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trimtab.api.evaluate import evaluate
-from trimtab.cli.spark_errors import spark_errors
-from trimtab.cli.tables import text_table
+from trimtab.cli.around_spark import spark_errors
+from trimtab.cli.texts import text_table
 from trimtab.errors import InputError
 from trimtab_lab.demo.job import Move, Resize, Restart, Story, make_job, run_job, schedule
 from trimtab_lab.demo.queries import QUERIES, V_SHAPES

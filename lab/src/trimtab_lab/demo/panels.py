@@ -15,8 +15,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli.bars import bar, sparkline
-from trimtab.cli.quantities import duration_text, number_text, rate_text
+from trimtab.cli.live_view import bar, sparkline
+from trimtab.cli.texts import duration_text, number_text, rate_text
 from trimtab.driver.progress import BatchProgress
 from trimtab_lab.demo.race import BALANCED, HASHED, NAMES, Course, slowest_ms, worked_ms
 from trimtab_lab.demo.steps import can_draw

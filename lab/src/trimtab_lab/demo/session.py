@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.cli.java import check_java
-from trimtab.cli.spark_errors import spark_errors, stderr_to_file
+from trimtab.cli.around_spark import check_java, spark_errors, stderr_to_file
 from trimtab.errors import JobError
 from trimtab_lab.demo.steps import step
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from trimtab.engine.match.kernels import interpreted, machine
 from trimtab.engine.match.kernels.interface import Inputs, Outputs
-from trimtab.machine_code import shelf, wanted
+from trimtab.machine_code import missing, shelf
 from trimtab.machine_code.kernel import Kernel, is_numba_there
 from trimtab.machine_code.missing import Missing, when_missing
 
@@ -44,7 +44,7 @@ def _is_worth_it(source: str, rows: int) -> bool:
 def want(source: str, inputs: Inputs, rows: int) -> None:
     """Request machine code after many rows were interpreted."""
     if rows >= COMPILE_FROM_ROWS and when_missing() is not Missing.COMPILE:
-        wanted.want(source, inputs.positional())
+        missing.want(source, inputs.positional())
 
 
 @functools.lru_cache(maxsize=512)

@@ -1,4 +1,4 @@
-"""Check that Java and Spark are installed before Spark is started, which would answer with a stack trace."""
+"""Around Spark: whether it and Java are installed, its errors as errors of a job, its own log out of the way."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from trimtab.errors import JobError
+from trimtab.errors import JobError, TrimtabError, noted_as
+from trimtab.spark.error_text import is_sparks, spark_message
 
 OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
@@ -46,7 +50,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> None:
 
 
 def check_spark() -> None:
-    """Check that Spark can be started: that Spark itself and Java are installed.
+    """Check that Spark and Java are installed before Spark is started, which would answer with a stack trace.
 
     Raises JobError `job.spark` or `job.java`.
     """
@@ -64,3 +68,37 @@ def java_version(text: str) -> int | None:
     """
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else None
+
+
+@contextmanager
+def spark_errors(place: str) -> Iterator[None]:
+    """Turn Spark's exceptions inside the block into a JobError `job.spark` that names the place."""
+    try:
+        yield
+    except TrimtabError:
+        raise
+    except Exception as error:
+        if not is_sparks(error):
+            raise
+        message, hint = spark_message(str(error)), ""
+        if "DATA_SOURCE_NOT" in message:
+            hint = 'if it needs a package: [spark.conf] "spark.jars.packages" = "group:name:version"'
+        raise noted_as(JobError("job.spark", f"{place}: {message}", hint), error) from error
+
+
+@contextmanager
+def stderr_to_file() -> Iterator[Path]:
+    """Send the stderr of processes that are started inside the block to a file; yield its path.
+
+    Java keeps the stderr that it was started with: its log would otherwise be printed over the live view.
+    """
+    descriptor, name = tempfile.mkstemp(prefix="trimtab-spark-", suffix=".log")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
