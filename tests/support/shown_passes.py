@@ -43,7 +43,7 @@ from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
 from trimtab.language.resolve_group import ResolvedGroup
 from trimtab.language.resolve_match import ResolvedMatch
-from trimtab.language.resolve_over import ResolvedOver
+from trimtab.language.resolve_windows import ResolvedOver
 from trimtab.language.unnest import Chain
 from trimtab.language.window_calls import Called
 from trimtab.language.wording import Wording, length_text
@@ -253,14 +253,14 @@ def _resolved_over(found: ResolvedOver) -> list[str]:
         f" in order of {', '.join(map(written, call.over.order))}, {_frame(call.over.frame)}"
         for number, call in enumerate(found.calls)
     ]
-    where = [f"where {written(found.where)}"] if found.where is not None else []
+    where = [f"where {written(found.condition)}"] if found.condition is not None else []
     return [*_part("select", _trees(found.columns)), *where, *_part("calls", calls)]
 
 
 def _resolved_group(found: ResolvedGroup) -> list[str]:
     return [
         *_part("select", _trees(found.columns)),
-        *([f"having {written(found.having)}"] if found.having is not None else []),
+        *([f"having {written(found.condition)}"] if found.condition is not None else []),
         *_part("keys", [f"KEY {number} {written(key)}" for number, key in enumerate(found.keys)]),
         f"{_window(found.window)} by {written(found.time)}",
         *_part("calls", [_called(number, call) for number, call in enumerate(found.calls)]),

@@ -25,7 +25,7 @@ from trimtab.language.resolve_match import ResolvedMatch
 
 if TYPE_CHECKING:
     from trimtab.language.resolve_group import ResolvedGroup
-    from trimtab.language.resolve_over import ResolvedOver
+    from trimtab.language.resolve_windows import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,7 @@ def _operator(
         from trimtab.language.lower_function import lower_function
 
         return lower_function(context, columns, operator)
-    from trimtab.language.lower_group import lower_group
-    from trimtab.language.lower_over import lower_over
+    from trimtab.language.lower_windows import lower_group, lower_over
     from trimtab.language.resolve_group import ResolvedGroup
 
     if isinstance(operator, ResolvedGroup):

@@ -110,16 +110,12 @@ class Relation:
     def _project(self, node: exp.Expr) -> list[Definition]:
         if node.is_star:
             return self._star(node)
-        name = None
-        if isinstance(node, exp.Alias):
-            name, node = node.alias, node.this
-        if isinstance(node, exp.Column):
-            definition = self.resolve(node)
-            return [replace(definition, name=name or definition.name)]
-        # Without an alias Spark, too, calls the column by its text.
-        name = name or spark_text(node)
-        rewritten = self.rewrite(node)
-        return [Definition(name, rewritten, oracle.type_of(self.sql, rewritten, self.base))]
+        inner = node.unalias()
+        if isinstance(inner, exp.Column):
+            definition = self.resolve(inner)
+            return [replace(definition, name=node.alias or definition.name)]
+        rewritten = self.rewrite(inner)
+        return [Definition(projected_name(node), rewritten, oracle.type_of(self.sql, rewritten, self.base))]
 
     def _star(self, node: exp.Expr) -> list[Definition]:
         star = node.this if isinstance(node, exp.Column) else node
@@ -146,6 +142,11 @@ def column(name: str) -> exp.Column:
     """A reference to a column, quoted where its name needs it."""
     plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _KEYWORDS
     return exp.column(exp.to_identifier(name, quoted=not plain))
+
+
+def projected_name(node: exp.Expr) -> str:
+    """What Spark calls a column of a SELECT list: without an alias, by its text."""
+    return node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else spark_text(node)
 
 
 def spark_text(expression: exp.Expr) -> str:

@@ -20,7 +20,7 @@ from trimtab.language.resolve_match import ResolvedMatch, resolve_match
 
 if TYPE_CHECKING:
     from trimtab.language.resolve_group import ResolvedGroup
-    from trimtab.language.resolve_over import ResolvedOver
+    from trimtab.language.resolve_windows import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from trimtab.language.foreign_words import instead_of
 from trimtab.language.intervals import MICROSECOND, added, amount, interval_length
 from trimtab.language.marks import CallMark, KeyMark
 from trimtab.language.mistakes import placed
-from trimtab.language.relation import column, spark_text
-from trimtab.language.select_list import projected_name, without_aliases
+from trimtab.language.relation import column, projected_name, spark_text
 from trimtab.language.window_calls import Called, is_aggregate, read_call
 from trimtab.language.window_frames import check_key, check_time
 from trimtab.rowwise.types import is_time
@@ -39,12 +38,12 @@ class ResolvedGroup:
     window: ClockWindow | SessionWindow
     time: exp.Expr
     columns: tuple[tuple[str, exp.Expr], ...]
-    having: exp.Expr | None
+    condition: exp.Expr | None
     calls: tuple[Called, ...]
 
 
-def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
-    """Resolve GROUP BY, the SELECT list and HAVING. Raises QueryError."""
+def resolve_group(context: Context, select: exp.Select, condition: exp.Expr | None) -> ResolvedGroup:
+    """Resolve GROUP BY, the SELECT list and the condition of HAVING. Raises QueryError."""
     aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
     keys, call = _grouping(select, context, aliases)
     window, time = _window(context, call)
@@ -58,8 +57,7 @@ def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
             raise context.error("query.not-grouped", message, node)
         inner = node.unalias()
         columns.append((_name(node, inner), marking.marked(inner)))
-    clause = select.args.get("having")
-    having = None if clause is None else marking.marked(without_aliases(clause.this, select, context))
+    having = None if condition is None else marking.marked(condition)
     return ResolvedGroup(tuple(keys), window, time, tuple(columns), having, tuple(marking.calls))
 
 
