@@ -35,9 +35,8 @@ from trimtab.language.dialect import (
 )
 from trimtab.language.lower import Lowered
 from trimtab.language.marks import CallMark, KeyMark, LabelOf, Leaf, MatchNumberMark, ResolvedExpression
-from trimtab.language.merge import MergedChain
+from trimtab.language.merge import Context
 from trimtab.language.parse import Parsed
-from trimtab.language.project import Projected
 from trimtab.language.relation import Relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
@@ -159,8 +158,8 @@ def _relation(value: Relation) -> list[str]:
     return [*lines, *where, *([f"called {', '.join(sorted(value.aliases))}"] if value.aliases else [])]
 
 
-def _merged(value: MergedChain) -> list[str]:
-    return _relation(value.context.relation)
+def _merged(value: Context) -> list[str]:
+    return _relation(value.relation)
 
 
 def _resolved(value: Resolved) -> list[str]:
@@ -316,20 +315,16 @@ def _lowered(value: Lowered) -> list[str]:
     return [*_intake(intake), *_operator(value.operator, intake), *_part("output", _relation(value.output))]
 
 
-def _projected(value: Projected) -> list[str]:
-    operator, lines = value.operator, []
+def _query(value: Query) -> list[str]:
+    operator, last, lines = value.operator, value.finish, list[str]()
     if isinstance(operator, MatchQuery):
         words = Wording(operator.labels, dict(value.intake.columns))
         slots = [f"slot{number}: {words.expression(slot)}" for number, slot in enumerate(operator.slots)]
         lines = _part("match", [*slots, f"keep {_names(operator.keep)}"])
-    return [*_intake(value.intake), *lines, *_part("output", _relation(value.output))]
-
-
-def _query(value: Query) -> list[str]:
-    last = value.finish
     return [
         f"source {value.source}",
         *_intake(value.intake),
+        *lines,
         *_part("finish", _columns(last.columns, last.types, last.where)),
     ]
 
@@ -337,9 +332,8 @@ def _query(value: Query) -> list[str]:
 _SHOWN: dict[type, Callable[[Any], list[str]]] = {
     Parsed: _parsed,
     Chain: _chain,
-    MergedChain: _merged,
+    Context: _merged,
     Resolved: _resolved,
     Lowered: _lowered,
-    Projected: _projected,
     Query: _query,
 }

@@ -20,7 +20,6 @@ from trimtab.language.merge import merge
 from trimtab.language.mistakes import mistake
 from trimtab.language.parse import QueryText, parse
 from trimtab.language.patterns import parse_pattern
-from trimtab.language.project import project
 from trimtab.language.resolve import resolve
 from trimtab.language.unnest import unnest
 
@@ -30,8 +29,7 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
     merge,  # -> the relation that the operator reads
     resolve,  # -> the operator, names resolved
     lower,  # -> the engine's description, over columns that the intake computes
-    project,  # -> what the SELECTs around it make of the operator's output
-    finish,  # -> plain data
+    finish,  # -> what the SELECTs around it make of the operator's output, as plain data
 )
 """From text to `Query`, for every kind of query: each takes what the one before it returns, and knows no later one."""
 

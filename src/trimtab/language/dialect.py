@@ -21,7 +21,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from trimtab.language.clause_hints import CLAUSES, WITHIN_PLACE, clause_hint, misspelled_clause
-from trimtab.language.foreign_words import instead_of
+from trimtab.language.mistakes import instead_of
 
 
 class MatchRecognize(exp.Expression):

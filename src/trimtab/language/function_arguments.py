@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from trimtab.engine.keyed.description import KeyedOperator, arguments
 from trimtab.language import oracle
-from trimtab.language.context import Context
 from trimtab.language.dialect import TableArgument, TableFunction
 from trimtab.language.intervals import interval_length
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean, node_start
 
 _KINDS: dict[type, str] = {

@@ -15,10 +15,10 @@ from sqlglot import exp
 from trimtab.engine.match.ir.expression import Const, Place, RowValue, Source
 from trimtab.language import oracle
 from trimtab.language.calls import retyped
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.intervals import interval_length
 from trimtab.language.marks import HERE_NUMBER, LabelOf, Leaf
+from trimtab.language.merge import Context
 from trimtab.language.relation import enclosed
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
@@ -101,7 +101,7 @@ class Hoister:
         def number(leaf: Leaf) -> exp.Expr:
             labelled = _labelled(leaf.this, "")
             constant = labelled.find(exp.Column) is None
-            type_ = self.constant(labelled).type if constant else context.type_of(labelled)
+            type_ = self.constant(labelled).type if constant else context.relation.type_of(labelled)
             types.append((f"leaf{len(types)}", type_))
             return exp.column(types[-1][0])
 

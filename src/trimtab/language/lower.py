@@ -14,10 +14,9 @@ from sqlglot import exp
 
 from trimtab.engine.operator import Description
 from trimtab.engine.selection import Selection
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.lower_match import lower_match
-from trimtab.language.merge import MergedChain
+from trimtab.language.merge import Context
 from trimtab.language.relation import Relation, table_relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 class Lowered:
     """The engine's description, the columns that it reads, and its output."""
 
-    merged: MergedChain
+    context: Context
     operator: Description
     columns: IntakeColumns
     output: Relation
@@ -44,11 +43,11 @@ def lower(resolved: Resolved) -> Lowered:
     Raises QueryError `query.type`, `query.function`, or `query.window-mixed` for windows that differ in their keys.
     """
     if resolved.operator is None:
-        return _without_operator(resolved.merged)
-    context = resolved.merged.context
+        return _without_operator(resolved.context)
+    context = resolved.context
     columns = IntakeColumns(context.relation)
     operator, output = _operator(context, columns, resolved.operator)
-    return Lowered(resolved.merged, operator, columns, output)
+    return Lowered(context, operator, columns, output)
 
 
 def _operator(
@@ -69,12 +68,12 @@ def _operator(
     return lower_over(context, columns, operator)
 
 
-def _without_operator(merged: MergedChain) -> Lowered:
+def _without_operator(context: Context) -> Lowered:
     """The intake computes every column of the result, and the output only passes them on."""
-    relation = merged.context.relation
-    table = table_relation(relation.sql, relation.base, frozenset())
+    relation = context.relation
+    table = table_relation(relation.sql, relation.base)
     columns = IntakeColumns(replace(table, where=relation.where))
     definitions = tuple(
         replace(each, expression=exp.column(columns.add(each.expression), quoted=None)) for each in relation.definitions
     )
-    return Lowered(merged, Selection(), columns, Relation(relation.sql, relation.base, definitions))
+    return Lowered(context, Selection(), columns, Relation(relation.sql, relation.base, definitions))

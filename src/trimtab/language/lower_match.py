@@ -10,12 +10,12 @@ from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import Const, Expr
 from trimtab.engine.match.ir.query import MatchQuery, Rows
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.keys import add_order, add_partition
 from trimtab.language.lower_expression import lower_expression
 from trimtab.language.marks import ResolvedExpression
 from trimtab.language.measures import MeasureSlots, lower_measure, null_if_unmatched
+from trimtab.language.merge import Context
 from trimtab.language.oracle import type_of
 from trimtab.language.relation import Definition, Relation
 from trimtab.language.resolve_match import ResolvedMatch

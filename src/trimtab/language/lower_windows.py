@@ -15,10 +15,10 @@ from trimtab.engine.windows.grouped import GroupCall, GroupQuery
 from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import OverCall
 from trimtab.keyed_state import DEADLINE
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.keys import order_key
 from trimtab.language.marks import CallMark, KeyMark
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import placed
 from trimtab.language.oracle import type_of
 from trimtab.language.relation import Definition, Relation, column

@@ -19,6 +19,17 @@ Span = tuple[int, int]
 """Character offsets into the query's text, the second exclusive."""
 BEFORE = "in the DataFrame or table that the query reads"
 """Where a user does what a query can't do with the rows that it reads."""
+# Functions of other systems for what is written in Spark's words here.
+_INSTEAD = {
+    "tumble": "GROUP BY window(ts, '10 minutes')",
+    "hop": "GROUP BY window(ts, '10 minutes', '5 minutes'), with the size before the slide",
+    "session": "GROUP BY session_window(ts, '10 minutes')",
+    **{
+        f"{theirs}_{part}": f"{ours}.{bound} in the SELECT"
+        for theirs, ours in (("tumble", "window"), ("hop", "window"), ("session", "session_window"))
+        for part, bound in (("start", "start"), ("end", "end"), ("rowtime", "end"))
+    },
+}
 
 
 def span_of(node: exp.Expr) -> Span | None:
@@ -86,3 +97,13 @@ def nearest(name: str, candidates: Iterable[str], likeness: float) -> str:
 def listing(names: Sequence[str], limit: int = 12) -> str:
     """Names for a hint, at most `limit` of them."""
     return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
+
+
+def instead_of(function: str) -> str:
+    """A hint with what to write instead of a function; empty: it isn't known from other systems.
+
+    >>> instead_of("TUMBLE")
+    "windows are written as in Spark: GROUP BY window(ts, '10 minutes')"
+    """
+    found = _INSTEAD.get(function.lower())
+    return f"windows are written as in Spark: {found}" if found else ""

@@ -20,8 +20,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from trimtab.errors import QueryError
 from trimtab.language.fold import fold
-from trimtab.language.foreign_words import instead_of
-from trimtab.language.mistakes import BEFORE, did_you_mean, mistake
+from trimtab.language.mistakes import BEFORE, did_you_mean, instead_of, mistake
 from trimtab.rowwise import duck
 from trimtab.rowwise.types import infer
 

@@ -91,7 +91,11 @@ class Relation:
                 self.resolve(node)
 
     def type_of(self, expression: exp.Expr) -> pa.DataType:
-        """The Arrow type of a row-local expression over the relation's columns."""
+        """The Arrow type of a row-local expression over the relation's columns.
+
+        Raises QueryError `query.function` for an unknown function, `query.type` for operands
+        that don't fit, `query.row-wise` for what isn't row-local.
+        """
         return oracle.type_of(self.sql, self.rewrite(expression), self.base)
 
     def filtered(self, condition: exp.Expr) -> Relation:
@@ -132,10 +136,9 @@ def _size(expression: exp.Expr) -> int:
     return sum(1 for _ in expression.walk())
 
 
-def table_relation(sql: str, schema: pa.Schema, aliases: frozenset[str]) -> Relation:
+def table_relation(sql: str, schema: pa.Schema) -> Relation:
     """A table as it is."""
-    definitions = tuple(Definition(f.name, column(f.name), f.type) for f in schema)
-    return Relation(sql, schema, definitions, aliases=aliases)
+    return Relation(sql, schema, tuple(Definition(f.name, column(f.name), f.type) for f in schema))
 
 
 def column(name: str) -> exp.Column:

@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import HERE, Place, Side
 from trimtab.errors import QueryError
-from trimtab.language.context import Context
 from trimtab.language.dialect import Framed
 from trimtab.language.marks import (
     HERE_NUMBER,
@@ -25,6 +24,7 @@ from trimtab.language.marks import (
     ResolvedExpression,
     rebuilt,
 )
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean, listing, placed
 from trimtab.language.oracle import check_node
 from trimtab.language.relation import column

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from trimtab.engine.keyed.description import KeyedOperator
 from trimtab.errors import QueryError
-from trimtab.language.context import Context
 from trimtab.language.dialect import TableArgument, TableFunction
 from trimtab.language.function_arguments import describe
 from trimtab.language.keys import Ordering, order_columns, partition_columns
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import listing, placed
 from trimtab.language.relation import Definition, column
-from trimtab.language.table_calls import called_operator, table_argument
-from trimtab.language.within import check_event_time
+from trimtab.language.unnest import called_operator, table_argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,7 @@ def resolve_function(context: Context, node: TableFunction) -> ResolvedFunction:
     """What a call in FROM means, over the context's relation. Raises QueryError."""
     description = describe(context, node, called_operator(context.sql, node))
     table = table_argument(context.sql, node)
-    order = order_columns(context, table.args.get("order") or ())
-    check_event_time(context, order, node)
+    order = order_columns(context, table.args.get("order") or (), node)
     keys = {each.name: each for each in partition_columns(context, table.args.get("partition_by") or ())}
     alias = node.args.get("alias")
     resolved = ResolvedFunction(

@@ -10,11 +10,10 @@ from sqlglot import exp
 from trimtab.engine.windows.aggregates import FUNCTIONS
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
 from trimtab.errors import QueryError
-from trimtab.language.context import Context
-from trimtab.language.foreign_words import instead_of
 from trimtab.language.intervals import MICROSECOND, added, amount, interval_length
 from trimtab.language.marks import CallMark, KeyMark
-from trimtab.language.mistakes import placed
+from trimtab.language.merge import Context
+from trimtab.language.mistakes import instead_of, placed
 from trimtab.language.relation import column, projected_name, spark_text
 from trimtab.language.window_calls import Called, is_aggregate, read_call
 from trimtab.language.window_frames import check_key, check_time
@@ -201,7 +200,7 @@ def _window(context: Context, call: exp.Anonymous) -> tuple[ClockWindow | Sessio
     if not 2 <= len(args) <= most:
         message = f"{word} takes a time and {'a size, a slide and an offset' if most == 4 else 'a gap'}"
         raise context.error("query.window-size", message, call, _SIZE_HINT)
-    type_ = context.type_of(args[0])
+    type_ = context.relation.type_of(args[0])
     if not is_time(type_):
         message = f"{word} goes by a timestamp or a date, this is {type_}"
         raise context.error("query.window-time", message, args[0], "cast it to TIMESTAMP")

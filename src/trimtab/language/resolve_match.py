@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import Side
 from trimtab.engine.match.ir.pattern import Pattern
 from trimtab.engine.match.ir.query import Rows, Skip, SkipPastLast, SkipTo, SkipToNext
-from trimtab.language.context import Context
-from trimtab.language.dialect import Define, MatchRecognize, MeasureClause, SkipClause
+from trimtab.language.dialect import Define, MatchRecognize, MeasureClause, SkipClause, WithinClause
+from trimtab.language.intervals import MICROSECOND, amount, interval_length
 from trimtab.language.keys import Ordering, order_columns, partition_columns
 from trimtab.language.marks import ResolvedExpression
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import node_start
 from trimtab.language.patterns import ParsedPattern, parse_pattern
 from trimtab.language.relation import Definition
 from trimtab.language.resolve_expression import resolve_expression
 from trimtab.language.scope import Scope, make_scope
-from trimtab.language.within import check_event_time, within_us
+from trimtab.rowwise.types import is_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,7 @@ def resolve_match(context: Context, node: MatchRecognize, patterns: Mapping[int,
         hint = "use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES"
         raise context.error("query.exclusion-unmatched", message, parsed.exclusion, hint)
     partition = partition_columns(context, node.args.get("partition_by") or ())
-    order = order_columns(context, node.args["order"].expressions if node.args.get("order") else ())
-    check_event_time(context, order, node)
+    order = order_columns(context, node.args["order"].expressions if node.args.get("order") else (), node)
     alias = node.args.get("alias")
     return ResolvedMatch(
         scope=scope,
@@ -61,7 +64,7 @@ def resolve_match(context: Context, node: MatchRecognize, patterns: Mapping[int,
         skip=_skip(scope, node.args.get("skip")),
         partition=partition,
         order=order,
-        within_us=within_us(context, node, parsed, order),
+        within_us=_within_us(context, node, parsed, order),
         aliases=frozenset({alias.name.lower()}) if alias and alias.name else context.relation.aliases,
     )
 
@@ -121,3 +124,40 @@ def _skip(scope: Scope, node: SkipClause | None) -> Skip:
         message = f"the pattern has no variable {name} to skip to"
         raise scope.context.error("query.skip-target", message, node.this, scope.hint(name))
     return SkipTo(Side[node.args["kind"]], labels, node.this.name)
+
+
+def _within_us(context: Context, node: MatchRecognize, parsed: ParsedPattern, order: Sequence[Ordering]) -> int | None:
+    """The bound of WITHIN in microseconds, None without the clause."""
+    length = node.args.get("within")
+    if length is None:
+        if parsed.timeout:
+            message = "TIMEOUT needs a WITHIN: it means that this time has passed"
+            hint = "add WITHIN INTERVAL '1' HOUR after the pattern"
+            raise context.error("query.timeout-within", message, parsed.timeout, hint)
+        return None
+    span = _span(context, length)
+    if span <= datetime.timedelta():
+        raise context.error("query.within-positive", "WITHIN needs a length of time above zero", length)
+    if not order or not is_time(order[0].definition.type) or order[0].descending:
+        at = order[0].written if order else length
+        message = "WITHIN needs the rows in order of time"
+        raise context.error("query.within-time", message, at, "ORDER BY a timestamp or date first")
+    return span // MICROSECOND
+
+
+def _span(context: Context, length: WithinClause) -> datetime.timedelta:
+    value, unit = length.this, length.args.get("unit")
+    is_number = isinstance(value, exp.Literal) and not value.is_string
+    if unit is None and is_number:
+        message = f"WITHIN needs a length of time, found the number {value.name}"
+        hint = f"write the unit, for example WITHIN {value.name} SECONDS"
+        raise context.error("query.within-unit", message, value, hint)
+    span = interval_length(value) if unit is None else None
+    if unit is not None and is_number:
+        span = amount(value.name, unit.name)
+    elif unit is not None and isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
+        span = amount(f"-{value.this.name}", unit.name)
+    if span is None:
+        hint = "in weeks, days, hours, minutes or seconds, as in INTERVAL '1' HOUR"
+        raise context.error("query.within-unit", "WITHIN needs a length of time that is always the same", length, hint)
+    return span

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from trimtab.engine.windows.over_call import FUNCTIONS
-from trimtab.language.context import Context
 from trimtab.language.marks import CallMark
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import placed
 from trimtab.language.relation import column, projected_name
 from trimtab.language.resolve_group import ResolvedGroup, resolve_group

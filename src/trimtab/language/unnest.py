@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from trimtab.engine.keyed.description import KeyedOperator, registered, registered_names
 from trimtab.errors import QueryError
-from trimtab.language.dialect import MatchRecognize, TableFunction
-from trimtab.language.mistakes import BEFORE, Span, did_you_mean, listing, mistake, node_start, span_of
+from trimtab.language.dialect import MatchRecognize, TableArgument, TableFunction
+from trimtab.language.mistakes import BEFORE, Span, did_you_mean, instead_of, listing, mistake, node_start, span_of
 from trimtab.language.parse import Parsed, QueryText
-from trimtab.language.table_calls import table_argument
 
 _PLAIN = {"expressions", "from_", "where", "with_", "match", "kind", "hint"}
 _NEVER_WINDOWED = ("joins", "laterals", "sample", "pivots")
@@ -227,3 +227,30 @@ def _is_windowed(select: exp.Select) -> bool:
     if select.args.get("group") is not None:
         return True
     return any(each.find(exp.Window) is not None for each in select.expressions)
+
+
+def table_argument(sql: str, node: TableFunction) -> TableArgument:
+    """The table that a call reads.
+
+    Raises QueryError: `query.table-function` where there is no such operator, `query.argument` where it reads no table
+    or several.
+    """
+    called_operator(sql, node)
+    found = [each for each in node.expressions if isinstance(each, TableArgument)]
+    if len(found) > 1:
+        raise mistake(sql, "query.argument", f"{node.name} reads one table", found[1])
+    if not found:
+        bare = next((each for each in node.expressions if isinstance(each, exp.Column)), None)
+        hint = f"write TABLE({bare.name if bare else 'name'}) first, then PARTITION BY and ORDER BY"
+        raise mistake(sql, "query.argument", f"{node.name} needs a table to read", bare or node_start(node), hint)
+    return found[0]
+
+
+def called_operator(sql: str, node: TableFunction) -> type[KeyedOperator]:
+    """The description that the call names."""
+    description = registered(node.name)
+    if description is None:
+        otherwise = "register it first, with @trimtab.operator"
+        hint = instead_of(node.name) or did_you_mean(node.name, registered_names(), otherwise=otherwise)
+        raise mistake(sql, "query.table-function", f"there is no table function {node.name}", node_start(node), hint)
+    return description

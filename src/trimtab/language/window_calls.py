@@ -13,7 +13,7 @@ from sqlglot import exp
 from trimtab.engine.windows import aggregates
 from trimtab.engine.windows.cardinality import p_for
 from trimtab.engine.windows.quantiles import DEFAULT_K, k_for
-from trimtab.language.context import Context
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean, placed
 
 _BY_NODE: dict[type[exp.Expr], str] = {

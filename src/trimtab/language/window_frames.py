@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from trimtab.engine.windows.layout import Frame, Unit
 from trimtab.errors import QueryError
-from trimtab.language.context import Context
 from trimtab.language.intervals import MICROSECOND, interval_length
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_number, is_time
 
@@ -45,7 +45,7 @@ def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) 
 
 def check_key(context: Context, node: exp.Expr) -> None:
     """Raise if rows can't be grouped by an expression."""
-    type_ = context.type_of(node)
+    type_ = context.relation.type_of(node)
     if pa.types.is_nested(type_):
         raise context.error("query.type", f"rows can't be grouped by {type_}", node, "take its parts instead")
 
@@ -134,7 +134,7 @@ def _range(
     context: Context, length: datetime.timedelta | None, number: float | None, at: exp.Expr, ordered: list[exp.Expr]
 ) -> int | float:
     key = ordered[0]
-    type_ = context.type_of(key.this)
+    type_ = context.relation.type_of(key.this)
     if len(ordered) > 1:
         message = "RANGE with a length needs a single ORDER BY column"
         raise context.error("query.window-frame", message, ordered[1], "or count ROWS")
