@@ -23,10 +23,8 @@ from trimtab.engine.windows.layout import Frame
 from trimtab.engine.windows.over import OverQuery
 from trimtab.language.compiled import Query
 from trimtab.language.dialect import (
-    Define,
     Framed,
     MatchRecognize,
-    MeasureClause,
     SkipClause,
     Subset,
     TableArgument,
@@ -59,6 +57,7 @@ def shown(value: Any) -> str:
 
 def _match_recognize(writer: Any, node: exp.Expr) -> str:
     order = node.args.get("order")
+    define = [f"{writer.sql(each, 'alias')} AS {writer.sql(each, 'this')}" for each in node.args.get("define") or ()]
     lines = [
         ("PARTITION BY", node.args.get("partition_by")),
         ("ORDER BY", order.expressions if order else None),
@@ -68,7 +67,7 @@ def _match_recognize(writer: Any, node: exp.Expr) -> str:
         ("PATTERN AT", node.args.get("pattern")),
         ("WITHIN", node.args.get("within")),
         ("SUBSET", node.args.get("subset")),
-        ("DEFINE", node.args.get("define")),
+        ("DEFINE", define),
     ]
     parts = [
         f"{word} {writer.expressions(sqls=found, flat=True) if isinstance(found, list) else writer.sql(found)}"
@@ -98,11 +97,10 @@ class _Writer(SparkGenerator):
     TRANSFORMS = {  # noqa: RUF012 - as in sqlglot
         **SparkGenerator.TRANSFORMS,
         MatchRecognize: _match_recognize,
-        MeasureClause: lambda writer, node: f"{writer.sql(node, 'this')} AS {writer.sql(node, 'alias') or '?'}",
+        exp.Alias: lambda writer, node: f"{writer.sql(node, 'this')} AS {writer.sql(node, 'alias') or '?'}",
         SkipClause: lambda _, node: f"{node.args['kind']} {node.this.name if node.this else ''}".strip(),
         WithinClause: lambda writer, node: f"{writer.sql(node, 'this')} {node.args.get('unit') or ''}".strip(),
         Subset: lambda writer, node: f"{writer.sql(node, 'this')} = ({writer.expressions(node, flat=True)})",
-        Define: lambda writer, node: f"{writer.sql(node, 'this')} AS {writer.sql(node, 'condition')}",
         Framed: lambda writer, node: f"{node.args['kind']} {writer.sql(node, 'this')}",
         TableFunction: _table_function,
         TableArgument: _table_argument,

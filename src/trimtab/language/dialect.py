@@ -20,6 +20,7 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
+from trimtab.engine.match.ir.expression import AGGREGATES
 from trimtab.language.clause_hints import CLAUSES, WITHIN_PLACE, clause_hint, misspelled_clause
 from trimtab.language.mistakes import instead_of
 
@@ -30,21 +31,15 @@ class MatchRecognize(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "partition_by": False,
         "order": False,
-        "measures": False,  # MeasureClause
+        "measures": False,  # Alias; its name may be missing
         "rows": False,  # Var, upper case
         "skip": False,  # SkipClause
         "pattern": False,  # Literal: the offset of the pattern's text
         "within": False,  # WithinClause
         "subset": False,  # Subset
-        "define": False,  # Define
+        "define": False,  # Alias: a condition, and the label as its name
         "alias": False,
     }
-
-
-class MeasureClause(exp.Expression):
-    """`this AS alias` in MEASURES; the alias may be missing."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
 
 
 class SkipClause(exp.Expression):
@@ -57,12 +52,6 @@ class Subset(exp.Expression):
     """`this = (expressions)` in SUBSET."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True}
-
-
-class Define(exp.Expression):
-    """`this AS condition` in DEFINE."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "condition": True}
 
 
 class WithinClause(exp.Expression):
@@ -89,16 +78,14 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False, "order": False}
 
 
+AGGREGATE_NAMES = {name.upper(): name for name in AGGREGATES - {"count_distinct"}} | {
+    "ANY": "bool_or", "SOME": "bool_or", "EVERY": "bool_and", "ARBITRARY": "any_value", "MEAN": "avg",
+    "ARG_MAX": "max_by", "ARG_MIN": "min_by", "STD": "stddev_samp", "STDDEV": "stddev_samp", "VARIANCE": "var_samp",
+}  # fmt: skip
+"""The aggregates of patterns by their names in SQL; count(DISTINCT x) has a name in the engine only."""
 # Inside MATCH_RECOGNIZE these stay plain calls with all their arguments, whatever they mean in Spark elsewhere.
-PLAIN_CALLS = frozenset(
-    {
-        *("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"),
-        *("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX"),
-        *("STD", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP"),
-        *("BOOL_AND", "BOOL_OR", "EVERY", "SOME", "ANY_VALUE", "ARBITRARY"),
-        *("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT_LIST", "APPROX_COUNT_DISTINCT"),
-    }
-)
+# sqlglot has a node for ANY, which is an operator too.
+PLAIN_CALLS = {*AGGREGATE_NAMES, "FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"} - {"ANY"}
 _NO_TABLE_FUNCTION = frozenset({TokenType.TABLE, TokenType.UNNEST})
 _EXPECTED = "expected the next clause of MATCH_RECOGNIZE, in their order, or )"
 _LISTS = {
@@ -284,7 +271,7 @@ class TrimtabParser(SparkParser):
             if not misspelled_clause(self._curr.text, following):
                 hint = "add AS and a name, and a comma" if following == "." else f"write AS {self._curr.text}"
                 self._refuse("expected AS and the name of the measure", hint)
-        return self.expression(MeasureClause(this=value, alias=alias))
+        return self.expression(exp.Alias(this=value, alias=alias))
 
     def _parse_name(self) -> exp.Expr:
         name = self._parse_id_var(any_token=True)
@@ -367,7 +354,7 @@ class TrimtabParser(SparkParser):
         condition = self._parse_disjunction()
         if condition is None:
             self.raise_error("Expected a condition in DEFINE")
-        return self.expression(Define(this=name, condition=condition))
+        return self.expression(exp.Alias(this=condition, alias=name))
 
 
 class Trimtab(Spark):

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import HERE, Place, Side
 from trimtab.errors import QueryError
-from trimtab.language.dialect import Framed
+from trimtab.language.dialect import AGGREGATE_NAMES, Framed
 from trimtab.language.marks import (
     HERE_NUMBER,
     AggregateCall,
@@ -32,15 +32,6 @@ from trimtab.language.scope import Labels, Scope
 
 LOGICAL = {"FIRST": Side.FIRST, "LAST": Side.LAST}
 PHYSICAL = {"PREV": -1, "NEXT": 1}
-_AGGREGATES = (
-    *("any_value", "approx_count_distinct", "array_agg", "avg", "bool_and", "bool_or", "collect_list", "count"),
-    *("first_value", "last_value", "max", "max_by", "min", "min_by", "sum"),
-    *("stddev_pop", "stddev_samp", "var_pop", "var_samp"),
-)
-AGGREGATE_NAMES = {name.upper(): name for name in _AGGREGATES} | {
-    "ANY": "bool_or", "SOME": "bool_or", "EVERY": "bool_and", "ARBITRARY": "any_value", "MEAN": "avg",
-    "ARG_MAX": "max_by", "ARG_MIN": "min_by", "STD": "stddev_samp", "STDDEV": "stddev_samp", "VARIANCE": "var_samp",
-}  # fmt: skip
 SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {*("array_agg", "first_value", "last_value", "max_by", "min_by")}
 MAX_OFFSET = 1 << 31
 MAX_REMEMBERED = 1_000

@@ -11,7 +11,7 @@ from sqlglot import exp
 from trimtab.engine.match.ir.expression import Side
 from trimtab.engine.match.ir.pattern import Pattern
 from trimtab.engine.match.ir.query import Rows, Skip, SkipPastLast, SkipTo, SkipToNext
-from trimtab.language.dialect import Define, MatchRecognize, MeasureClause, SkipClause, WithinClause
+from trimtab.language.dialect import MatchRecognize, SkipClause, WithinClause
 from trimtab.language.intervals import MICROSECOND, amount, interval_length
 from trimtab.language.keys import Ordering, order_columns, partition_columns
 from trimtab.language.marks import ResolvedExpression
@@ -78,10 +78,10 @@ def _pattern(context: Context, node: MatchRecognize, patterns: Mapping[int, str]
     return parse_pattern(context.sql, start, patterns.get(start, ""))
 
 
-def _conditions(scope: Scope, defines: Sequence[Define]) -> dict[int, ResolvedExpression]:
+def _conditions(scope: Scope, defines: Sequence[exp.Alias]) -> dict[int, ResolvedExpression]:
     found: dict[int, ResolvedExpression] = {}
     for define in defines:
-        name = define.this
+        name = define.args["alias"]
         label = scope.number(name)
         if label is None:
             message = f"{name.name} is defined but not in the pattern"
@@ -89,19 +89,17 @@ def _conditions(scope: Scope, defines: Sequence[Define]) -> dict[int, ResolvedEx
         if label in found:
             message = f"{name.name} is defined twice"
             raise scope.context.error("query.define-duplicate", message, name, "join them with AND")
-        found[label] = resolve_expression(scope, define.args["condition"], label=label)
+        found[label] = resolve_expression(scope, define.this, label=label)
     return found
 
 
-def _measures(
-    scope: Scope, rows: Rows, measures: Sequence[MeasureClause]
-) -> tuple[tuple[str, ResolvedExpression], ...]:
+def _measures(scope: Scope, rows: Rows, measures: Sequence[exp.Alias]) -> tuple[tuple[str, ResolvedExpression], ...]:
     seen: set[str] = set()
     one_row = rows is Rows.ONE
     return tuple((_name(scope, each, seen), resolve_expression(scope, each.this, one_row=one_row)) for each in measures)
 
 
-def _name(scope: Scope, measure: MeasureClause, seen: set[str]) -> str:
+def _name(scope: Scope, measure: exp.Alias, seen: set[str]) -> str:
     alias = measure.args.get("alias")
     if alias is None:
         raise scope.context.error("query.measure-name", "a measure needs a name", measure.this, "add AS name")
