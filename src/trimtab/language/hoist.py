@@ -6,19 +6,30 @@ row, and the engine reads the result at that place, as one `RowValue`. Constants
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Const, Place, RowValue, Source
+from trimtab.engine.match.ir.expression import Aggregate, Const, Expr, MatchNumber, Place, RowValue, Source
 from trimtab.language import oracle
 from trimtab.language.calls import retyped
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.intervals import interval_length
-from trimtab.language.marks import HERE_NUMBER, LabelOf, Leaf
-from trimtab.language.merge import Context
+from trimtab.language.marks import (
+    CONSTANT,
+    HERE_NUMBER,
+    MIXED,
+    CallMark,
+    LabelOf,
+    Leaf,
+    MatchNumberMark,
+    place_of,
+    rebuilt,
+)
+from trimtab.language.mistakes import placed
 from trimtab.language.relation import enclosed
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
@@ -32,12 +43,6 @@ _STRICT = (
     *(exp.Like, exp.ILike, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.DPipe),
     *(exp.DateDiff, exp.TimestampDiff, exp.TsOrDsToDate),
 )
-
-
-def check_lambda(context: Context, node: exp.Expr) -> None:
-    """Raise if the node is a lambda, `x -> ...`: its variables mean nothing in pieces computed outside of it."""
-    if isinstance(node, exp.Lambda):
-        raise context.error("query.row-wise", "a lambda function can look at one row only", node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +112,37 @@ class Hoister:
 
         return oracle.value_over_nulls(context.sql, _without_leaves(node, number), types)
 
+    def over_columns(
+        self,
+        node: exp.Expr,
+        aggregates: Sequence[Aggregate],
+        hoisted: Callable[[exp.Expr, int], Expr],
+        column: Callable[[Any], exp.Expr],
+    ) -> exp.Expr:
+        """The expression over columns: one for each piece that has one place, each aggregate and MATCH_NUMBER()."""
+        place = place_of(node)
+        if place == CONSTANT:
+            return node.copy()
+        if isinstance(node, exp.Lambda):  # its variables mean nothing in pieces computed outside of it
+            message = "a lambda function can look at one row only"
+            raise self.scope.context.error("query.row-wise", message, node)
+        value = marked_value(node, aggregates) if place == MIXED else hoisted(node, place)
+        if value is None:
+            return rebuilt(node, lambda part: self.over_columns(part, aggregates, hoisted, column))
+        return placed(column(value), node)
+
     def constant(self, node: exp.Expr) -> Const:
         """The value of an expression without columns."""
         if (length := interval_length(node)) is not None:
             return Const(length, DURATION)
         return Const(*oracle.constant(self.scope.context.sql, node))
+
+
+def marked_value(node: exp.Expr, aggregates: Sequence[Aggregate]) -> Aggregate | MatchNumber | None:
+    """The value that a mark stands for, None for any other node."""
+    if isinstance(node, CallMark):
+        return aggregates[int(node.args["number"])]
+    return MatchNumber() if isinstance(node, MatchNumberMark) else None
 
 
 def _without_leaves(node: exp.Expr, replacement: Callable[[Leaf], exp.Expr]) -> exp.Expr:

@@ -12,21 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, Opaque
 from trimtab.language.calls import result_type, unit_length, with_fitting_constants
-from trimtab.language.hoist import Hoister, check_lambda
+from trimtab.language.hoist import Hoister, marked_value
 from trimtab.language.intake_columns import IntakeColumns
-from trimtab.language.marks import (
-    HERE_NUMBER,
-    AggregateCall,
-    CallMark,
-    Leaf,
-    MatchNumberMark,
-    ResolvedExpression,
-    facts_of,
-    rebuilt,
-)
-from trimtab.language.mistakes import placed
+from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, AggregateCall, Leaf, ResolvedExpression, place_of
 from trimtab.language.oracle import type_of
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
@@ -118,24 +108,14 @@ class _Lowering:
     own_label: bool
 
     def lower(self, node: exp.Expr) -> Expr:
-        facts = facts_of(node)
-        if facts.constant:
+        place = place_of(node)
+        if place == CONSTANT:
             return self.hoister.constant(node)
-        place = facts.only_place
-        if place is not None and (place == HERE_NUMBER or not _is_null_test(node)):
-            return self._hoisted(node)
-        return self._marked(node) or self._mixed(node) or self._opaque(node)
+        if place == HERE_NUMBER or (place != MIXED and not _is_null_test(node)):
+            return self._hoisted(node, place)
+        return marked_value(node, self.aggregates) or self._mixed(node) or self._opaque(node)
 
-    def _marked(self, node: exp.Expr) -> Expr | None:
-        """The value that a mark stands for, None for any other node."""
-        if isinstance(node, CallMark):
-            number: int = node.args["number"]
-            return self.aggregates[number]
-        return MatchNumber() if isinstance(node, MatchNumberMark) else None
-
-    def _hoisted(self, node: exp.Expr) -> Expr:
-        place = facts_of(node).only_place
-        assert place is not None
+    def _hoisted(self, node: exp.Expr, place: int) -> Expr:
         value = self.hoister.hoist(node, place, own_label=self.own_label)
         if pa.types.is_timestamp(value.type) and value.type.unit != "us":
             # The engine's arithmetic is in microseconds.
@@ -191,9 +171,9 @@ class _Lowering:
         kind = type(node)
         groups: dict[object, list[exp.Expr]] = {}
         for number, term in enumerate(_chain(node, kind)):
-            facts = facts_of(term)
-            alone = facts.only_place is None or _is_null_test(term)
-            groups.setdefault(("alone", number) if alone else ("at", facts.only_place), []).append(term)
+            place = place_of(term)
+            alone = place in (CONSTANT, MIXED) or _is_null_test(term)
+            groups.setdefault(("alone", number) if alone else ("at", place), []).append(term)
         terms = []
         for group in groups.values():
             joined = group[0]
@@ -268,24 +248,14 @@ class _Lowering:
     def _opaque(self, node: exp.Expr) -> Expr:
         """The whole node as DuckDB SQL over its pieces."""
         args: list[Expr] = []
-        context = self.hoister.scope.context
 
-        def over_args(part: exp.Expr) -> exp.Expr:
-            facts = facts_of(part)
-            if facts.constant:
-                return part.copy()
-            check_lambda(context, part)
-            if facts.only_place is not None:
-                args.append(self._hoisted(part))
-            elif (value := self._marked(part)) is not None:
-                args.append(value)
-            else:
-                return rebuilt(part, over_args)
-            return placed(exp.column(f"arg{len(args)}"), part)
+        def column(value: Expr) -> exp.Expr:
+            args.append(value)
+            return exp.column(f"arg{len(args)}")
 
-        tree = over_args(node)
-        schema = pa.schema([(f"arg{i + 1}", arg.type) for i, arg in enumerate(args)])
-        type_ = type_of(context.sql, tree, schema)
+        tree = self.hoister.over_columns(node, self.aggregates, self._hoisted, column)
+        schema = pa.schema([(f"arg{i}", arg.type) for i, arg in enumerate(args, start=1)])
+        type_ = type_of(self.hoister.scope.context.sql, tree, schema)
         sql = duck.translate_tree(tree, schema, lambda i: exp.Parameter(this=exp.Literal.number(i + 1)))
         return Opaque(sql, tuple(args), type_)
 

@@ -17,6 +17,8 @@ from trimtab.language.scope import Labels
 
 HERE_NUMBER = 0
 """The current row's number in every table of places."""
+CONSTANT, MIXED = -1, -2
+"""In place of a place's number: see `place_of`."""
 
 
 class Leaf(exp.Expression):
@@ -77,33 +79,18 @@ class ResolvedExpression:
     written: exp.Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Where an expression's values come from: `places` of rows, or computed by the engine."""
+def place_of(node: exp.Expr) -> int:
+    """The number of the one place that a resolved expression is read at.
 
-    places: frozenset[int]
-    computed: bool
-
-    @property
-    def only_place(self) -> int | None:
-        """The place, if the expression reads exactly one and nothing else."""
-        return next(iter(self.places)) if len(self.places) == 1 and not self.computed else None
-
-    @property
-    def constant(self) -> bool:
-        """Whether nothing in it varies."""
-        return not self.places and not self.computed
-
-
-def facts_of(node: exp.Expr) -> Facts:
-    """What a resolved expression is made of."""
-    places, computed = set(), False
+    CONSTANT where nothing in it varies, MIXED where it has several places or something that the engine computes.
+    """
+    found: set[int] = set()
     for part in node.walk(prune=lambda each: isinstance(each, Leaf)):
         if isinstance(part, Leaf):
-            places.add(part.args["place"])
+            found.add(part.args["place"])
         elif isinstance(part, CallMark | MatchNumberMark):
-            computed = True
-    return Facts(frozenset(places), computed)
+            found.add(MIXED)
+    return found.pop() if len(found) == 1 else MIXED if found else CONSTANT
 
 
 # Nodes that aren't expressions by themselves, only pieces of one.
