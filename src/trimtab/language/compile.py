@@ -39,9 +39,8 @@ def compile_query(
 ) -> Query:
     """Check a query against the tables it may read, and compile it.
 
-    `fold_labels`: CLASSIFIER() returns unquoted labels in upper case, as ISO says; otherwise as
-    they are written. `event_time`: the source is a stream with this event-time column, and the
-    query must be ordered by it.
+    `fold_labels`: CLASSIFIER() returns unquoted labels in upper case, as ISO says; otherwise as they are written.
+    `event_time`: the source is a stream with this event-time column, and the query must be ordered by it.
 
     >>> tables = {"t": pa.schema([("price", pa.int64())])}
     >>> query = compile_query("SELECT price * 2 AS double FROM t", tables)

@@ -3,9 +3,8 @@
 Table functions that read a table, `f(TABLE(t) PARTITION BY k ORDER BY ts, n => 3)`, are Spark's, too,
 but sqlglot can't parse them.
 
-The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out first. RUNNING and
-FINAL become `Framed` nodes around a call, and functions with a special meaning inside MATCH_RECOGNIZE
-stay plain calls.
+The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out first. RUNNING and FINAL become `Framed`
+nodes around a call, and functions with a special meaning inside MATCH_RECOGNIZE stay plain calls.
 """
 
 from __future__ import annotations

@@ -24,10 +24,7 @@ from trimtab.rowwise.local import Finish
 
 
 def finish(lowered: Lowered) -> Query:
-    """Merge the outer layers, and write the output's columns as Spark SQL.
-
-    Raises QueryError: `query.column`, `query.type`, `query.function`, `query.row-wise` or `query.too-large`.
-    """
+    """Merge the outer layers, and write the output's columns as Spark SQL. Raises what `merge` raises."""
     chain = lowered.context.chain
     output = with_layers(lowered.output, chain.outer)
     operator, columns = lowered.operator, lowered.columns

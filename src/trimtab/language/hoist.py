@@ -13,22 +13,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Aggregate, Const, Expr, MatchNumber, Place, RowValue, Source
+from trimtab.engine.match.ir.expression import Aggregate, Const, Expr, Place, RowValue, Source
 from trimtab.language import oracle
 from trimtab.language.calls import retyped
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.intervals import interval_length
-from trimtab.language.marks import (
-    CONSTANT,
-    HERE_NUMBER,
-    MIXED,
-    CallMark,
-    LabelOf,
-    Leaf,
-    MatchNumberMark,
-    place_of,
-    rebuilt,
-)
+from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, LabelOf, Leaf, marked_value, place_of, rebuilt
 from trimtab.language.mistakes import placed
 from trimtab.language.relation import enclosed
 from trimtab.language.scope import Scope
@@ -136,13 +126,6 @@ class Hoister:
         if (length := interval_length(node)) is not None:
             return Const(length, DURATION)
         return Const(*oracle.constant(self.scope.context.sql, node))
-
-
-def marked_value(node: exp.Expr, aggregates: Sequence[Aggregate]) -> Aggregate | MatchNumber | None:
-    """The value that a mark stands for, None for any other node."""
-    if isinstance(node, CallMark):
-        return aggregates[int(node.args["number"])]
-    return MatchNumber() if isinstance(node, MatchNumberMark) else None
 
 
 def _without_leaves(node: exp.Expr, replacement: Callable[[Leaf], exp.Expr]) -> exp.Expr:

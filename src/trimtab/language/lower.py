@@ -8,7 +8,6 @@ that the operator outputs. Without an operator the intake computes the result it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -21,10 +20,6 @@ from trimtab.language.relation import Relation, table_relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
 from trimtab.language.resolve_match import ResolvedMatch
-
-if TYPE_CHECKING:
-    from trimtab.language.resolve_group import ResolvedGroup
-    from trimtab.language.resolve_windows import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +37,24 @@ def lower(resolved: Resolved) -> Lowered:
 
     Raises QueryError `query.type`, `query.function`, or `query.window-mixed` for windows that differ in their keys.
     """
-    if resolved.operator is None:
-        return _without_operator(resolved.context)
     context = resolved.context
     columns = IntakeColumns(context.relation)
-    operator, output = _operator(context, columns, resolved.operator)
-    return Lowered(context, operator, columns, output)
-
-
-def _operator(
-    context: Context, columns: IntakeColumns, operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction
-) -> tuple[Description, Relation]:
+    operator: Description
     # Imports as in `resolve`: only for queries that have such an operator.
-    if isinstance(operator, ResolvedMatch):
-        return lower_match(context, columns, operator)
-    if isinstance(operator, ResolvedFunction):
-        from trimtab.language.lower_function import lower_function
+    match resolved.operator:
+        case None:
+            return _without_operator(context)
+        case ResolvedMatch() as found:
+            operator, output = lower_match(context, columns, found)
+        case ResolvedFunction() as found:
+            from trimtab.language.lower_function import lower_function
 
-        return lower_function(context, columns, operator)
-    from trimtab.language.lower_windows import lower_group, lower_over
-    from trimtab.language.resolve_group import ResolvedGroup
+            operator, output = lower_function(context, columns, found)
+        case found:
+            from trimtab.language.lower_windows import lower_windows
 
-    if isinstance(operator, ResolvedGroup):
-        return lower_group(context, columns, operator)
-    return lower_over(context, columns, operator)
+            operator, output = lower_windows(context, columns, found)
+    return Lowered(context, operator, columns, output)
 
 
 def _without_operator(context: Context) -> Lowered:

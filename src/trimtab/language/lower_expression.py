@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, Opaque
 from trimtab.language.calls import result_type, unit_length, with_fitting_constants
-from trimtab.language.hoist import Hoister, marked_value
+from trimtab.language.hoist import Hoister
 from trimtab.language.intake_columns import IntakeColumns
-from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, AggregateCall, Leaf, ResolvedExpression, place_of
+from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, Leaf, ResolvedExpression, marked_value, place_of
 from trimtab.language.oracle import type_of
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
@@ -34,13 +34,8 @@ _COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "-")
 _CASTS = {exp.DataType.Type.DOUBLE: "to_float", exp.DataType.Type.BIGINT: "to_int", exp.DataType.Type.INT: "to_int32"}
 
 
-def lower_expression(
-    columns: IntakeColumns, scope: Scope, resolved: ResolvedExpression, label: int | None = None
-) -> Expr:
-    """The engine's expression for a resolved one; `label` is the label under definition, None in MEASURES.
-
-    Raises QueryError.
-    """
+def lower_condition(columns: IntakeColumns, scope: Scope, resolved: ResolvedExpression, label: int) -> Expr:
+    """The engine's expression for the condition of a label. Raises QueryError."""
     hoister = Hoister(columns, scope, resolved.places, label)
     return _Lowering(hoister, lower_aggregates(hoister, resolved), own_label=True).lower(resolved.tree)
 
@@ -51,20 +46,18 @@ def lower_aggregates(hoister: Hoister, resolved: ResolvedExpression) -> tuple[Ag
     Raises QueryError `query.type` for arguments that a function doesn't take.
     """
     # Inside an aggregate the current row is any row, and its label isn't known.
-    lowering = _Lowering(hoister, (), own_label=False)
-    return tuple(_aggregate(lowering, call) for call in resolved.aggregates)
-
-
-def _aggregate(lowering: _Lowering, call: AggregateCall) -> Aggregate:
-    function, args = call.function, [lowering.lower(arg) for arg in call.args]
-    if function == "count" and args and isinstance(args[0], Const):
-        # count(0) counts rows: a constant is null either in all of them or in none.
-        args = args if args[0].value is None else []
-    type_ = aggregate_type(function, [arg.type for arg in args])
-    if type_ is None:
-        context = lowering.hoister.scope.context
-        raise context.error("query.type", f"{function} doesn't take {args[0].type}", call.written)
-    return Aggregate(function, call.labels, tuple(args), type_, call.final)
+    lowering, found = _Lowering(hoister, (), own_label=False), list[Aggregate]()
+    for call in resolved.aggregates:
+        function, args = call.function, [lowering.lower(arg) for arg in call.args]
+        if function == "count" and args and isinstance(args[0], Const):
+            # count(0) counts rows: a constant is null either in all of them or in none.
+            args = args if args[0].value is None else []
+        type_ = aggregate_type(function, [arg.type for arg in args])
+        if type_ is None:
+            message = f"{function} doesn't take {args[0].type}"
+            raise hoister.scope.context.error("query.type", message, call.written)
+        found.append(Aggregate(function, call.labels, tuple(args), type_, call.final))
+    return tuple(found)
 
 
 def aggregate_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:
@@ -205,20 +198,15 @@ class _Lowering:
         return self._call("in", [node.this, *node.expressions])
 
     def _if(self, node: exp.Expr) -> Expr | None:
-        otherwise = node.args.get("false") or exp.null()
-        return self._choice([node.this], [node.args["true"], otherwise])
+        return self._case(exp.Case(ifs=[node.copy()], default=node.args.get("false")))
 
     def _case(self, node: exp.Expr) -> Expr | None:
-        ifs = node.args["ifs"]
+        ifs, otherwise = node.args["ifs"], node.args.get("default") or exp.null()
         conditions = [each.this for each in ifs]
         if node.this is not None:
             conditions = [exp.EQ(this=node.this.copy(), expression=c.copy()) for c in conditions]
-        otherwise = node.args.get("default") or exp.null()
-        return self._choice(conditions, [*(each.args["true"] for each in ifs), otherwise])
-
-    def _choice(self, conditions: list[exp.Expr], values: list[exp.Expr]) -> Expr | None:
         tests = [self.lower(condition) for condition in conditions]
-        answers = with_fitting_constants([self.lower(value) for value in values])
+        answers = with_fitting_constants([*(self.lower(each.args["true"]) for each in ifs), self.lower(otherwise)])
         type_ = result_type("case", [answer.type for answer in answers])
         if type_ is None or result_type("and", [test.type for test in tests]) is None:
             return None

@@ -13,7 +13,7 @@ from trimtab.engine.match.ir.query import MatchQuery, Rows, Slot
 from trimtab.language.hoist import Hoister
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.keys import add_order, add_partition
-from trimtab.language.lower_expression import lower_aggregates, lower_expression
+from trimtab.language.lower_expression import lower_aggregates, lower_condition
 from trimtab.language.marks import ResolvedExpression
 from trimtab.language.merge import Context
 from trimtab.language.oracle import type_of
@@ -46,8 +46,6 @@ def lower_match(context: Context, columns: IntakeColumns, match: ResolvedMatch) 
 
     Which input columns the SELECTs around it use isn't known yet: the output's base has all of them, as `__k0`,
     `__k1` ..., and the operator keeps none.
-
-    Raises QueryError `query.type` or `query.function`.
     """
     order = add_order(columns, match.order)
     conditions = {
@@ -72,7 +70,7 @@ def lower_match(context: Context, columns: IntakeColumns, match: ResolvedMatch) 
 
 
 def _condition(columns: IntakeColumns, scope: Scope, label: int, resolved: ResolvedExpression) -> Expr | None:
-    condition = lower_expression(columns, scope, resolved, label)
+    condition = lower_condition(columns, scope, resolved, label)
     if condition.type not in (pa.bool_(), pa.null()):
         message = f"DEFINE needs a condition, this is {condition.type}"
         raise scope.context.error("query.type", message, resolved.written, "compare it with something")

@@ -31,8 +31,20 @@ _Call = TypeVar("_Call", GroupCall, OverCall)
 _Resolved = TypeVar("_Resolved", ResolvedGroup, ResolvedOver)
 
 
-def lower_group(context: Context, columns: IntakeColumns, group: ResolvedGroup) -> tuple[GroupQuery, Relation]:
-    """The operator, and its output. Raises QueryError `query.type`."""
+def lower_windows(
+    context: Context, columns: IntakeColumns, found: ResolvedGroup | ResolvedOver
+) -> tuple[GroupQuery | OverQuery, Relation]:
+    """The operator, and its output. Raises QueryError `query.type` or `query.window-mixed`."""
+    if isinstance(found, ResolvedGroup):
+        return _lower_group(context, columns, found)
+    lowering = _OverLowering(context, columns, found.calls)
+    unmarked = _unmarked(found, lowering.name)
+    assert lowering.shared is not None
+    operator = OverQuery(*lowering.shared, tuple(lowering.made), tuple(lowering.keep))
+    return operator, _output(context, operator.output_schema(columns.schema), unmarked, "QUALIFY")
+
+
+def _lower_group(context: Context, columns: IntakeColumns, group: ResolvedGroup) -> tuple[GroupQuery, Relation]:
     keys = [_add_key(columns, each) for each in group.keys]
     made: list[GroupCall] = []
     names: list[str] = []
@@ -49,18 +61,6 @@ def lower_group(context: Context, columns: IntakeColumns, group: ResolvedGroup) 
         return None if found is None else found[int(node.args["number"])]
 
     return operator, _output(context, operator.output_schema(columns.schema), _unmarked(group, name), "HAVING")
-
-
-def lower_over(context: Context, columns: IntakeColumns, over: ResolvedOver) -> tuple[OverQuery, Relation]:
-    """The operator, and its output.
-
-    Raises QueryError `query.type`, or `query.window-mixed` where windows differ in key or order.
-    """
-    lowering = _OverLowering(context, columns, over.calls)
-    unmarked = _unmarked(over, lowering.name)
-    assert lowering.shared is not None
-    operator = OverQuery(*lowering.shared, tuple(lowering.made), tuple(lowering.keep))
-    return operator, _output(context, operator.output_schema(columns.schema), unmarked, "QUALIFY")
 
 
 @dataclass(slots=True)

@@ -1,18 +1,17 @@
 """Marks replace names in a resolved expression: each holds the number of an entry in a table beside the tree.
 
-A mark holds nothing else: neither the engine's values nor its places are stored inside
-a syntax tree.
+A mark holds nothing else: neither the engine's values nor its places are stored inside a syntax tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Place
+from trimtab.engine.match.ir.expression import Aggregate, MatchNumber, Place
 from trimtab.language.scope import Labels
 
 HERE_NUMBER = 0
@@ -91,6 +90,13 @@ def place_of(node: exp.Expr) -> int:
         elif isinstance(part, CallMark | MatchNumberMark):
             found.add(MIXED)
     return found.pop() if len(found) == 1 else MIXED if found else CONSTANT
+
+
+def marked_value(node: exp.Expr, aggregates: Sequence[Aggregate]) -> Aggregate | MatchNumber | None:
+    """The value that a mark stands for, None for any other node."""
+    if isinstance(node, CallMark):
+        return aggregates[int(node.args["number"])]
+    return MatchNumber() if isinstance(node, MatchNumberMark) else None
 
 
 # Nodes that aren't expressions by themselves, only pieces of one.

@@ -24,32 +24,27 @@ from trimtab.language.mistakes import BEFORE, did_you_mean, instead_of, mistake
 from trimtab.rowwise import duck
 from trimtab.rowwise.types import infer
 
-_NOT_ROW_LOCAL: tuple[tuple[type[exp.Expr], str], ...] = (
-    (exp.Query, "a sub-query"),
-    (exp.Subquery, "a sub-query"),
-    (exp.Window, "a window function"),
-    (exp.AggFunc, "an aggregate"),
-    (exp.Explode, "a function that makes rows"),
-    (exp.Unnest, "a function that makes rows"),
-    (exp.Star, "a star"),
-    (exp.Filter, "FILTER"),
-    (exp.IgnoreNulls, "IGNORE NULLS"),
-    (exp.RespectNulls, "RESPECT NULLS"),
-    (exp.WithinGroup, "WITHIN GROUP"),
-    (exp.Order, "ORDER BY"),
-    (exp.Distinct, "DISTINCT"),
-    (exp.Alias, "an alias"),
-    (exp.Placeholder, "a placeholder"),
-    (exp.Parameter, "a parameter"),
-)
+_NOT_ROW_LOCAL: dict[str, type[exp.Expr] | tuple[type[exp.Expr], ...]] = {
+    "a sub-query": exp.Query,
+    "a window function": exp.Window,
+    "an aggregate": exp.AggFunc,
+    "a function that makes rows": (exp.Explode, exp.Unnest),
+    "a star": exp.Star,
+    "FILTER": exp.Filter,
+    "IGNORE NULLS": exp.IgnoreNulls,
+    "RESPECT NULLS": exp.RespectNulls,
+    "WITHIN GROUP": exp.WithinGroup,
+    "ORDER BY": exp.Order,
+    "DISTINCT": exp.Distinct,
+    "an alias": exp.Alias,
+    "a placeholder": exp.Placeholder,
+    "a parameter": exp.Parameter,
+}
 _Answered = TypeVar("_Answered")
 
 
 def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
-    """The Arrow type of a row-local expression over the columns of a schema.
-
-    Raises QueryError with the place in `sql` underlined.
-    """
+    """The Arrow type of a row-local expression over the columns of a schema. Raises QueryError, placed in `sql`."""
     check_row_local(sql, expression)
 
     def column(node: exp.Column) -> pa.DataType | None:
@@ -100,7 +95,7 @@ def check_row_local(sql: str, expression: exp.Expr) -> None:
 
 def check_node(sql: str, node: exp.Expr) -> None:
     """As `check_row_local`, for one node without its operands."""
-    for kind, what in _NOT_ROW_LOCAL:
+    for what, kind in _NOT_ROW_LOCAL.items():
         if isinstance(node, kind):
             message = f"{what} isn't allowed here: the expression is computed row by row"
             hint = f"join its result to the rows as a column, {BEFORE}" if what == "a sub-query" else ""

@@ -1,8 +1,7 @@
 """The relation that a query reads: a table, with the row-wise SELECTs around it merged.
 
-`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT
-around that is again a list of definitions over t: nothing is left of the nesting when the query
-runs.
+`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT around that is again a
+list of definitions over t: nothing is left of the nesting when the query runs.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ class Relation:
     def resolve(self, node: exp.Column) -> Definition:
         """The column that a reference means; case matters only if two names differ in nothing else.
 
-        Raises QueryError `query.column` where there is none, or several, or the qualifier is
-        unknown.
+        Raises QueryError `query.column` where there is none, or several, or the qualifier is unknown.
         """
         self._check_qualifier(node.table, node.args.get("table"))
         return self.find(node.this)

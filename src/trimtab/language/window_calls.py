@@ -59,10 +59,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def read_call(context: Context, node: exp.Expr, known: Collection[str], where: str) -> Called:
-    """What a call means; `known` are the functions allowed in this clause, which `where` names in errors.
-
-    Raises QueryError.
-    """
+    """What a call means; `known` are the functions that a clause, called `where`, allows. Raises QueryError."""
     called = _read(context, node, known, where)
     for arg in called.args:
         context.relation.check_names(arg)

@@ -1,7 +1,6 @@
 """Where the same words mean something else in DuckDB: rewrite them so that the answer is Spark's.
 
-sqlglot translates syntax and names; these are the differences in meaning that it leaves. One case
-each.
+sqlglot translates syntax and names; these are the differences in meaning that it leaves. One case each.
 """
 
 from __future__ import annotations
