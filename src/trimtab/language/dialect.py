@@ -17,7 +17,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from trimtab.engine.match.ir.expression import AGGREGATES
 from trimtab.language.clause_hints import CLAUSES, WITHIN_PLACE, clause_hint, misspelled_clause
@@ -100,9 +100,7 @@ _LISTS = {
 class TrimtabParser(SparkParser):
     """Spark's parser with MATCH_RECOGNIZE, and with table functions that read a table."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._in_match = False
+    _in_match = False
 
     def _warn_unsupported(self) -> None:
         """Log nothing: syntax that isn't understood becomes an error in a later pass."""
@@ -126,11 +124,14 @@ class TrimtabParser(SparkParser):
             # sqlglot's builders fail in many ways if the number of arguments isn't the one they expect.
             self.raise_error(f"These are not the arguments of {first.text.upper()}", first)
             return None
-        if found is not None:
-            # sqlglot marks the name only; errors underline the whole call.
-            found.update_positions(first)
-            found.meta["stop"] = self._prev.end + 1
-        return found
+        # sqlglot marks the name only; errors underline the whole call.
+        return None if found is None else self._spanning(found, first)
+
+    def _spanning(self, node: exp.Expr, first: Token) -> exp.Expr:
+        """The node, with its place from the first token to the last one that was read."""
+        node.update_positions(first)
+        node.meta["stop"] = self._prev.end + 1
+        return node
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         inside = self._tokens[self._index + 2 : self._index + 3]
@@ -171,12 +172,8 @@ class TrimtabParser(SparkParser):
         return self.expression(TableArgument(this=table, partition_by=partition, order=order))
 
     def _parse_constant(self) -> exp.Expr | None:
-        first = self._curr
-        value = self._parse_disjunction()
-        if value is not None:  # sqlglot marks neither TRUE nor NULL
-            value.update_positions(first)
-            value.meta["stop"] = self._prev.end + 1
-        return value
+        first, value = self._curr, self._parse_disjunction()
+        return None if value is None else self._spanning(value, first)  # sqlglot marks neither TRUE nor NULL
 
     def _parse_columns(self, parse: Callable[[], exp.Expr | None]) -> list[exp.Expr]:
         """One column, or several in parentheses: after a comma comes the next argument."""
@@ -207,11 +204,10 @@ class TrimtabParser(SparkParser):
 
     def _at_frame(self) -> bool:
         """Whether the next token is RUNNING or FINAL as a prefix, and not as a name."""
-        if self._curr.text.upper() not in ("RUNNING", "FINAL"):
-            return False
         following = self._tokens[self._index + 1 : self._index + 3]
         return (
-            self._curr.token_type == TokenType.VAR
+            self._is_at("RUNNING", "FINAL")
+            and self._curr.token_type == TokenType.VAR
             and len(following) == 2
             and following[0].text.isidentifier()
             and following[1].token_type == TokenType.L_PAREN
@@ -319,21 +315,14 @@ class TrimtabParser(SparkParser):
     def _parse_within(self) -> exp.Expr | None:
         if not self._match_text_seq("WITHIN"):
             return None
-        start = self._prev
+        first, unit = self._curr, None
         value = self._parse_interval() or self._parse_unary()
         if value is None:
             self.raise_error("Expected a length of time after WITHIN")
-        stop = self._prev
-        unit = None
         following = self._next.text if self._next else ""
         if self._curr and not self._is_at(*CLAUSES, ")") and not misspelled_clause(self._curr.text, following):
             unit = self._parse_var(any_token=True)
-            stop = self._prev
-        length = self.expression(WithinClause(this=value, unit=unit))
-        first = self._tokens[self._tokens.index(start) + 1]
-        length.update_positions(first)
-        length.meta["stop"] = stop.end + 1
-        return length
+        return self._spanning(self.expression(WithinClause(this=value, unit=unit)), first)
 
     def _parse_subset(self) -> exp.Expr | None:
         name = self._parse_name()
