@@ -13,9 +13,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, Opaque
-from trimtab.language.calls import result_type, unit_length, with_fitting_constants
+from trimtab.language.calls import result_type, with_fitting_constants
 from trimtab.language.hoist import Hoister
 from trimtab.language.intake_columns import IntakeColumns
+from trimtab.language.intervals import amount
 from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, Leaf, ResolvedExpression, marked_value, place_of
 from trimtab.language.oracle import type_of
 from trimtab.language.scope import Scope
@@ -151,10 +152,10 @@ class _Lowering:
     def _binary(self, function: str, node: exp.Expr) -> Expr | None:
         sides = [node.this, node.expression]
         args = [self.lower(side) for side in sides]
-        if function in _COMPARED and _mixes_dates(args):
-            (zone,) = {arg.type.tz for arg in args if pa.types.is_timestamp(arg.type)}
+        zones = [arg.type.tz for arg in args if pa.types.is_timestamp(arg.type)]
+        if function in _COMPARED and zones:
             args = [
-                self.lower(_as_timestamp(side, zone)) if pa.types.is_date(arg.type) else arg
+                self.lower(_as_timestamp(side, zones[0])) if pa.types.is_date(arg.type) else arg
                 for side, arg in zip(sides, args, strict=True)
             ]
         return _made(function, args)
@@ -227,7 +228,7 @@ class _Lowering:
         return self._call("-", [node.this, node.expression])
 
     def _time_difference(self, node: exp.Expr) -> Expr | None:
-        unit = unit_length(node.args["unit"].name) if node.args.get("unit") else None
+        unit = amount("1", node.args["unit"].name) if node.args.get("unit") else None
         span = self._binary("-", node)
         if unit is None or span is None or span.type != DURATION:
             return None
@@ -261,10 +262,6 @@ def _is_null_test(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Is) and isinstance(inner.this, Leaf) and isinstance(inner.expression, exp.Null)
 
 
-def _mixes_dates(args: Sequence[Expr]) -> bool:
-    return any(pa.types.is_date(arg.type) for arg in args) and any(pa.types.is_timestamp(arg.type) for arg in args)
-
-
 def _as_timestamp(node: exp.Expr, zone: str | None) -> exp.Expr:
     kind = "timestamp_ntz" if zone is None else "timestamp"
     return exp.cast(_wrapped(node), kind, dialect="spark")
@@ -276,13 +273,4 @@ def _wrapped(node: exp.Expr) -> exp.Expr:
 
 def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
     """The terms of a chain of the same connector, whatever parentheses are in it."""
-    terms, waiting = [], [node]
-    while waiting:
-        part = waiting.pop()
-        while isinstance(part, exp.Paren):
-            part = part.this
-        if isinstance(part, kind):
-            waiting += [part.expression, part.this]
-        else:
-            terms.append(part)
-    return terms
+    return [term for part in node.flatten() for term in _chain(part, kind)] if isinstance(node, kind) else [node]
