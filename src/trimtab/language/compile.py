@@ -84,12 +84,10 @@ def _as_mistakes(sql: str) -> Iterator[None]:
     """Turn any exception raised inside the block into a QueryError."""
     try:
         yield
-    except QueryError:
+    except (QueryError, ImportError):
         raise
     except RecursionError:
         raise mistake(sql, "query.too-large", "the query is nested too deeply", None, "reduce the nesting") from None
-    except ImportError:
-        raise
     except Exception as error:
         # sqlglot raises exceptions of all kinds for odd text: whichever it was, the text is at fault.
         raise mistake(sql, "query.syntax", f"the query can't be read: {type(error).__name__}: {error}") from error

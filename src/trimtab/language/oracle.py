@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import TypeVar
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ _NOT_ROW_LOCAL: dict[str, type[exp.Expr] | tuple[type[exp.Expr], ...]] = {
     "a placeholder": exp.Placeholder,
     "a parameter": exp.Parameter,
 }
+_FUNCTIONS = tuple(name.lower() for name in SparkParser.FUNCTIONS if name.isidentifier())
 _Answered = TypeVar("_Answered")
 
 
@@ -126,7 +126,8 @@ def value_over_nulls(sql: str, expression: exp.Expr, types: Sequence[tuple[str, 
 
 def _answer(sql: str, expression: exp.Expr, row: pa.Table) -> pa.ChunkedArray:
     """The expression over a table of one row."""
-    return _asked(sql, expression, lambda: duck.compute_tree(row, expression))
+    (answer,) = _asked(sql, expression, lambda: duck.run_translated(row, [duck.translate_tree(expression, row.schema)]))
+    return answer
 
 
 def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) -> _Answered:
@@ -146,10 +147,10 @@ def _as_mistake(sql: str, expression: exp.Expr, text: str) -> QueryError:
     if found := re.search(r"Function with name \"?(\w+)\"? does not exist", text):
         name = found[1]
         node = next((f for f in expression.find_all(exp.Func) if _is_called(f, name)), expression)
-        if name.lower() in known_functions():
+        if name.lower() in _FUNCTIONS:
             message = f"the function {name} works on Spark only, and there in a sub-select"
             return mistake(sql, "query.function", message, node, "write FROM (SELECT *, f(x) AS y FROM t) and use y")
-        hint = instead_of(name) or did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
+        hint = instead_of(name) or did_you_mean(name, _FUNCTIONS, otherwise="any scalar function of Spark SQL")
         return mistake(sql, "query.function", f"there is no function {name}", node, hint)
     message = re.sub(r"^\w+ Error: ", "", first).rstrip(".")
     return mistake(sql, "query.type", f"this can't be computed: {message}", expression)
@@ -159,9 +160,3 @@ def _is_called(function: exp.Func, name: str) -> bool:
     if isinstance(function, exp.Anonymous):
         return function.name.lower() == name.lower()
     return name.upper() in function.sql_names()
-
-
-@lru_cache(maxsize=1)
-def known_functions() -> tuple[str, ...]:
-    """Names of Spark's functions, for hints."""
-    return tuple(name.lower() for name in SparkParser.FUNCTIONS if name.isidentifier())

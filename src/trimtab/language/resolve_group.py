@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -54,8 +55,8 @@ def resolve_group(context: Context, select: exp.Select, condition: exp.Expr | No
         if node.is_star:
             message = "with GROUP BY the columns of the result are named one by one"
             raise context.error("query.not-grouped", message, node)
-        inner = node.unalias()
-        columns.append((_name(node, inner), marking.marked(inner)))
+        name = node.name.lower() if _is_window_call(node) else projected_name(node)  # as Spark calls it
+        columns.append((name, marking.marked(node.unalias())))
     having = None if condition is None else marking.marked(condition)
     return ResolvedGroup(tuple(keys), window, time, tuple(columns), having, tuple(marking.calls))
 
@@ -76,10 +77,8 @@ class _GroupMarks:
     def _change(self, node: exp.Expr) -> exp.Expr:
         if self._is_window(node):
             # A struct by its fields, which DuckDB and Spark both understand.
-            fields = [
-                exp.PropertyEQ(this=exp.to_identifier(n), expression=column(c))
-                for n, c in (("start", START), ("end", END))
-            ]
+            parts = {"start": START, "end": END}.items()
+            fields = [exp.PropertyEQ(this=exp.to_identifier(n), expression=column(c)) for n, c in parts]
             return placed(exp.Struct(expressions=fields), node)
         if (part := self._window_part(node)) is not None:
             return placed(column(part), node)
@@ -95,7 +94,7 @@ class _GroupMarks:
         return node
 
     def _is_window(self, node: exp.Expr) -> bool:
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _WORDS:
+        if _is_window_call(node):
             if not self._same(node, self.call):
                 message = f"this is another {node.name.lower()} than the one in GROUP BY"
                 raise self.context.error("query.window-mixed", message, node, "write the same one")
@@ -137,10 +136,8 @@ class _GroupMarks:
         return self.context.error("query.not-grouped", f"{node.name} is neither grouped nor aggregated", node, hint)
 
 
-def _name(node: exp.Expr, inner: exp.Expr) -> str:
-    if isinstance(inner, exp.Anonymous) and inner is node and inner.name.lower() in _WORDS:
-        return inner.name.lower()  # as Spark calls it
-    return projected_name(node)
+def _is_window_call(node: exp.Expr) -> TypeGuard[exp.Anonymous]:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _WORDS
 
 
 def _grouping(
@@ -157,7 +154,7 @@ def _grouping(
     known = {name.lower() for name in context.schema.names}
     for node in group.expressions:
         meant = _meant(node, select, context, aliases, known)
-        if isinstance(meant, exp.Anonymous) and meant.name.lower() in _WORDS:
+        if _is_window_call(meant):
             windows.append(meant)
         else:
             keys.append(meant)

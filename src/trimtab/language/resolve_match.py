@@ -94,21 +94,16 @@ def _conditions(scope: Scope, defines: Sequence[exp.Alias]) -> dict[int, Resolve
 
 
 def _measures(scope: Scope, rows: Rows, measures: Sequence[exp.Alias]) -> tuple[tuple[str, ResolvedExpression], ...]:
-    seen: set[str] = set()
-    one_row = rows is Rows.ONE
-    return tuple((_name(scope, each, seen), resolve_expression(scope, each.this, one_row=one_row)) for each in measures)
-
-
-def _name(scope: Scope, measure: exp.Alias, seen: set[str]) -> str:
-    alias = measure.args.get("alias")
-    if alias is None:
-        raise scope.context.error("query.measure-name", "a measure needs a name", measure.this, "add AS name")
-    name: str = alias.name
-    if name.lower() in seen:
-        message = f"there are two measures named {name}"
-        raise scope.context.error("query.measure-name", message, alias, "rename one of them")
-    seen.add(name.lower())
-    return name
+    found: dict[str, tuple[str, ResolvedExpression]] = {}
+    for each in measures:
+        alias = each.args.get("alias")
+        if alias is None:
+            raise scope.context.error("query.measure-name", "a measure needs a name", each.this, "add AS name")
+        if alias.name.lower() in found:
+            message = f"there are two measures named {alias.name}"
+            raise scope.context.error("query.measure-name", message, alias, "rename one of them")
+        found[alias.name.lower()] = alias.name, resolve_expression(scope, each.this, one_row=rows is Rows.ONE)
+    return tuple(found.values())
 
 
 def _skip(scope: Scope, node: SkipClause | None) -> Skip:
