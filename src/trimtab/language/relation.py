@@ -117,7 +117,8 @@ class Relation:
             definition = self.resolve(inner)
             return [replace(definition, name=node.alias or definition.name)]
         rewritten = self.rewrite(inner)
-        return [Definition(projected_name(node), rewritten, oracle.type_of(self.sql, rewritten, self.base))]
+        name = node.alias or projected_name(inner)
+        return [Definition(name, rewritten, oracle.type_of(self.sql, rewritten, self.base))]
 
     def _star(self, node: exp.Expr) -> list[Definition]:
         star = node.this if isinstance(node, exp.Column) else node
