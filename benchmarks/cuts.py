@@ -12,7 +12,7 @@ from benchmarks.results import Cell, Result, Table, milliseconds
 from benchmarks.vshape import SQL
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
 from trimtab.language.compile import compile_query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import operator_of
 
 
 @dataclass(frozen=True, slots=True)

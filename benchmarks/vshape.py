@@ -28,7 +28,7 @@ from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.interface import Inputs, Outputs
 from trimtab.engine.operator import Moment
 from trimtab.language.compile import compile_query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import operator_of
 
 SQL = """\
 SELECT * FROM ticks MATCH_RECOGNIZE (

@@ -18,8 +18,7 @@ from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.kernels.template import fill
 from trimtab.engine.operator import Moment
 from trimtab.language.compile import compile_query
-from trimtab.language.compiled import Query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import Query, operator_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("i", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 QUERIES = {

@@ -25,8 +25,7 @@ from trimtab.engine.keyed.description import Logic, Snapshot
 from trimtab.engine.match.scalars import compare
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
 from trimtab.language.compile import compile_query
-from trimtab.language.compiled import Query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import Query, operator_of
 
 NANS = (0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001, 0xFFF0000000000F00)
 ZEROS = tuple(np.array([0.0, -0.0]).view(np.uint64).tolist())

@@ -11,8 +11,7 @@ from tests.golden.queries import QUERIES, SCHEMA, compiled
 from trimtab.engine.operator import TIME_US, Moment, is_internal
 from trimtab.engine.selection import Selection
 from trimtab.keyed_state import DEADLINE, KEY, KEYS, SLOT
-from trimtab.language.compiled import Query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import Query, operator_of
 
 SECOND = 1_000_000
 

@@ -16,7 +16,7 @@ from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import Moment, State
 from trimtab.errors import ThreadLimitError
 from trimtab.language.compile import compile_query
-from trimtab.language.running import operator_of, scalar
+from trimtab.language.compiled import operator_of, scalar
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us")), ("x", pa.int64())])
 V_SHAPE = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts

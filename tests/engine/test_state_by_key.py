@@ -26,8 +26,7 @@ from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, Operator, State
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.language.compile import compile_query
-from trimtab.language.compiled import Query
-from trimtab.language.running import operator_of, scalar
+from trimtab.language.compiled import Query, operator_of, scalar
 
 SECOND = 1_000_000
 EXAMPLES = max(1, settings().max_examples // 3)  # each is run three ways

@@ -12,7 +12,7 @@ from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import Moment
 from trimtab.language.compile import compile_query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import operator_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us")), ("x", pa.float64()), ("n", pa.int32())])
 FALLS = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES LAST(D.x) AS x, sum(D.n) AS n

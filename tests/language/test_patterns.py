@@ -123,16 +123,16 @@ def test_a_pattern_that_swallowed_the_next_clause_says_so() -> None:
 
 def test_patterns_are_cut_out_and_offsets_stay() -> None:
     sql = "SELECT '(' FROM t MATCH_RECOGNIZE (PATTERN (A $$\n {- B -}) DEFINE A AS x = ')')"
-    cut = cut_patterns(sql)
-    assert cut.patterns == {sql.index("A $$"): "A $$\n {- B -}"}
-    assert len(cut.sql) == len(sql)
-    assert cut.sql.index("DEFINE") == sql.index("DEFINE")
-    assert cut.sql.count("\n") == 1
+    rest, patterns = cut_patterns(sql)
+    assert patterns == {sql.index("A $$"): "A $$\n {- B -}"}
+    assert len(rest) == len(sql)
+    assert rest.index("DEFINE") == sql.index("DEFINE")
+    assert rest.count("\n") == 1
 
 
 def test_only_the_clause_pattern_is_cut() -> None:
     sql = "SELECT pattern (x) FROM pattern WHERE a = 'MATCH_RECOGNIZE (PATTERN (A))' -- PATTERN (B)"
-    assert cut_patterns(sql).patterns == {}
+    assert cut_patterns(sql)[1] == {}
 
 
 def test_an_unclosed_pattern_is_underlined() -> None:

@@ -16,7 +16,7 @@ from trimtab.cli.main import main
 from trimtab.engine.operator import Moment, State
 from trimtab.errors import StateError
 from trimtab.language.compile import compile_query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import operator_of
 from trimtab.state import inspect
 from trimtab.state import manifest as manifests
 from trimtab.state.bundle import to_bundle

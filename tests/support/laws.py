@@ -27,7 +27,7 @@ from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.language.compile import compile_query
-from trimtab.language.running import scalar
+from trimtab.language.compiled import scalar
 
 PATIENCE = 20_000  # how many ways the reference may try from one row: the worst case takes exponential time
 

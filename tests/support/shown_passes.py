@@ -23,10 +23,8 @@ from trimtab.engine.windows.layout import Frame
 from trimtab.engine.windows.over import OverQuery
 from trimtab.language.compiled import Query
 from trimtab.language.dialect import (
-    Define,
     Framed,
     MatchRecognize,
-    MeasureClause,
     SkipClause,
     Subset,
     TableArgument,
@@ -35,15 +33,14 @@ from trimtab.language.dialect import (
 )
 from trimtab.language.lower import Lowered
 from trimtab.language.marks import CallMark, KeyMark, LabelOf, Leaf, MatchNumberMark, ResolvedExpression
-from trimtab.language.merge import MergedChain
+from trimtab.language.merge import Context
 from trimtab.language.parse import Parsed
-from trimtab.language.project import Projected
 from trimtab.language.relation import Relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
 from trimtab.language.resolve_group import ResolvedGroup
 from trimtab.language.resolve_match import ResolvedMatch
-from trimtab.language.resolve_over import ResolvedOver
+from trimtab.language.resolve_windows import ResolvedOver
 from trimtab.language.unnest import Chain
 from trimtab.language.window_calls import Called
 from trimtab.language.wording import Wording, length_text
@@ -60,6 +57,7 @@ def shown(value: Any) -> str:
 
 def _match_recognize(writer: Any, node: exp.Expr) -> str:
     order = node.args.get("order")
+    define = [f"{writer.sql(each, 'alias')} AS {writer.sql(each, 'this')}" for each in node.args.get("define") or ()]
     lines = [
         ("PARTITION BY", node.args.get("partition_by")),
         ("ORDER BY", order.expressions if order else None),
@@ -69,7 +67,7 @@ def _match_recognize(writer: Any, node: exp.Expr) -> str:
         ("PATTERN AT", node.args.get("pattern")),
         ("WITHIN", node.args.get("within")),
         ("SUBSET", node.args.get("subset")),
-        ("DEFINE", node.args.get("define")),
+        ("DEFINE", define),
     ]
     parts = [
         f"{word} {writer.expressions(sqls=found, flat=True) if isinstance(found, list) else writer.sql(found)}"
@@ -99,11 +97,10 @@ class _Writer(SparkGenerator):
     TRANSFORMS = {  # noqa: RUF012 - as in sqlglot
         **SparkGenerator.TRANSFORMS,
         MatchRecognize: _match_recognize,
-        MeasureClause: lambda writer, node: f"{writer.sql(node, 'this')} AS {writer.sql(node, 'alias') or '?'}",
+        exp.Alias: lambda writer, node: f"{writer.sql(node, 'this')} AS {writer.sql(node, 'alias') or '?'}",
         SkipClause: lambda _, node: f"{node.args['kind']} {node.this.name if node.this else ''}".strip(),
         WithinClause: lambda writer, node: f"{writer.sql(node, 'this')} {node.args.get('unit') or ''}".strip(),
         Subset: lambda writer, node: f"{writer.sql(node, 'this')} = ({writer.expressions(node, flat=True)})",
-        Define: lambda writer, node: f"{writer.sql(node, 'this')} AS {writer.sql(node, 'condition')}",
         Framed: lambda writer, node: f"{node.args['kind']} {writer.sql(node, 'this')}",
         TableFunction: _table_function,
         TableArgument: _table_argument,
@@ -159,8 +156,8 @@ def _relation(value: Relation) -> list[str]:
     return [*lines, *where, *([f"called {', '.join(sorted(value.aliases))}"] if value.aliases else [])]
 
 
-def _merged(value: MergedChain) -> list[str]:
-    return _relation(value.context.relation)
+def _merged(value: Context) -> list[str]:
+    return _relation(value.relation)
 
 
 def _resolved(value: Resolved) -> list[str]:
@@ -253,14 +250,14 @@ def _resolved_over(found: ResolvedOver) -> list[str]:
         f" in order of {', '.join(map(written, call.over.order))}, {_frame(call.over.frame)}"
         for number, call in enumerate(found.calls)
     ]
-    where = [f"where {written(found.where)}"] if found.where is not None else []
+    where = [f"where {written(found.condition)}"] if found.condition is not None else []
     return [*_part("select", _trees(found.columns)), *where, *_part("calls", calls)]
 
 
 def _resolved_group(found: ResolvedGroup) -> list[str]:
     return [
         *_part("select", _trees(found.columns)),
-        *([f"having {written(found.having)}"] if found.having is not None else []),
+        *([f"having {written(found.condition)}"] if found.condition is not None else []),
         *_part("keys", [f"KEY {number} {written(key)}" for number, key in enumerate(found.keys)]),
         f"{_window(found.window)} by {written(found.time)}",
         *_part("calls", [_called(number, call) for number, call in enumerate(found.calls)]),
@@ -316,20 +313,16 @@ def _lowered(value: Lowered) -> list[str]:
     return [*_intake(intake), *_operator(value.operator, intake), *_part("output", _relation(value.output))]
 
 
-def _projected(value: Projected) -> list[str]:
-    operator, lines = value.operator, []
+def _query(value: Query) -> list[str]:
+    operator, last, lines = value.operator, value.finish, list[str]()
     if isinstance(operator, MatchQuery):
         words = Wording(operator.labels, dict(value.intake.columns))
         slots = [f"slot{number}: {words.expression(slot)}" for number, slot in enumerate(operator.slots)]
         lines = _part("match", [*slots, f"keep {_names(operator.keep)}"])
-    return [*_intake(value.intake), *lines, *_part("output", _relation(value.output))]
-
-
-def _query(value: Query) -> list[str]:
-    last = value.finish
     return [
         f"source {value.source}",
         *_intake(value.intake),
+        *lines,
         *_part("finish", _columns(last.columns, last.types, last.where)),
     ]
 
@@ -337,9 +330,8 @@ def _query(value: Query) -> list[str]:
 _SHOWN: dict[type, Callable[[Any], list[str]]] = {
     Parsed: _parsed,
     Chain: _chain,
-    MergedChain: _merged,
+    Context: _merged,
     Resolved: _resolved,
     Lowered: _lowered,
-    Projected: _projected,
     Query: _query,
 }

@@ -20,10 +20,9 @@ from trimtab.engine.columns.watermark import ONLY, StreamTime, TimeRule, is_late
 from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, State
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
-from trimtab.language.compiled import Query
+from trimtab.language.compiled import Query, operator_of
 from trimtab.language.intervals import delay_us
 from trimtab.language.readable import readable
-from trimtab.language.running import operator_of
 
 
 def evaluate(

@@ -19,7 +19,7 @@ from trimtab.api.evaluate import evaluate
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, Balance
 from trimtab.language.compile import compile_query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import operator_of
 from trimtab.planning.registry import POLICIES, solvers_of
 from trimtab.planning.solvers import missing
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -148,24 +147,3 @@ def retyped(const: Const, type_: pa.DataType) -> Const:
         return Const(const.value, type_)
     value = pa.scalar(const.value, const.type).cast(type_).as_py()
     return Const(value, type_)
-
-
-UNIT_US = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
-
-
-def unit_length(unit: str) -> datetime.timedelta | None:
-    """The length of a unit of time, None for months, years and words that aren't units.
-
-    >>> unit_length("hours")
-    datetime.timedelta(seconds=3600)
-    """
-    length = UNIT_US.get(unit.upper().removesuffix("S"))
-    return None if length is None else datetime.timedelta(microseconds=length)

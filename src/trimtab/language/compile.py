@@ -20,7 +20,6 @@ from trimtab.language.merge import merge
 from trimtab.language.mistakes import mistake
 from trimtab.language.parse import QueryText, parse
 from trimtab.language.patterns import parse_pattern
-from trimtab.language.project import project
 from trimtab.language.resolve import resolve
 from trimtab.language.unnest import unnest
 
@@ -30,8 +29,7 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
     merge,  # -> the relation that the operator reads
     resolve,  # -> the operator, names resolved
     lower,  # -> the engine's description, over columns that the intake computes
-    project,  # -> what the SELECTs around it make of the operator's output
-    finish,  # -> plain data
+    finish,  # -> what the SELECTs around it make of the operator's output, as plain data
 )
 """From text to `Query`, for every kind of query: each takes what the one before it returns, and knows no later one."""
 
@@ -41,9 +39,8 @@ def compile_query(
 ) -> Query:
     """Check a query against the tables it may read, and compile it.
 
-    `fold_labels`: CLASSIFIER() returns unquoted labels in upper case, as ISO says; otherwise as
-    they are written. `event_time`: the source is a stream with this event-time column, and the
-    query must be ordered by it.
+    `fold_labels`: CLASSIFIER() returns unquoted labels in upper case, as ISO says; otherwise as they are written.
+    `event_time`: the source is a stream with this event-time column, and the query must be ordered by it.
 
     >>> tables = {"t": pa.schema([("price", pa.int64())])}
     >>> query = compile_query("SELECT price * 2 AS double FROM t", tables)
@@ -87,12 +84,10 @@ def _as_mistakes(sql: str) -> Iterator[None]:
     """Turn any exception raised inside the block into a QueryError."""
     try:
         yield
-    except QueryError:
+    except (QueryError, ImportError):
         raise
     except RecursionError:
         raise mistake(sql, "query.too-large", "the query is nested too deeply", None, "reduce the nesting") from None
-    except ImportError:
-        raise
     except Exception as error:
         # sqlglot raises exceptions of all kinds for odd text: whichever it was, the text is at fault.
         raise mistake(sql, "query.syntax", f"the query can't be read: {type(error).__name__}: {error}") from error

@@ -7,7 +7,6 @@ length take its place, so every offset stays valid.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from trimtab.language.mistakes import mistake
 
@@ -20,17 +19,8 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Inside a pattern there are no strings, and a quote is a mistake that the pattern's own parser
-# reports.
+# Inside a pattern there are no strings, and a quote is a mistake that the pattern's own parser reports.
 _PATTERN_PIECE = re.compile(r"`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|[()]", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A query without its patterns, and the patterns by the offset at which their text starts."""
-
-    sql: str
-    patterns: dict[int, str]
 
 
 def blanked(sql: str) -> str:
@@ -42,11 +32,11 @@ def blanked(sql: str) -> str:
     return _PIECE.sub(lambda found: " " * len(found[0]) if found["skip"] else found[0], sql)
 
 
-def cut_patterns(sql: str) -> Cut:
-    """Blank out the text between the parentheses of every PATTERN clause.
+def cut_patterns(sql: str) -> tuple[str, dict[int, str]]:
+    """The query with blanks between the parentheses of every PATTERN clause, and what was there, by its offset.
 
     >>> cut_patterns("t MATCH_RECOGNIZE (PATTERN (A {- B -}))")
-    Cut(sql='t MATCH_RECOGNIZE (PATTERN (         ))', patterns={28: 'A {- B -}'})
+    ('t MATCH_RECOGNIZE (PATTERN (         ))', {28: 'A {- B -}'})
     """
     patterns: dict[int, str] = {}
     depth, opens_at, clauses = 0, -1, list[int]()
@@ -72,7 +62,7 @@ def cut_patterns(sql: str) -> Cut:
     for start, text in patterns.items():
         blanks = re.sub(r"[^\n]", " ", text)
         sql = sql[:start] + blanks + sql[start + len(text) :]
-    return Cut(sql, patterns)
+    return sql, patterns
 
 
 def _next_paren(sql: str, at: int) -> int:

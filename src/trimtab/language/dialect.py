@@ -3,9 +3,8 @@
 Table functions that read a table, `f(TABLE(t) PARTITION BY k ORDER BY ts, n => 3)`, are Spark's, too,
 but sqlglot can't parse them.
 
-The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out first. RUNNING and
-FINAL become `Framed` nodes around a call, and functions with a special meaning inside MATCH_RECOGNIZE
-stay plain calls.
+The pattern itself is not SQL to sqlglot: `cut_patterns` takes its text out first. RUNNING and FINAL become `Framed`
+nodes around a call, and functions with a special meaning inside MATCH_RECOGNIZE stay plain calls.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
+from trimtab.engine.match.ir.expression import AGGREGATES
 from trimtab.language.clause_hints import CLAUSES, WITHIN_PLACE, clause_hint, misspelled_clause
-from trimtab.language.foreign_words import instead_of
+from trimtab.language.mistakes import instead_of
 
 
 class MatchRecognize(exp.Expression):
@@ -30,21 +30,15 @@ class MatchRecognize(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {
         "partition_by": False,
         "order": False,
-        "measures": False,  # MeasureClause
+        "measures": False,  # Alias; its name may be missing
         "rows": False,  # Var, upper case
         "skip": False,  # SkipClause
         "pattern": False,  # Literal: the offset of the pattern's text
         "within": False,  # WithinClause
         "subset": False,  # Subset
-        "define": False,  # Define
+        "define": False,  # Alias: a condition, and the label as its name
         "alias": False,
     }
-
-
-class MeasureClause(exp.Expression):
-    """`this AS alias` in MEASURES; the alias may be missing."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False}
 
 
 class SkipClause(exp.Expression):
@@ -57,12 +51,6 @@ class Subset(exp.Expression):
     """`this = (expressions)` in SUBSET."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True}
-
-
-class Define(exp.Expression):
-    """`this AS condition` in DEFINE."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "condition": True}
 
 
 class WithinClause(exp.Expression):
@@ -89,16 +77,14 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False, "order": False}
 
 
+AGGREGATE_NAMES = {name.upper(): name for name in AGGREGATES - {"count_distinct"}} | {
+    "ANY": "bool_or", "SOME": "bool_or", "EVERY": "bool_and", "ARBITRARY": "any_value", "MEAN": "avg",
+    "ARG_MAX": "max_by", "ARG_MIN": "min_by", "STD": "stddev_samp", "STDDEV": "stddev_samp", "VARIANCE": "var_samp",
+}  # fmt: skip
+"""The aggregates of patterns by their names in SQL; count(DISTINCT x) has a name in the engine only."""
 # Inside MATCH_RECOGNIZE these stay plain calls with all their arguments, whatever they mean in Spark elsewhere.
-PLAIN_CALLS = frozenset(
-    {
-        *("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"),
-        *("COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX"),
-        *("STD", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP"),
-        *("BOOL_AND", "BOOL_OR", "EVERY", "SOME", "ANY_VALUE", "ARBITRARY"),
-        *("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT_LIST", "APPROX_COUNT_DISTINCT"),
-    }
-)
+# sqlglot has a node for ANY, which is an operator too.
+PLAIN_CALLS = {*AGGREGATE_NAMES, "FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"} - {"ANY"}
 _NO_TABLE_FUNCTION = frozenset({TokenType.TABLE, TokenType.UNNEST})
 _EXPECTED = "expected the next clause of MATCH_RECOGNIZE, in their order, or )"
 _LISTS = {
@@ -114,9 +100,7 @@ _LISTS = {
 class TrimtabParser(SparkParser):
     """Spark's parser with MATCH_RECOGNIZE, and with table functions that read a table."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._in_match = False
+    _in_match = False
 
     def _warn_unsupported(self) -> None:
         """Log nothing: syntax that isn't understood becomes an error in a later pass."""
@@ -140,11 +124,14 @@ class TrimtabParser(SparkParser):
             # sqlglot's builders fail in many ways if the number of arguments isn't the one they expect.
             self.raise_error(f"These are not the arguments of {first.text.upper()}", first)
             return None
-        if found is not None:
-            # sqlglot marks the name only; errors underline the whole call.
-            found.update_positions(first)
-            found.meta["stop"] = self._prev.end + 1
-        return found
+        # sqlglot marks the name only; errors underline the whole call.
+        return None if found is None else self._spanning(found, first)
+
+    def _spanning(self, node: exp.Expr, first: Token) -> exp.Expr:
+        """The node, with its place from the first token to the last one that was read."""
+        node.update_positions(first)
+        node.meta["stop"] = self._prev.end + 1
+        return node
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         inside = self._tokens[self._index + 2 : self._index + 3]
@@ -185,12 +172,8 @@ class TrimtabParser(SparkParser):
         return self.expression(TableArgument(this=table, partition_by=partition, order=order))
 
     def _parse_constant(self) -> exp.Expr | None:
-        first = self._curr
-        value = self._parse_disjunction()
-        if value is not None:  # sqlglot marks neither TRUE nor NULL
-            value.update_positions(first)
-            value.meta["stop"] = self._prev.end + 1
-        return value
+        first, value = self._curr, self._parse_disjunction()
+        return None if value is None else self._spanning(value, first)  # sqlglot marks neither TRUE nor NULL
 
     def _parse_columns(self, parse: Callable[[], exp.Expr | None]) -> list[exp.Expr]:
         """One column, or several in parentheses: after a comma comes the next argument."""
@@ -221,11 +204,10 @@ class TrimtabParser(SparkParser):
 
     def _at_frame(self) -> bool:
         """Whether the next token is RUNNING or FINAL as a prefix, and not as a name."""
-        if self._curr.text.upper() not in ("RUNNING", "FINAL"):
-            return False
         following = self._tokens[self._index + 1 : self._index + 3]
         return (
-            self._curr.token_type == TokenType.VAR
+            self._is_at("RUNNING", "FINAL")
+            and self._curr.token_type == TokenType.VAR
             and len(following) == 2
             and following[0].text.isidentifier()
             and following[1].token_type == TokenType.L_PAREN
@@ -284,7 +266,7 @@ class TrimtabParser(SparkParser):
             if not misspelled_clause(self._curr.text, following):
                 hint = "add AS and a name, and a comma" if following == "." else f"write AS {self._curr.text}"
                 self._refuse("expected AS and the name of the measure", hint)
-        return self.expression(MeasureClause(this=value, alias=alias))
+        return self.expression(exp.Alias(this=value, alias=alias))
 
     def _parse_name(self) -> exp.Expr:
         name = self._parse_id_var(any_token=True)
@@ -333,21 +315,14 @@ class TrimtabParser(SparkParser):
     def _parse_within(self) -> exp.Expr | None:
         if not self._match_text_seq("WITHIN"):
             return None
-        start = self._prev
+        first, unit = self._curr, None
         value = self._parse_interval() or self._parse_unary()
         if value is None:
             self.raise_error("Expected a length of time after WITHIN")
-        stop = self._prev
-        unit = None
         following = self._next.text if self._next else ""
         if self._curr and not self._is_at(*CLAUSES, ")") and not misspelled_clause(self._curr.text, following):
             unit = self._parse_var(any_token=True)
-            stop = self._prev
-        length = self.expression(WithinClause(this=value, unit=unit))
-        first = self._tokens[self._tokens.index(start) + 1]
-        length.update_positions(first)
-        length.meta["stop"] = stop.end + 1
-        return length
+        return self._spanning(self.expression(WithinClause(this=value, unit=unit)), first)
 
     def _parse_subset(self) -> exp.Expr | None:
         name = self._parse_name()
@@ -367,7 +342,7 @@ class TrimtabParser(SparkParser):
         condition = self._parse_disjunction()
         if condition is None:
             self.raise_error("Expected a condition in DEFINE")
-        return self.expression(Define(this=name, condition=condition))
+        return self.expression(exp.Alias(this=condition, alias=name))
 
 
 class Trimtab(Spark):

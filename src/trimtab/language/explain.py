@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from trimtab.engine.windows.over import OverQuery
 from trimtab.engine.windows.over_call import NUMBERS, OverCall
 from trimtab.language.compiled import Query
 from trimtab.language.wording import Wording, length_text
-from trimtab.rowwise.local import Columns, IntakeStep
+from trimtab.rowwise.local import Finish, IntakeStep
 from trimtab.rowwise.types import is_time
 
 _BANKS = {Bank.INT: "integer", Bank.FLOAT: "float", Bank.OBJECT: "object"}
@@ -47,21 +47,18 @@ def explain(query: Query) -> str:
     OUTPUT
       double  double  __c0
     """
-    parts = [_part("SOURCE", [query.source])]
-    title = "EACH ROW (Spark SQL: in Spark's JVM on a cluster, in DuckDB here)"
-    parts.append(_part(title, _columns(query.intake.columns, query.intake.types, query.intake.where)))
-    parts += _operator_parts(query.operator, query.intake)
-    parts.append(_part("OUTPUT", _columns(query.finish.columns, query.finish.types, query.finish.where)))
+    parts = [
+        _part("SOURCE", [query.source]),
+        _part("EACH ROW (Spark SQL: in Spark's JVM on a cluster, in DuckDB here)", _columns(query.intake)),
+        *_operator_parts(query.operator, query.intake),
+        _part("OUTPUT", _columns(query.finish)),
+    ]
     return "\n\n".join(parts)
 
 
 def kernel_of(operator: Description) -> Generated | None:
     """The kernel that runs a pattern over columns without nulls and NaN; None: the operator isn't a pattern."""
-    return _pattern_kernel(operator) if isinstance(operator, MatchQuery) else None
-
-
-def _pattern_kernel(match: MatchQuery) -> Generated:
-    return generate(match, _program(match), frozenset(), False)
+    return generate(operator, _program(operator), frozenset(), False) if isinstance(operator, MatchQuery) else None
 
 
 def _operator_parts(operator: Description, intake: IntakeStep) -> list[str]:
@@ -91,7 +88,8 @@ def _keys(operator: Description) -> tuple[str, str]:
 
 
 def _match_parts(match: MatchQuery, texts: dict[str, str]) -> list[str]:
-    program, generated = _program(match), _pattern_kernel(match)
+    program = _program(match)
+    generated = generate(match, program, frozenset(), False)
     words = Wording(match.labels, texts)
     conditions: list[tuple[str, str]] = []
     for label, condition in zip(match.labels, match.conditions, strict=True):
@@ -223,12 +221,9 @@ def _frame_text(call: OverCall, timed: bool) -> str:
     return f"the rows within {length_text(int(preceding)) if timed else preceding}"
 
 
-def _columns(columns: Columns, types: Sequence[pa.DataType], where: str | None) -> list[str]:
-    kinds = [str(type_) for type_ in types] or [""] * len(columns)
-    rows = [(name, kind, text) for (name, text), kind in zip(columns, kinds, strict=True)]
-    if where is not None:
-        rows.append(("where", "", where))
-    return _aligned(rows)
+def _columns(step: IntakeStep | Finish) -> list[str]:
+    rows = [(name, str(type_), text) for (name, text), type_ in zip(step.columns, step.types, strict=True)]
+    return _aligned(rows if step.where is None else [*rows, ("where", "", step.where)])
 
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -1,23 +1,36 @@
-"""Pass 7, `finish`: from the parts of a query to a `Query`, plain data that pickles.
+"""Pass 6, `finish`: from the operator and the row-wise SELECTs around it to a `Query`, plain data that pickles.
 
-Before: operator, intake, and the output as syntax. After: the output's columns are texts of Spark SQL under names that
-are all different. No syntax tree is left.
+Before: the operator and its own output. After: the columns of the result, each as a text of Spark SQL over the
+operator's output, under names that are all different; a pattern keeps only the input columns that those use, and the
+intake is complete. No syntax tree is left.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
+from sqlglot import exp
+
+from trimtab.engine.match.ir.expression import MatchNumber
+from trimtab.engine.match.ir.query import MatchQuery, Rows
 from trimtab.language.compiled import Query
-from trimtab.language.project import Projected
-from trimtab.language.relation import spark_text
+from trimtab.language.intake_columns import IntakeColumns
+from trimtab.language.lower import Lowered
+from trimtab.language.merge import with_layers
+from trimtab.language.relation import Relation, column, spark_text, substitute
 from trimtab.rowwise.local import Finish
 
 
-def finish(projected: Projected) -> Query:
-    """Write the output's columns as Spark SQL, and put the parts together."""
-    output = projected.output
+def finish(lowered: Lowered) -> Query:
+    """Merge the outer layers, and write the output's columns as Spark SQL. Raises what `merge` raises."""
+    chain = lowered.context.chain
+    output = with_layers(lowered.output, chain.outer)
+    operator, columns = lowered.operator, lowered.columns
+    if isinstance(operator, MatchQuery):
+        columns = replace(columns, added=dict(columns.added))
+        operator, output = _keeping(operator, output, columns)
     names = unique([each.name for each in output.definitions])
     texts = [spark_text(each.expression) for each in output.definitions]
     last = Finish(
@@ -25,7 +38,28 @@ def finish(projected: Projected) -> Query:
         where=None if output.where is None else spark_text(output.where),
         types=tuple(each.type for each in output.definitions),
     )
-    return Query(projected.sql, projected.source, projected.intake, projected.operator, last)
+    return Query(chain.text.sql, chain.source, columns.step(), operator, last)
+
+
+def _keeping(operator: MatchQuery, output: Relation, columns: IntakeColumns) -> tuple[MatchQuery, Relation]:
+    """The operator, which now keeps the input columns that the output uses, and the output over those."""
+    roots = [*(each.expression for each in output.definitions), *([] if output.where is None else [output.where])]
+    used = {name.name for root in roots for name in root.find_all(exp.Column)}
+    names = {
+        f"__k{i}": columns.add(column(each.name))
+        for i, each in enumerate(columns.relation.definitions)
+        if f"__k{i}" in used or (operator.rows is Rows.ONE and each.name in operator.partition)
+    }
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        return substitute(node, lambda c: column(names[c.name]) if c.name in names else None)
+
+    definitions = tuple(replace(each, expression=renamed(each.expression)) for each in output.definitions)
+    where = None if output.where is None else renamed(output.where)
+    keep = tuple(dict.fromkeys(names.values()))
+    # A table without columns has no rows either: a result of constants alone still needs the number of rows.
+    slots = operator.slots or (() if keep else (MatchNumber(),))
+    return replace(operator, keep=keep, slots=slots), replace(output, definitions=definitions, where=where)
 
 
 def unique(names: Sequence[str]) -> list[str]:

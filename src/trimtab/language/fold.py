@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.rowwise.types import infer, literal_type, literal_value
+from trimtab.engine.match.scalars import SCALARS
+from trimtab.rowwise.types import infer, literal_value
 
 Folded = tuple[Any, pa.DataType]
 
-_COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
-    exp.EQ: operator.eq, exp.LT: operator.lt, exp.GT: operator.gt,
-    exp.NEQ: operator.ne, exp.LTE: operator.le, exp.GTE: operator.ge,
+_COMPARE: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.LT: "<", exp.GT: ">", exp.NEQ: "<>", exp.LTE: "<=", exp.GTE: ">=",
 }  # fmt: skip
 
 
@@ -31,7 +30,7 @@ def fold(node: exp.Expr) -> Folded | None:  # noqa: C901 - one case a rule
         case exp.Paren():
             return fold(node.this)
         case exp.Literal():
-            type_ = literal_type(node)
+            type_ = infer(node, lambda _: None)
             return None if type_ is None else (literal_value(node), type_)
         case exp.Boolean():
             return bool(node.this), pa.bool_()
@@ -43,8 +42,8 @@ def fold(node: exp.Expr) -> Folded | None:  # noqa: C901 - one case a rule
         case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
             inner = fold(node.this)
             return None if inner is None else (-inner[0], inner[1])
-        case exp.Not():
-            return _negated(fold(node.this))
+        case exp.Not() if (inner := fold(node.this)) is not None and inner[1] == pa.bool_():
+            return SCALARS["not"](inner[0]), pa.bool_()
         case exp.Lower() | exp.Upper() if (text := _text(node.this)) is not None:
             # Only ASCII: databases differ on the rest.
             changed = text.lower() if isinstance(node, exp.Lower) else text.upper()
@@ -58,9 +57,9 @@ def fold(node: exp.Expr) -> Folded | None:  # noqa: C901 - one case a rule
             text, pattern = _text(node.this), _text(node.expression)
             return None if text is None or pattern is None else _like(text, pattern)
         case exp.In() if set(node.args) == {"this", "expressions"}:
-            return _among(fold(node.this), [fold(each) for each in node.expressions])
-    if type(node) in _COMPARE:
-        return _compared(_COMPARE[type(node)], fold(node.this), fold(node.expression))
+            return _compared("in", [node.this, *node.expressions])
+        case _ if type(node) in _COMPARE:
+            return _compared(_COMPARE[type(node)], [node.this, node.expression])
     return None
 
 
@@ -69,28 +68,13 @@ def _text(node: exp.Expr) -> str | None:
     return folded[0] if folded is not None and isinstance(folded[0], str) else None
 
 
-def _negated(inner: Folded | None) -> Folded | None:
-    if inner is None or inner[1] != pa.bool_():
+def _compared(function: str, nodes: Sequence[exp.Expr]) -> Folded | None:
+    """A comparison of constants that have the same type or none."""
+    found = [fold(node) for node in nodes]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found) or len({type_ for _, type_ in known} - {pa.null()}) > 1:
         return None
-    return (None if inner[0] is None else not inner[0]), pa.bool_()
-
-
-def _compared(compare: Callable[[Any, Any], bool], left: Folded | None, right: Folded | None) -> Folded | None:
-    if left is None or right is None or (left[1] != right[1] and pa.null() not in (left[1], right[1])):
-        return None
-    if left[0] is None or right[0] is None:
-        return None, pa.bool_()
-    return bool(compare(left[0], right[0])), pa.bool_()
-
-
-def _among(value: Folded | None, others: list[Folded | None]) -> Folded | None:
-    if value is None or value[0] is None:
-        return None
-    found = [_compared(operator.eq, value, other) for other in others]
-    answers = [each[0] for each in found if each is not None]
-    if len(answers) < len(found):
-        return None
-    return (True if True in answers else None if None in answers else False), pa.bool_()
+    return SCALARS[function](*(value for value, _ in known)), pa.bool_()
 
 
 def _like(text: str, pattern: str) -> Folded | None:

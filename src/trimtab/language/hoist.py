@@ -6,19 +6,20 @@ row, and the engine reads the result at that place, as one `RowValue`. Constants
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Const, Place, RowValue, Source
+from trimtab.engine.match.ir.expression import Aggregate, Const, Expr, Place, RowValue, Source
 from trimtab.language import oracle
 from trimtab.language.calls import retyped
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.intervals import interval_length
-from trimtab.language.marks import HERE_NUMBER, LabelOf, Leaf
+from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, LabelOf, Leaf, marked_value, place_of, rebuilt
+from trimtab.language.mistakes import placed
 from trimtab.language.relation import enclosed
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
@@ -32,12 +33,6 @@ _STRICT = (
     *(exp.Like, exp.ILike, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.DPipe),
     *(exp.DateDiff, exp.TimestampDiff, exp.TsOrDsToDate),
 )
-
-
-def check_lambda(context: Context, node: exp.Expr) -> None:
-    """Raise if the node is a lambda, `x -> ...`: its variables mean nothing in pieces computed outside of it."""
-    if isinstance(node, exp.Lambda):
-        raise context.error("query.row-wise", "a lambda function can look at one row only", node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +96,30 @@ class Hoister:
         def number(leaf: Leaf) -> exp.Expr:
             labelled = _labelled(leaf.this, "")
             constant = labelled.find(exp.Column) is None
-            type_ = self.constant(labelled).type if constant else context.type_of(labelled)
+            type_ = self.constant(labelled).type if constant else context.relation.type_of(labelled)
             types.append((f"leaf{len(types)}", type_))
             return exp.column(types[-1][0])
 
         return oracle.value_over_nulls(context.sql, _without_leaves(node, number), types)
+
+    def over_columns(
+        self,
+        node: exp.Expr,
+        aggregates: Sequence[Aggregate],
+        hoisted: Callable[[exp.Expr, int], Expr],
+        column: Callable[[Any], exp.Expr],
+    ) -> exp.Expr:
+        """The expression over columns: one for each piece that has one place, each aggregate and MATCH_NUMBER()."""
+        place = place_of(node)
+        if place == CONSTANT:
+            return node.copy()
+        if isinstance(node, exp.Lambda):  # its variables mean nothing in pieces computed outside of it
+            message = "a lambda function can look at one row only"
+            raise self.scope.context.error("query.row-wise", message, node)
+        value = marked_value(node, aggregates) if place == MIXED else hoisted(node, place)
+        if value is None:
+            return rebuilt(node, lambda part: self.over_columns(part, aggregates, hoisted, column))
+        return placed(column(value), node)
 
     def constant(self, node: exp.Expr) -> Const:
         """The value of an expression without columns."""

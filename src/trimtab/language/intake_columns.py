@@ -23,11 +23,7 @@ class IntakeColumns:
     """
 
     relation: Relation
-    _added: dict[tuple[str, str | None], tuple[str, pa.DataType]] = field(default_factory=dict)
-
-    def copy(self) -> IntakeColumns:
-        """A copy, to which more columns can be added."""
-        return IntakeColumns(self.relation, dict(self._added))
+    added: dict[tuple[str, str | None], tuple[str, pa.DataType]] = field(default_factory=dict)
 
     def add(self, expression: exp.Expr) -> str:
         """Have the intake compute a row-local expression; return the name of its column.
@@ -49,27 +45,27 @@ class IntakeColumns:
             text = spark_text(rewritten)
             type_ = oracle.type_of(self.relation.sql, rewritten, self.relation.base)
         key = (text, preferred)
-        if key not in self._added:
-            self._added[key] = (preferred or self._free_name(), type_)
-        return self._added[key]
+        if key not in self.added:
+            self.added[key] = (preferred or self._free_name(), type_)
+        return self.added[key]
 
     def _free_name(self) -> str:
         taken = {each.name.lower() for each in self.relation.definitions}
-        numbers = itertools.count(len(self._added))
+        numbers = itertools.count(len(self.added))
         return next(name for name in (f"__c{n}" for n in numbers) if name not in taken)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns that the operator will see."""
-        return pa.schema(list(self._added.values()))
+        return pa.schema(list(self.added.values()))
 
     def step(self) -> IntakeStep:
         """All that was added so far, with the relation's filter."""
         where = self.relation.where
         return IntakeStep(
-            columns=tuple((name, text) for (text, _), (name, _) in self._added.items()),
+            columns=tuple((name, text) for (text, _), (name, _) in self.added.items()),
             where=None if where is None else spark_text(where),
-            types=tuple(type_ for _, type_ in self._added.values()),
+            types=tuple(type_ for _, type_ in self.added.values()),
         )
 
 

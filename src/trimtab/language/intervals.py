@@ -10,8 +10,16 @@ from decimal import Decimal
 from sqlglot import exp
 
 from trimtab.errors import InputError
-from trimtab.language.calls import unit_length
 
+UNIT_US = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
 _SPAN = re.compile(r"(?P<sign>[+-]?)(?:(?P<day>\d+)\s+)?(?P<clock>\d+(?::\d+)*(?:\.\d+)?)")
 _CLOCK = ("DAY", "HOUR", "MINUTE", "SECOND")
 MICROSECOND = datetime.timedelta(microseconds=1)
@@ -54,12 +62,16 @@ def _literal(node: exp.Interval) -> datetime.timedelta | None:
 
 
 def amount(text: str, unit: str) -> datetime.timedelta | None:
-    """The length of a number of units; None if that isn't a fixed length, or too long for a timedelta."""
-    one = unit_length(unit)
+    """The length of a number of units; None if that isn't a fixed length, or too long for a timedelta.
+
+    >>> amount("1.5", "hours"), amount("1", "month")
+    (datetime.timedelta(seconds=5400), None)
+    """
+    one = UNIT_US.get(unit.upper().removesuffix("S"))
     if one is None or not re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) or len(text) > 30:
         return None
     # Decimal, because a float of seconds isn't exact to the microsecond.
-    micros = Decimal(text.strip()) * (one // MICROSECOND)
+    micros = Decimal(text.strip()) * one
     try:
         return int(micros) * MICROSECOND
     except OverflowError:

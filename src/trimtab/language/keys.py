@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from trimtab.engine.columns.order import OrderKey
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
+from trimtab.language.merge import Context
+from trimtab.language.mistakes import node_start
 from trimtab.language.relation import Definition, column
 
 
@@ -31,9 +32,29 @@ def partition_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Defi
     return tuple(_column(context, node, "PARTITION BY") for node in nodes)
 
 
-def order_columns(context: Context, nodes: Sequence[exp.Expr]) -> tuple[Ordering, ...]:
-    """The columns of ORDER BY. Raises QueryError `query.column` for anything but a column."""
-    return tuple(Ordering(_column(context, node.this, "ORDER BY"), node) for node in nodes)
+def order_columns(context: Context, nodes: Sequence[exp.Expr], operator: exp.Expr) -> tuple[Ordering, ...]:
+    """The columns of an operator's ORDER BY.
+
+    Raises QueryError `query.column` for anything but a column, and `query.order-missing` or `query.order-time` if a
+    query over a stream isn't ordered by its event time first, which is how a stream is read.
+    """
+    order = tuple(Ordering(_column(context, node.this, "ORDER BY"), node) for node in nodes)
+    wanted = context.event_time
+    if wanted is None:
+        return order
+    hint = f"ORDER BY {wanted}"
+    if not order:
+        message = "a query over a stream needs an order in time"
+        raise context.error("query.order-missing", message, node_start(operator), hint)
+    first = order[0].definition
+    name = first.expression.name if isinstance(first.expression, exp.Column) else first.name
+    if name.lower() != wanted.lower():
+        message = f"the first ORDER BY column of a stream is its event time, {wanted}"
+        raise context.error("query.order-time", message, order[0].written, hint)
+    if order[0].descending:
+        message = "a stream can't be read backwards in time"
+        raise context.error("query.order-time", message, order[0].written, f"{hint} ASC")
+    return order
 
 
 def add_partition(columns: IntakeColumns, partition: Sequence[Definition]) -> tuple[str, ...]:

@@ -8,31 +8,25 @@ that the operator outputs. Without an operator the intake computes the result it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from trimtab.engine.operator import Description
 from trimtab.engine.selection import Selection
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.lower_match import lower_match
-from trimtab.language.merge import MergedChain
+from trimtab.language.merge import Context
 from trimtab.language.relation import Relation, table_relation
 from trimtab.language.resolve import Resolved
 from trimtab.language.resolve_function import ResolvedFunction
 from trimtab.language.resolve_match import ResolvedMatch
-
-if TYPE_CHECKING:
-    from trimtab.language.resolve_group import ResolvedGroup
-    from trimtab.language.resolve_over import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """The engine's description, the columns that it reads, and its output."""
 
-    merged: MergedChain
+    context: Context
     operator: Description
     columns: IntakeColumns
     output: Relation
@@ -43,39 +37,32 @@ def lower(resolved: Resolved) -> Lowered:
 
     Raises QueryError `query.type`, `query.function`, or `query.window-mixed` for windows that differ in their keys.
     """
-    if resolved.operator is None:
-        return _without_operator(resolved.merged)
-    context = resolved.merged.context
+    context = resolved.context
     columns = IntakeColumns(context.relation)
-    operator, output = _operator(context, columns, resolved.operator)
-    return Lowered(resolved.merged, operator, columns, output)
-
-
-def _operator(
-    context: Context, columns: IntakeColumns, operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction
-) -> tuple[Description, Relation]:
+    operator: Description
     # Imports as in `resolve`: only for queries that have such an operator.
-    if isinstance(operator, ResolvedMatch):
-        return lower_match(context, columns, operator)
-    if isinstance(operator, ResolvedFunction):
-        from trimtab.language.lower_function import lower_function
+    match resolved.operator:
+        case None:
+            return _without_operator(context)
+        case ResolvedMatch() as found:
+            operator, output = lower_match(context, columns, found)
+        case ResolvedFunction() as found:
+            from trimtab.language.lower_function import lower_function
 
-        return lower_function(context, columns, operator)
-    from trimtab.language.lower_group import lower_group
-    from trimtab.language.lower_over import lower_over
-    from trimtab.language.resolve_group import ResolvedGroup
+            operator, output = lower_function(context, columns, found)
+        case found:
+            from trimtab.language.lower_windows import lower_windows
 
-    if isinstance(operator, ResolvedGroup):
-        return lower_group(context, columns, operator)
-    return lower_over(context, columns, operator)
+            operator, output = lower_windows(context, columns, found)
+    return Lowered(context, operator, columns, output)
 
 
-def _without_operator(merged: MergedChain) -> Lowered:
+def _without_operator(context: Context) -> Lowered:
     """The intake computes every column of the result, and the output only passes them on."""
-    relation = merged.context.relation
-    table = table_relation(relation.sql, relation.base, frozenset())
+    relation = context.relation
+    table = table_relation(relation.sql, relation.base)
     columns = IntakeColumns(replace(table, where=relation.where))
     definitions = tuple(
         replace(each, expression=exp.column(columns.add(each.expression), quoted=None)) for each in relation.definitions
     )
-    return Lowered(merged, Selection(), columns, Relation(relation.sql, relation.base, definitions))
+    return Lowered(context, Selection(), columns, Relation(relation.sql, relation.base, definitions))

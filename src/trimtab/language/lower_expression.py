@@ -12,21 +12,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque
-from trimtab.language.calls import result_type, unit_length, with_fitting_constants
-from trimtab.language.hoist import Hoister, check_lambda
+from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, Opaque
+from trimtab.language.calls import result_type, with_fitting_constants
+from trimtab.language.hoist import Hoister
 from trimtab.language.intake_columns import IntakeColumns
-from trimtab.language.marks import (
-    HERE_NUMBER,
-    AggregateCall,
-    CallMark,
-    Leaf,
-    MatchNumberMark,
-    ResolvedExpression,
-    facts_of,
-    rebuilt,
-)
-from trimtab.language.mistakes import placed
+from trimtab.language.intervals import amount
+from trimtab.language.marks import CONSTANT, HERE_NUMBER, MIXED, Leaf, ResolvedExpression, marked_value, place_of
 from trimtab.language.oracle import type_of
 from trimtab.language.scope import Scope
 from trimtab.rowwise import duck
@@ -44,13 +35,8 @@ _COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "-")
 _CASTS = {exp.DataType.Type.DOUBLE: "to_float", exp.DataType.Type.BIGINT: "to_int", exp.DataType.Type.INT: "to_int32"}
 
 
-def lower_expression(
-    columns: IntakeColumns, scope: Scope, resolved: ResolvedExpression, label: int | None = None
-) -> Expr:
-    """The engine's expression for a resolved one; `label` is the label under definition, None in MEASURES.
-
-    Raises QueryError.
-    """
+def lower_condition(columns: IntakeColumns, scope: Scope, resolved: ResolvedExpression, label: int) -> Expr:
+    """The engine's expression for the condition of a label. Raises QueryError."""
     hoister = Hoister(columns, scope, resolved.places, label)
     return _Lowering(hoister, lower_aggregates(hoister, resolved), own_label=True).lower(resolved.tree)
 
@@ -61,20 +47,18 @@ def lower_aggregates(hoister: Hoister, resolved: ResolvedExpression) -> tuple[Ag
     Raises QueryError `query.type` for arguments that a function doesn't take.
     """
     # Inside an aggregate the current row is any row, and its label isn't known.
-    lowering = _Lowering(hoister, (), own_label=False)
-    return tuple(_aggregate(lowering, call) for call in resolved.aggregates)
-
-
-def _aggregate(lowering: _Lowering, call: AggregateCall) -> Aggregate:
-    function, args = call.function, [lowering.lower(arg) for arg in call.args]
-    if function == "count" and args and isinstance(args[0], Const):
-        # count(0) counts rows: a constant is null either in all of them or in none.
-        args = args if args[0].value is None else []
-    type_ = aggregate_type(function, [arg.type for arg in args])
-    if type_ is None:
-        context = lowering.hoister.scope.context
-        raise context.error("query.type", f"{function} doesn't take {args[0].type}", call.written)
-    return Aggregate(function, call.labels, tuple(args), type_, call.final)
+    lowering, found = _Lowering(hoister, (), own_label=False), list[Aggregate]()
+    for call in resolved.aggregates:
+        function, args = call.function, [lowering.lower(arg) for arg in call.args]
+        if function == "count" and args and isinstance(args[0], Const):
+            # count(0) counts rows: a constant is null either in all of them or in none.
+            args = args if args[0].value is None else []
+        type_ = aggregate_type(function, [arg.type for arg in args])
+        if type_ is None:
+            message = f"{function} doesn't take {args[0].type}"
+            raise hoister.scope.context.error("query.type", message, call.written)
+        found.append(Aggregate(function, call.labels, tuple(args), type_, call.final))
+    return tuple(found)
 
 
 def aggregate_type(function: str, args: Sequence[pa.DataType]) -> pa.DataType | None:
@@ -118,24 +102,14 @@ class _Lowering:
     own_label: bool
 
     def lower(self, node: exp.Expr) -> Expr:
-        facts = facts_of(node)
-        if facts.constant:
+        place = place_of(node)
+        if place == CONSTANT:
             return self.hoister.constant(node)
-        place = facts.only_place
-        if place is not None and (place == HERE_NUMBER or not _is_null_test(node)):
-            return self._hoisted(node)
-        return self._marked(node) or self._mixed(node) or self._opaque(node)
+        if place == HERE_NUMBER or (place != MIXED and not _is_null_test(node)):
+            return self._hoisted(node, place)
+        return marked_value(node, self.aggregates) or self._mixed(node) or self._opaque(node)
 
-    def _marked(self, node: exp.Expr) -> Expr | None:
-        """The value that a mark stands for, None for any other node."""
-        if isinstance(node, CallMark):
-            number: int = node.args["number"]
-            return self.aggregates[number]
-        return MatchNumber() if isinstance(node, MatchNumberMark) else None
-
-    def _hoisted(self, node: exp.Expr) -> Expr:
-        place = facts_of(node).only_place
-        assert place is not None
+    def _hoisted(self, node: exp.Expr, place: int) -> Expr:
         value = self.hoister.hoist(node, place, own_label=self.own_label)
         if pa.types.is_timestamp(value.type) and value.type.unit != "us":
             # The engine's arithmetic is in microseconds.
@@ -178,10 +152,10 @@ class _Lowering:
     def _binary(self, function: str, node: exp.Expr) -> Expr | None:
         sides = [node.this, node.expression]
         args = [self.lower(side) for side in sides]
-        if function in _COMPARED and _mixes_dates(args):
-            (zone,) = {arg.type.tz for arg in args if pa.types.is_timestamp(arg.type)}
+        zones = [arg.type.tz for arg in args if pa.types.is_timestamp(arg.type)]
+        if function in _COMPARED and zones:
             args = [
-                self.lower(_as_timestamp(side, zone)) if pa.types.is_date(arg.type) else arg
+                self.lower(_as_timestamp(side, zones[0])) if pa.types.is_date(arg.type) else arg
                 for side, arg in zip(sides, args, strict=True)
             ]
         return _made(function, args)
@@ -191,9 +165,9 @@ class _Lowering:
         kind = type(node)
         groups: dict[object, list[exp.Expr]] = {}
         for number, term in enumerate(_chain(node, kind)):
-            facts = facts_of(term)
-            alone = facts.only_place is None or _is_null_test(term)
-            groups.setdefault(("alone", number) if alone else ("at", facts.only_place), []).append(term)
+            place = place_of(term)
+            alone = place in (CONSTANT, MIXED) or _is_null_test(term)
+            groups.setdefault(("alone", number) if alone else ("at", place), []).append(term)
         terms = []
         for group in groups.values():
             joined = group[0]
@@ -225,20 +199,15 @@ class _Lowering:
         return self._call("in", [node.this, *node.expressions])
 
     def _if(self, node: exp.Expr) -> Expr | None:
-        otherwise = node.args.get("false") or exp.null()
-        return self._choice([node.this], [node.args["true"], otherwise])
+        return self._case(exp.Case(ifs=[node.copy()], default=node.args.get("false")))
 
     def _case(self, node: exp.Expr) -> Expr | None:
-        ifs = node.args["ifs"]
+        ifs, otherwise = node.args["ifs"], node.args.get("default") or exp.null()
         conditions = [each.this for each in ifs]
         if node.this is not None:
             conditions = [exp.EQ(this=node.this.copy(), expression=c.copy()) for c in conditions]
-        otherwise = node.args.get("default") or exp.null()
-        return self._choice(conditions, [*(each.args["true"] for each in ifs), otherwise])
-
-    def _choice(self, conditions: list[exp.Expr], values: list[exp.Expr]) -> Expr | None:
         tests = [self.lower(condition) for condition in conditions]
-        answers = with_fitting_constants([self.lower(value) for value in values])
+        answers = with_fitting_constants([*(self.lower(each.args["true"]) for each in ifs), self.lower(otherwise)])
         type_ = result_type("case", [answer.type for answer in answers])
         if type_ is None or result_type("and", [test.type for test in tests]) is None:
             return None
@@ -259,7 +228,7 @@ class _Lowering:
         return self._call("-", [node.this, node.expression])
 
     def _time_difference(self, node: exp.Expr) -> Expr | None:
-        unit = unit_length(node.args["unit"].name) if node.args.get("unit") else None
+        unit = amount("1", node.args["unit"].name) if node.args.get("unit") else None
         span = self._binary("-", node)
         if unit is None or span is None or span.type != DURATION:
             return None
@@ -268,24 +237,14 @@ class _Lowering:
     def _opaque(self, node: exp.Expr) -> Expr:
         """The whole node as DuckDB SQL over its pieces."""
         args: list[Expr] = []
-        context = self.hoister.scope.context
 
-        def over_args(part: exp.Expr) -> exp.Expr:
-            facts = facts_of(part)
-            if facts.constant:
-                return part.copy()
-            check_lambda(context, part)
-            if facts.only_place is not None:
-                args.append(self._hoisted(part))
-            elif (value := self._marked(part)) is not None:
-                args.append(value)
-            else:
-                return rebuilt(part, over_args)
-            return placed(exp.column(f"arg{len(args)}"), part)
+        def column(value: Expr) -> exp.Expr:
+            args.append(value)
+            return exp.column(f"arg{len(args)}")
 
-        tree = over_args(node)
-        schema = pa.schema([(f"arg{i + 1}", arg.type) for i, arg in enumerate(args)])
-        type_ = type_of(context.sql, tree, schema)
+        tree = self.hoister.over_columns(node, self.aggregates, self._hoisted, column)
+        schema = pa.schema([(f"arg{i}", arg.type) for i, arg in enumerate(args, start=1)])
+        type_ = type_of(self.hoister.scope.context.sql, tree, schema)
         sql = duck.translate_tree(tree, schema, lambda i: exp.Parameter(this=exp.Literal.number(i + 1)))
         return Opaque(sql, tuple(args), type_)
 
@@ -303,10 +262,6 @@ def _is_null_test(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Is) and isinstance(inner.this, Leaf) and isinstance(inner.expression, exp.Null)
 
 
-def _mixes_dates(args: Sequence[Expr]) -> bool:
-    return any(pa.types.is_date(arg.type) for arg in args) and any(pa.types.is_timestamp(arg.type) for arg in args)
-
-
 def _as_timestamp(node: exp.Expr, zone: str | None) -> exp.Expr:
     kind = "timestamp_ntz" if zone is None else "timestamp"
     return exp.cast(_wrapped(node), kind, dialect="spark")
@@ -318,13 +273,4 @@ def _wrapped(node: exp.Expr) -> exp.Expr:
 
 def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
     """The terms of a chain of the same connector, whatever parentheses are in it."""
-    terms, waiting = [], [node]
-    while waiting:
-        part = waiting.pop()
-        while isinstance(part, exp.Paren):
-            part = part.this
-        if isinstance(part, kind):
-            waiting += [part.expression, part.this]
-        else:
-            terms.append(part)
-    return terms
+    return [term for part in node.flatten() for term in _chain(part, kind)] if isinstance(node, kind) else [node]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trimtab.engine.keyed.query import KeyedQuery
-from trimtab.language.context import Context
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.keys import add_order, add_partition
+from trimtab.language.merge import Context
 from trimtab.language.relation import Definition, Relation, column
 from trimtab.language.resolve_function import ResolvedFunction
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Const, Expr
-from trimtab.engine.match.ir.query import MatchQuery, Rows
-from trimtab.language.context import Context
+from trimtab.engine.match.ir.expression import Const, Expr, MatchNumber
+from trimtab.engine.match.ir.query import MatchQuery, Rows, Slot
+from trimtab.language.hoist import Hoister
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.keys import add_order, add_partition
-from trimtab.language.lower_expression import lower_expression
+from trimtab.language.lower_expression import lower_aggregates, lower_condition
 from trimtab.language.marks import ResolvedExpression
-from trimtab.language.measures import MeasureSlots, lower_measure, null_if_unmatched
+from trimtab.language.merge import Context
 from trimtab.language.oracle import type_of
 from trimtab.language.relation import Definition, Relation
 from trimtab.language.resolve_match import ResolvedMatch
@@ -23,13 +23,29 @@ from trimtab.language.scope import Scope
 from trimtab.rowwise.types import is_time
 
 
+@dataclass(frozen=True, slots=True)
+class MeasureSlots:
+    """The slots of a query so far, without repeats."""
+
+    found: list[Slot] = field(default_factory=list)
+
+    def column(self, slot: Slot) -> exp.Expr:
+        """A reference to the slot, which is added if it is new."""
+        if slot not in self.found:
+            self.found.append(slot)
+        return exp.column(f"slot{self.found.index(slot)}")
+
+    @property
+    def schema(self) -> list[tuple[str, pa.DataType]]:
+        """The columns that the engine's output has for them."""
+        return [(f"slot{i}", slot.type) for i, slot in enumerate(self.found)]
+
+
 def lower_match(context: Context, columns: IntakeColumns, match: ResolvedMatch) -> tuple[MatchQuery, Relation]:
     """The operator, and its output.
 
     Which input columns the SELECTs around it use isn't known yet: the output's base has all of them, as `__k0`,
     `__k1` ..., and the operator keeps none.
-
-    Raises QueryError `query.type` or `query.function`.
     """
     order = add_order(columns, match.order)
     conditions = {
@@ -54,7 +70,7 @@ def lower_match(context: Context, columns: IntakeColumns, match: ResolvedMatch) 
 
 
 def _condition(columns: IntakeColumns, scope: Scope, label: int, resolved: ResolvedExpression) -> Expr | None:
-    condition = lower_expression(columns, scope, resolved, label)
+    condition = lower_condition(columns, scope, resolved, label)
     if condition.type not in (pa.bool_(), pa.null()):
         message = f"DEFINE needs a condition, this is {condition.type}"
         raise scope.context.error("query.type", message, resolved.written, "compare it with something")
@@ -64,10 +80,30 @@ def _condition(columns: IntakeColumns, scope: Scope, label: int, resolved: Resol
 
 
 def _measures(columns: IntakeColumns, match: ResolvedMatch, slots: MeasureSlots) -> list[tuple[str, exp.Expr]]:
-    found = [(name, lower_measure(columns, match.scope, resolved, slots)) for name, resolved in match.measures]
+    """The measures as expressions over slots.
+
+    `(LAST(B.price) - A.price) / A.price` is three slots at most: maximal pieces that look at one row are hoisted, equal
+    slots are shared, and the arithmetic between them is plain SQL over `slot0`, `slot1` ..., left for the finish.
+    """
+    found = []
+    for name, resolved in match.measures:
+        hoister = Hoister(columns, match.scope, resolved.places)
+        aggregates = lower_aggregates(hoister, resolved)
+        found.append((name, hoister.over_columns(resolved.tree, aggregates, hoister.hoist, slots.column)))
     if match.rows is not Rows.ALL_WITH_UNMATCHED:
         return found
-    return [(name, null_if_unmatched(tree, slots)) for name, tree in found]
+    return [(name, _null_if_unmatched(tree, slots)) for name, tree in found]
+
+
+def _null_if_unmatched(expression: exp.Expr, slots: MeasureSlots) -> exp.Expr:
+    """The measure, changed to be null in rows that belong to no match.
+
+    Slots are null there already, so a bare slot needs no change; a constant, for instance, does.
+    """
+    if isinstance(expression, exp.Column):
+        return expression
+    matched = exp.Is(this=slots.column(MatchNumber()), expression=exp.null())
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=matched), true=expression)])
 
 
 def _output(

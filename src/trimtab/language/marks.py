@@ -1,22 +1,23 @@
 """Marks replace names in a resolved expression: each holds the number of an entry in a table beside the tree.
 
-A mark holds nothing else: neither the engine's values nor its places are stored inside
-a syntax tree.
+A mark holds nothing else: neither the engine's values nor its places are stored inside a syntax tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from trimtab.engine.match.ir.expression import Place
+from trimtab.engine.match.ir.expression import Aggregate, MatchNumber, Place
 from trimtab.language.scope import Labels
 
 HERE_NUMBER = 0
 """The current row's number in every table of places."""
+CONSTANT, MIXED = -1, -2
+"""In place of a place's number: see `place_of`."""
 
 
 class Leaf(exp.Expression):
@@ -77,33 +78,25 @@ class ResolvedExpression:
     written: exp.Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Where an expression's values come from: `places` of rows, or computed by the engine."""
+def place_of(node: exp.Expr) -> int:
+    """The number of the one place that a resolved expression is read at.
 
-    places: frozenset[int]
-    computed: bool
-
-    @property
-    def only_place(self) -> int | None:
-        """The place, if the expression reads exactly one and nothing else."""
-        return next(iter(self.places)) if len(self.places) == 1 and not self.computed else None
-
-    @property
-    def constant(self) -> bool:
-        """Whether nothing in it varies."""
-        return not self.places and not self.computed
-
-
-def facts_of(node: exp.Expr) -> Facts:
-    """What a resolved expression is made of."""
-    places, computed = set(), False
+    CONSTANT where nothing in it varies, MIXED where it has several places or something that the engine computes.
+    """
+    found: set[int] = set()
     for part in node.walk(prune=lambda each: isinstance(each, Leaf)):
         if isinstance(part, Leaf):
-            places.add(part.args["place"])
+            found.add(part.args["place"])
         elif isinstance(part, CallMark | MatchNumberMark):
-            computed = True
-    return Facts(frozenset(places), computed)
+            found.add(MIXED)
+    return found.pop() if len(found) == 1 else MIXED if found else CONSTANT
+
+
+def marked_value(node: exp.Expr, aggregates: Sequence[Aggregate]) -> Aggregate | MatchNumber | None:
+    """The value that a mark stands for, None for any other node."""
+    if isinstance(node, CallMark):
+        return aggregates[int(node.args["number"])]
+    return MatchNumber() if isinstance(node, MatchNumberMark) else None
 
 
 # Nodes that aren't expressions by themselves, only pieces of one.

@@ -10,28 +10,47 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from trimtab.language.context import Context
+import pyarrow as pa
+from sqlglot import exp
+
+from trimtab.errors import QueryError
+from trimtab.language.mistakes import Span, mistake
 from trimtab.language.relation import Relation, table_relation
 from trimtab.language.unnest import Chain, Layer
 
 
 @dataclass(frozen=True, slots=True)
-class MergedChain:
-    """The chain, and what its operator reads."""
+class Context:
+    """What later passes know about the operator's input; it makes errors that point at their place in the text.
+
+    `relation` has the columns that the operator sees, already filtered. `event_time` is the name of the event-time
+    column, where the input is a stream of events.
+    """
 
     chain: Chain
-    context: Context
+    sql: str
+    relation: Relation
+    event_time: str | None
+    fold_labels: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the operator sees."""
+        return pa.schema([(each.name, each.type) for each in self.relation.definitions])
+
+    def error(self, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = "") -> QueryError:
+        """An error to raise, with the node's place underlined."""
+        return mistake(self.sql, code, message, at, hint)
 
 
-def merge(chain: Chain) -> MergedChain:
+def merge(chain: Chain) -> Context:
     """Merge the inner layers.
 
     Raises QueryError: `query.column`, `query.type`, `query.function`, `query.row-wise` or `query.too-large`.
     """
     text = chain.text
-    table = table_relation(text.sql, text.tables[chain.source], frozenset())
-    relation = with_layers(table, chain.inner)
-    return MergedChain(chain, Context(text.sql, relation, text.event_time, text.fold_labels))
+    relation = with_layers(table_relation(text.sql, text.tables[chain.source]), chain.inner)
+    return Context(chain, text.sql, relation, text.event_time, text.fold_labels)
 
 
 def with_layers(relation: Relation, layers: Iterable[Layer]) -> Relation:

@@ -19,6 +19,17 @@ Span = tuple[int, int]
 """Character offsets into the query's text, the second exclusive."""
 BEFORE = "in the DataFrame or table that the query reads"
 """Where a user does what a query can't do with the rows that it reads."""
+# Functions of other systems for what is written in Spark's words here.
+_INSTEAD = {
+    "tumble": "GROUP BY window(ts, '10 minutes')",
+    "hop": "GROUP BY window(ts, '10 minutes', '5 minutes'), with the size before the slide",
+    "session": "GROUP BY session_window(ts, '10 minutes')",
+    **{
+        f"{theirs}_{part}": f"{ours}.{bound} in the SELECT"
+        for theirs, ours in (("tumble", "window"), ("hop", "window"), ("session", "session_window"))
+        for part, bound in (("start", "start"), ("end", "end"), ("rowtime", "end"))
+    },
+}
 
 
 def span_of(node: exp.Expr) -> Span | None:
@@ -28,14 +39,10 @@ def span_of(node: exp.Expr) -> Span | None:
     >>> span_of(parse_one("SELECT a + price FROM t").expressions[0])
     (7, 16)
     """
-    start, stop = -1, -1
-    for part in node.walk():
-        meta = part.meta
-        if "start" not in meta:
-            continue
-        start = meta["start"] if start < 0 else min(start, meta["start"])
-        stop = max(stop, meta.get("stop", meta["end"] + 1))
-    return None if start < 0 else (start, stop)
+    places = [part.meta for part in node.walk() if "start" in part.meta]
+    if not places:
+        return None
+    return min(meta["start"] for meta in places), max(meta.get("stop", meta["end"] + 1) for meta in places)
 
 
 def node_start(node: exp.Expr) -> Span:
@@ -45,8 +52,8 @@ def node_start(node: exp.Expr) -> Span:
 
 def mistake(sql: str, code: str, message: str, at: exp.Expr | Span | None = None, hint: str = "") -> QueryError:
     """The error for a place in a query; without a place the first character is underlined."""
-    if isinstance(at, exp.Expr):
-        at = _nearest_span(at)
+    while isinstance(at, exp.Expr):  # one that wasn't parsed is part of one that was
+        at = span_of(at) or at.parent
     start, stop = at or (0, min(1, len(sql)))
     return QueryError(code, message, sql, start, stop, hint)
 
@@ -56,14 +63,6 @@ def placed(new: Node, old: exp.Expr) -> Node:
     if span := span_of(old):
         new.meta.update(start=span[0], end=span[1] - 1, stop=span[1])
     return new
-
-
-def _nearest_span(node: exp.Expr | None) -> Span | None:
-    while node is not None:
-        if span := span_of(node):
-            return span
-        node = node.parent
-    return None
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
@@ -86,3 +85,13 @@ def nearest(name: str, candidates: Iterable[str], likeness: float) -> str:
 def listing(names: Sequence[str], limit: int = 12) -> str:
     """Names for a hint, at most `limit` of them."""
     return ", ".join(names[:limit]) + (" ..." if len(names) > limit else "")
+
+
+def instead_of(function: str) -> str:
+    """A hint with what to write instead of a function; empty: it isn't known from other systems.
+
+    >>> instead_of("TUMBLE")
+    "windows are written as in Spark: GROUP BY window(ts, '10 minutes')"
+    """
+    found = _INSTEAD.get(function.lower())
+    return f"windows are written as in Spark: {found}" if found else ""

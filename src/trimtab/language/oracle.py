@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import TypeVar
 
 import pyarrow as pa
@@ -20,37 +19,32 @@ from sqlglot.parsers.spark import SparkParser
 
 from trimtab.errors import QueryError
 from trimtab.language.fold import fold
-from trimtab.language.foreign_words import instead_of
-from trimtab.language.mistakes import BEFORE, did_you_mean, mistake
+from trimtab.language.mistakes import BEFORE, did_you_mean, instead_of, mistake
 from trimtab.rowwise import duck
 from trimtab.rowwise.types import infer
 
-_NOT_ROW_LOCAL: tuple[tuple[type[exp.Expr], str], ...] = (
-    (exp.Query, "a sub-query"),
-    (exp.Subquery, "a sub-query"),
-    (exp.Window, "a window function"),
-    (exp.AggFunc, "an aggregate"),
-    (exp.Explode, "a function that makes rows"),
-    (exp.Unnest, "a function that makes rows"),
-    (exp.Star, "a star"),
-    (exp.Filter, "FILTER"),
-    (exp.IgnoreNulls, "IGNORE NULLS"),
-    (exp.RespectNulls, "RESPECT NULLS"),
-    (exp.WithinGroup, "WITHIN GROUP"),
-    (exp.Order, "ORDER BY"),
-    (exp.Distinct, "DISTINCT"),
-    (exp.Alias, "an alias"),
-    (exp.Placeholder, "a placeholder"),
-    (exp.Parameter, "a parameter"),
-)
+_NOT_ROW_LOCAL: dict[str, type[exp.Expr] | tuple[type[exp.Expr], ...]] = {
+    "a sub-query": exp.Query,
+    "a window function": exp.Window,
+    "an aggregate": exp.AggFunc,
+    "a function that makes rows": (exp.Explode, exp.Unnest),
+    "a star": exp.Star,
+    "FILTER": exp.Filter,
+    "IGNORE NULLS": exp.IgnoreNulls,
+    "RESPECT NULLS": exp.RespectNulls,
+    "WITHIN GROUP": exp.WithinGroup,
+    "ORDER BY": exp.Order,
+    "DISTINCT": exp.Distinct,
+    "an alias": exp.Alias,
+    "a placeholder": exp.Placeholder,
+    "a parameter": exp.Parameter,
+}
+_FUNCTIONS = tuple(name.lower() for name in SparkParser.FUNCTIONS if name.isidentifier())
 _Answered = TypeVar("_Answered")
 
 
 def type_of(sql: str, expression: exp.Expr, schema: pa.Schema) -> pa.DataType:
-    """The Arrow type of a row-local expression over the columns of a schema.
-
-    Raises QueryError with the place in `sql` underlined.
-    """
+    """The Arrow type of a row-local expression over the columns of a schema. Raises QueryError, placed in `sql`."""
     check_row_local(sql, expression)
 
     def column(node: exp.Column) -> pa.DataType | None:
@@ -101,7 +95,7 @@ def check_row_local(sql: str, expression: exp.Expr) -> None:
 
 def check_node(sql: str, node: exp.Expr) -> None:
     """As `check_row_local`, for one node without its operands."""
-    for kind, what in _NOT_ROW_LOCAL:
+    for what, kind in _NOT_ROW_LOCAL.items():
         if isinstance(node, kind):
             message = f"{what} isn't allowed here: the expression is computed row by row"
             hint = f"join its result to the rows as a column, {BEFORE}" if what == "a sub-query" else ""
@@ -132,7 +126,8 @@ def value_over_nulls(sql: str, expression: exp.Expr, types: Sequence[tuple[str, 
 
 def _answer(sql: str, expression: exp.Expr, row: pa.Table) -> pa.ChunkedArray:
     """The expression over a table of one row."""
-    return _asked(sql, expression, lambda: duck.compute_tree(row, expression))
+    (answer,) = _asked(sql, expression, lambda: duck.run_translated(row, [duck.translate_tree(expression, row.schema)]))
+    return answer
 
 
 def _asked(sql: str, expression: exp.Expr, question: Callable[[], _Answered]) -> _Answered:
@@ -152,10 +147,10 @@ def _as_mistake(sql: str, expression: exp.Expr, text: str) -> QueryError:
     if found := re.search(r"Function with name \"?(\w+)\"? does not exist", text):
         name = found[1]
         node = next((f for f in expression.find_all(exp.Func) if _is_called(f, name)), expression)
-        if name.lower() in known_functions():
+        if name.lower() in _FUNCTIONS:
             message = f"the function {name} works on Spark only, and there in a sub-select"
             return mistake(sql, "query.function", message, node, "write FROM (SELECT *, f(x) AS y FROM t) and use y")
-        hint = instead_of(name) or did_you_mean(name, known_functions(), otherwise="any scalar function of Spark SQL")
+        hint = instead_of(name) or did_you_mean(name, _FUNCTIONS, otherwise="any scalar function of Spark SQL")
         return mistake(sql, "query.function", f"there is no function {name}", node, hint)
     message = re.sub(r"^\w+ Error: ", "", first).rstrip(".")
     return mistake(sql, "query.type", f"this can't be computed: {message}", expression)
@@ -165,9 +160,3 @@ def _is_called(function: exp.Func, name: str) -> bool:
     if isinstance(function, exp.Anonymous):
         return function.name.lower() == name.lower()
     return name.upper() in function.sql_names()
-
-
-@lru_cache(maxsize=1)
-def known_functions() -> tuple[str, ...]:
-    """Names of Spark's functions, for hints."""
-    return tuple(name.lower() for name in SparkParser.FUNCTIONS if name.isidentifier())

@@ -59,16 +59,16 @@ def parse(text: QueryText) -> Parsed:
     sql = text.sql
     if len(sql) > MAX_LENGTH:
         raise mistake(sql, "query.too-large", f"the query has more than {MAX_LENGTH:,} characters")
-    cut = cut_patterns(sql)
+    rest, patterns = cut_patterns(sql)
     try:
-        trees = [tree for tree in Trimtab().parse(cut.sql) if tree is not None]
+        trees = [tree for tree in Trimtab().parse(rest) if tree is not None]
     except (ParseError, TokenError) as error:
         raise _syntax_mistake(sql, error) from error
     if not trees:
         raise mistake(sql, "query.syntax", "there is no query", None, "write SELECT ... FROM ...")
     if len(trees) > 1:
         raise mistake(sql, "query.syntax", "there are several statements", trees[1], "give one")
-    return Parsed(text, trees[0], cut.patterns)
+    return Parsed(text, trees[0], patterns)
 
 
 def _syntax_mistake(sql: str, error: ParseError | TokenError) -> QueryError:
@@ -97,7 +97,7 @@ def _misspelled_word(sql: str) -> QueryError | None:
 
 
 def _unclosed_quote(sql: str) -> QueryError:
-    if found := re.search(r"['\"`]|/\*", blanked(cut_patterns(sql).sql)):
+    if found := re.search(r"['\"`]|/\*", blanked(cut_patterns(sql)[0])):
         closing = "*/" if found[0] == "/*" else found[0]
         message = f"{found[0]} is never closed"
         return mistake(sql, "query.syntax", message, found.span(), f"add the missing {closing}")
@@ -106,7 +106,7 @@ def _unclosed_quote(sql: str) -> QueryError:
 
 def _unclosed_pattern(sql: str) -> QueryError | None:
     """A pattern whose closing parenthesis was forgotten runs into the clauses after it."""
-    for start, text in cut_patterns(sql).patterns.items():
+    for start, text in cut_patterns(sql)[1].items():
         if clause := re.search(r"\b(DEFINE|SUBSET|WITHIN)\b", text, re.IGNORECASE):
             message = "the parenthesis of PATTERN is not closed"
             return mistake(sql, "query.syntax", message, (start - 1, start), f"close it before {clause[0].upper()}")

@@ -33,6 +33,8 @@ _FOLLOWS = "A B is A and then B"
 _STARTS = {"(", "{-", "^", "$"}
 _ANCHORS = {"^": Anchor.START, "$": Anchor.END}
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_QUANTIFIERS = {*_SIMPLE, "{"}
+_END = "end"  # the kind of the token after the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def parse_pattern(sql: str, start: int, text: str) -> ParsedPattern:
 
     Raises QueryError `query.syntax`, `query.quantifier` or `query.too-large`.
     """
-    parser = _Parser(sql, start, _tokens(sql, start, text), start + len(text))
+    parser = _Parser(sql, start, start + len(text), _tokens(sql, start, text))
     pattern = parser.whole()
     labels = tuple(parser.labels.values())
     return ParsedPattern(pattern, labels, parser.first.get("{-"), parser.first.get("TIMEOUT"))
@@ -94,7 +96,7 @@ def _tokens(sql: str, start: int, text: str) -> list[_Token]:
         if found.lastgroup != "space":
             tokens.append(_Token(str(found.lastgroup), found[0], (start + at, start + found.end())))
         at = found.end()
-    return tokens
+    return [*tokens, _Token(_END, "", (start + at, start + at + 1))]
 
 
 def _hint(text: str) -> str:
@@ -107,17 +109,21 @@ def _hint(text: str) -> str:
 class _Parser:
     sql: str
     start: int
-    tokens: list[_Token]
     stop: int
+    tokens: list[_Token]
     at: int = 0
     depth: int = 0
     labels: dict[str, Name] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     first: dict[str, Span] = field(default_factory=dict)
 
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.at]
+
     def whole(self) -> Pattern:
-        pattern = self.alternation() if self.tokens else Concat(())
-        if self.at < len(self.tokens):
+        pattern = Concat(()) if self.token.kind == _END else self.alternation()
+        if self.token.kind != _END:
             raise self.unexpected()
         if _size(pattern) > MAX_OCCURRENCES:
             raise self.too_large(f"the pattern unfolds to more than {MAX_OCCURRENCES:,} labels")
@@ -135,7 +141,7 @@ class _Parser:
 
     def concatenation(self) -> Pattern:
         items = []
-        while self.peek_kind() in ("name", "quoted") or self.peek() in _STARTS:
+        while self.token.kind in ("name", "quoted") or self.token.text in _STARTS:
             items.append(self.factor())
         if not items:
             raise self.unexpected()
@@ -143,17 +149,14 @@ class _Parser:
 
     def factor(self) -> Pattern:
         item = self.primary()
-        begin = self.tokens[self.at] if self.at < len(self.tokens) else None
-        if begin is None or begin.text not in ("*", "+", "?", "{"):
+        begin = self.token
+        if begin.text not in _QUANTIFIERS:
             return item
         self.at += 1
         low, high = _SIMPLE[begin.text] if begin.text in _SIMPLE else self.bounds(begin)
         greedy = not self.take("?")
-        if self.peek() in ("*", "+", "?", "{"):
-            place, hint = (
-                (begin.span[0], self.tokens[self.at].span[1]),
-                "put the first one in parentheses, as in (A+){2}",
-            )
+        if self.token.text in _QUANTIFIERS:
+            place, hint = (begin.span[0], self.token.span[1]), "put the first one in parentheses, as in (A+){2}"
             raise self.error("query.quantifier", "a quantifier can't follow a quantifier", place, hint)
         return Quantify(item, low, high, greedy)
 
@@ -176,16 +179,16 @@ class _Parser:
         return low or 0, high
 
     def number(self) -> int | None:
-        if self.peek_kind() != "number":
+        token = self.token
+        if token.kind != "number":
             return None
-        token = self.tokens[self.at]
         self.at += 1
         if len(token.text) > 9:
             raise self.too_large(f"{token.text} repetitions are too many", token.span)
         return int(token.text)
 
     def primary(self) -> Pattern:
-        token = self.tokens[self.at]
+        token = self.token
         self.at += 1
         if token.text in _ANCHORS:
             return At(_ANCHORS[token.text])
@@ -200,7 +203,7 @@ class _Parser:
         if word == "TIMEOUT":
             self.first.setdefault("TIMEOUT", token.span)
             return At(Anchor.TIMEOUT)
-        if word == "PERMUTE" and self.peek() == "(":
+        if word == "PERMUTE" and self.token.text == "(":
             return self.permutation(token)
         return self.label(token)
 
@@ -229,28 +232,22 @@ class _Parser:
         self.labels.setdefault(name.identity, name)
         return Label(self.numbers.setdefault(name.identity, len(self.numbers)))
 
-    def peek(self) -> str:
-        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
-
-    def peek_kind(self) -> str:
-        return self.tokens[self.at].kind if self.at < len(self.tokens) else ""
-
     def take(self, text: str) -> bool:
-        if self.peek() != text:
+        if self.token.text != text:
             return False
         self.at += 1
         return True
 
     def expect(self, text: str, opening: _Token) -> None:
         if not self.take(text):
-            if self.at < len(self.tokens):
+            if self.token.kind != _END:
                 raise self.unexpected()
             raise self.error("query.syntax", f"{opening.text} is never closed", opening.span, f"add the missing {text}")
 
     def unexpected(self, hint: str = "") -> QueryError:
-        if self.at >= len(self.tokens):
-            return self.error("query.syntax", "the pattern ends too early", (self.stop, self.stop + 1), hint)
-        token = self.tokens[self.at]
+        token = self.token
+        if token.kind == _END:
+            return self.error("query.syntax", "the pattern ends too early", token.span, hint)
         if not hint and token.text in ("|", ","):
             hint = "write () for an empty pattern" if token.text == "|" else _FOLLOWS
         message = f"{token.text} isn't allowed here in a pattern"

@@ -1,8 +1,7 @@
 """The relation that a query reads: a table, with the row-wise SELECTs around it merged.
 
-`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT
-around that is again a list of definitions over t: nothing is left of the nesting when the query
-runs.
+`SELECT a, b + 1 AS c FROM t WHERE x > 0` is the table t, a filter, and two definitions. A SELECT around that is again a
+list of definitions over t: nothing is left of the nesting when the query runs.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ class Relation:
     def resolve(self, node: exp.Column) -> Definition:
         """The column that a reference means; case matters only if two names differ in nothing else.
 
-        Raises QueryError `query.column` where there is none, or several, or the qualifier is
-        unknown.
+        Raises QueryError `query.column` where there is none, or several, or the qualifier is unknown.
         """
         self._check_qualifier(node.table, node.args.get("table"))
         return self.find(node.this)
@@ -91,7 +89,11 @@ class Relation:
                 self.resolve(node)
 
     def type_of(self, expression: exp.Expr) -> pa.DataType:
-        """The Arrow type of a row-local expression over the relation's columns."""
+        """The Arrow type of a row-local expression over the relation's columns.
+
+        Raises QueryError `query.function` for an unknown function, `query.type` for operands
+        that don't fit, `query.row-wise` for what isn't row-local.
+        """
         return oracle.type_of(self.sql, self.rewrite(expression), self.base)
 
     def filtered(self, condition: exp.Expr) -> Relation:
@@ -110,15 +112,12 @@ class Relation:
     def _project(self, node: exp.Expr) -> list[Definition]:
         if node.is_star:
             return self._star(node)
-        name = None
-        if isinstance(node, exp.Alias):
-            name, node = node.alias, node.this
-        if isinstance(node, exp.Column):
-            definition = self.resolve(node)
-            return [replace(definition, name=name or definition.name)]
-        # Without an alias Spark, too, calls the column by its text.
-        name = name or spark_text(node)
-        rewritten = self.rewrite(node)
+        inner = node.unalias()
+        if isinstance(inner, exp.Column):
+            definition = self.resolve(inner)
+            return [replace(definition, name=node.alias or definition.name)]
+        rewritten = self.rewrite(inner)
+        name = node.alias or projected_name(inner)
         return [Definition(name, rewritten, oracle.type_of(self.sql, rewritten, self.base))]
 
     def _star(self, node: exp.Expr) -> list[Definition]:
@@ -136,16 +135,20 @@ def _size(expression: exp.Expr) -> int:
     return sum(1 for _ in expression.walk())
 
 
-def table_relation(sql: str, schema: pa.Schema, aliases: frozenset[str]) -> Relation:
+def table_relation(sql: str, schema: pa.Schema) -> Relation:
     """A table as it is."""
-    definitions = tuple(Definition(f.name, column(f.name), f.type) for f in schema)
-    return Relation(sql, schema, definitions, aliases=aliases)
+    return Relation(sql, schema, tuple(Definition(f.name, column(f.name), f.type) for f in schema))
 
 
 def column(name: str) -> exp.Column:
     """A reference to a column, quoted where its name needs it."""
     plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.upper() not in _KEYWORDS
     return exp.column(exp.to_identifier(name, quoted=not plain))
+
+
+def projected_name(node: exp.Expr) -> str:
+    """What Spark calls a column of a SELECT list: without an alias, by its text."""
+    return node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else spark_text(node)
 
 
 def spark_text(expression: exp.Expr) -> str:

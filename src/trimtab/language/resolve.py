@@ -14,35 +14,34 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from trimtab.language.dialect import MatchRecognize, TableFunction
-from trimtab.language.merge import MergedChain
+from trimtab.language.merge import Context
 from trimtab.language.resolve_function import ResolvedFunction, resolve_function
 from trimtab.language.resolve_match import ResolvedMatch, resolve_match
 
 if TYPE_CHECKING:
     from trimtab.language.resolve_group import ResolvedGroup
-    from trimtab.language.resolve_over import ResolvedOver
+    from trimtab.language.resolve_windows import ResolvedOver
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The operator, resolved, and what it reads."""
 
-    merged: MergedChain
+    context: Context
     operator: ResolvedMatch | ResolvedOver | ResolvedGroup | ResolvedFunction | None
 
 
-def resolve(merged: MergedChain) -> Resolved:
+def resolve(context: Context) -> Resolved:
     """Resolve the operator. Raises QueryError."""
-    context, chain = merged.context, merged.chain
-    match chain.operator:
+    match context.chain.operator:
         case None:
-            return Resolved(merged, None)
+            return Resolved(context, None)
         case MatchRecognize() as node:
-            return Resolved(merged, resolve_match(context, node, chain.patterns))
+            return Resolved(context, resolve_match(context, node, context.chain.patterns))
         case TableFunction() as node:
-            return Resolved(merged, resolve_function(context, node))
+            return Resolved(context, resolve_function(context, node))
         case exp.Select() as node:
             # Windows import a good part of the engine: queries without them shouldn't wait for that.
             from trimtab.language.resolve_windows import resolve_windows
 
-            return Resolved(merged, resolve_windows(context, node))
+            return Resolved(context, resolve_windows(context, node))

@@ -13,8 +13,7 @@ from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import HERE, Place, Side
 from trimtab.errors import QueryError
-from trimtab.language.context import Context
-from trimtab.language.dialect import Framed
+from trimtab.language.dialect import AGGREGATE_NAMES, Framed
 from trimtab.language.marks import (
     HERE_NUMBER,
     AggregateCall,
@@ -25,6 +24,7 @@ from trimtab.language.marks import (
     ResolvedExpression,
     rebuilt,
 )
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean, listing, placed
 from trimtab.language.oracle import check_node
 from trimtab.language.relation import column
@@ -32,15 +32,6 @@ from trimtab.language.scope import Labels, Scope
 
 LOGICAL = {"FIRST": Side.FIRST, "LAST": Side.LAST}
 PHYSICAL = {"PREV": -1, "NEXT": 1}
-_AGGREGATES = (
-    *("any_value", "approx_count_distinct", "array_agg", "avg", "bool_and", "bool_or", "collect_list", "count"),
-    *("first_value", "last_value", "max", "max_by", "min", "min_by", "sum"),
-    *("stddev_pop", "stddev_samp", "var_pop", "var_samp"),
-)
-AGGREGATE_NAMES = {name.upper(): name for name in _AGGREGATES} | {
-    "ANY": "bool_or", "SOME": "bool_or", "EVERY": "bool_and", "ARBITRARY": "any_value", "MEAN": "avg",
-    "ARG_MAX": "max_by", "ARG_MIN": "min_by", "STD": "stddev_samp", "STDDEV": "stddev_samp", "VARIANCE": "var_samp",
-}  # fmt: skip
 SKIPPING_NULLS = frozenset(AGGREGATE_NAMES.values()) - {*("array_agg", "first_value", "last_value", "max_by", "min_by")}
 MAX_OFFSET = 1 << 31
 MAX_REMEMBERED = 1_000
@@ -51,10 +42,8 @@ def resolve_expression(
 ) -> ResolvedExpression:
     """The expression with places instead of names.
 
-    `label` is the label under definition, None in MEASURES. `one_row`: measures are shown on the
-    last row only, where RUNNING and FINAL are the same.
-
-    Raises QueryError.
+    `label` is the label under definition, None in MEASURES. `one_row`: measures are shown on the last row only, where
+    RUNNING and FINAL are the same. Raises QueryError.
     """
     resolver = _Resolver(scope, label, one_row)
     tree = resolver.resolve(node)
@@ -75,10 +64,7 @@ class _Resolver:
     def context(self) -> Context:
         return self.scope.context
 
-    def resolve(self, node: exp.Expr) -> exp.Expr:
-        return self._resolve(node, frame=None)
-
-    def _resolve(self, node: exp.Expr, frame: Framed | None) -> exp.Expr:
+    def resolve(self, node: exp.Expr, frame: Framed | None = None) -> exp.Expr:
         final = frame is not None and frame.args["kind"] == "FINAL"
         if final and self.label is not None:
             message = "FINAL isn't allowed in DEFINE: the match isn't complete yet"
@@ -87,7 +73,7 @@ class _Resolver:
         if isinstance(node, Framed):
             return self._framed(node)
         if isinstance(node, exp.Filter):
-            return self._resolve(self._unfiltered(node), frame)
+            return self.resolve(self._unfiltered(node), frame)
         if name in LOGICAL or name in PHYSICAL:
             return placed(self._navigation(node, name, final), node)
         if name in AGGREGATE_NAMES:
@@ -106,7 +92,7 @@ class _Resolver:
         name = call_name(inner)
         if name not in LOGICAL and name not in AGGREGATE_NAMES:
             raise self._misplaced_frame(node)
-        return self._resolve(node.this, node)
+        return self.resolve(node.this, node)
 
     def _misplaced_frame(self, node: Framed) -> QueryError:
         message = f"{node.args['kind']} goes with FIRST, LAST or an aggregate"
@@ -128,7 +114,7 @@ class _Resolver:
         framed = inner if isinstance(inner, Framed) else None
         call = inner.this if framed else inner
         if call_name(call) in LOGICAL:
-            return self._moved(self._resolve(call, framed), shift)
+            return self._moved(self.resolve(call, framed), shift)
         self._no_nesting(inner, name)
         return self._read(inner, self._place(self._variables(inner), Side.LAST, shift=shift))
 
@@ -174,7 +160,7 @@ class _Resolver:
         if len(args) == 1 and isinstance(args[0], exp.Distinct):
             function, args = self._distinct(function, args[0])
         if function == "count" and len(args) == 1 and args[0].is_star:
-            labels = self._starred(args[0])
+            labels = self._qualifier(args[0])
             args = []
         else:
             least = 0 if function == "count" else 2 if function in ("max_by", "min_by") else 1
@@ -210,11 +196,13 @@ class _Resolver:
             raise self.context.error("query.function", "DISTINCT goes with count of one argument", node.parent)
         return "count_distinct", node.expressions
 
-    def _starred(self, node: exp.Expr) -> Labels:
+    def _qualifier(self, node: exp.Expr) -> Labels:
+        """The labels of `variable.column` or `variable.*`; all of them without a variable, or for the table's name."""
         qualifier = node.args.get("table")
-        if qualifier is None or self._is_source(qualifier):
+        if qualifier is None:
             return None
-        return self.scope.variable(qualifier)
+        is_alias = qualifier.name.lower() in self.context.relation.aliases
+        return None if is_alias and self.scope.find(qualifier) is None else self.scope.variable(qualifier)
 
     def _variables(self, *nodes: exp.Expr) -> Labels:
         """The one variable that the expressions are over. Raises QueryError `query.two-variables` at the second one."""
@@ -238,10 +226,7 @@ class _Resolver:
             self._check(part.this)
             if part.args.get("db") is not None:
                 raise self.context.error("query.column", "a column is written name or variable.name", part)
-            qualifier = part.args.get("table")
-            if qualifier is None or self._is_source(qualifier):
-                return None
-            return self.scope.variable(qualifier)
+            return self._qualifier(part)
         if call_name(part) != "CLASSIFIER":
             return False
         self._count_args(part, 0, 1)
@@ -262,11 +247,6 @@ class _Resolver:
             hint = did_you_mean(node.sql_name(), known, otherwise=f"there are {listing(known, 40)}")
             raise self.context.error("query.function", message, node, hint)
         check_node(self.context.sql, node)
-
-    def _is_source(self, qualifier: exp.Expr) -> bool:
-        """Whether a qualifier is the table's name, and not a variable of the pattern."""
-        is_alias = qualifier.name.lower() in self.context.relation.aliases
-        return is_alias and self.scope.find(qualifier) is None
 
     def _place(self, labels: Labels, side: Side, offset: int = 0, *, shift: int = 0, final: bool = False) -> Place:
         final = final and not self.one_row

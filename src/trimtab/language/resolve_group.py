@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from sqlglot import exp
 
 from trimtab.engine.windows.aggregates import FUNCTIONS
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow
 from trimtab.errors import QueryError
-from trimtab.language.context import Context
-from trimtab.language.foreign_words import instead_of
 from trimtab.language.intervals import MICROSECOND, added, amount, interval_length
 from trimtab.language.marks import CallMark, KeyMark
-from trimtab.language.mistakes import placed
-from trimtab.language.relation import column, spark_text
-from trimtab.language.select_list import projected_name, without_aliases
+from trimtab.language.merge import Context
+from trimtab.language.mistakes import instead_of, placed
+from trimtab.language.relation import column, projected_name, spark_text
 from trimtab.language.window_calls import Called, is_aggregate, read_call
 from trimtab.language.window_frames import check_key, check_time
 from trimtab.rowwise.types import is_time
@@ -39,12 +38,12 @@ class ResolvedGroup:
     window: ClockWindow | SessionWindow
     time: exp.Expr
     columns: tuple[tuple[str, exp.Expr], ...]
-    having: exp.Expr | None
+    condition: exp.Expr | None
     calls: tuple[Called, ...]
 
 
-def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
-    """Resolve GROUP BY, the SELECT list and HAVING. Raises QueryError."""
+def resolve_group(context: Context, select: exp.Select, condition: exp.Expr | None) -> ResolvedGroup:
+    """Resolve GROUP BY, the SELECT list and the condition of HAVING. Raises QueryError."""
     aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
     keys, call = _grouping(select, context, aliases)
     window, time = _window(context, call)
@@ -56,10 +55,9 @@ def resolve_group(context: Context, select: exp.Select) -> ResolvedGroup:
         if node.is_star:
             message = "with GROUP BY the columns of the result are named one by one"
             raise context.error("query.not-grouped", message, node)
-        inner = node.unalias()
-        columns.append((_name(node, inner), marking.marked(inner)))
-    clause = select.args.get("having")
-    having = None if clause is None else marking.marked(without_aliases(clause.this, select, context))
+        name = node.name.lower() if _is_window_call(node) else projected_name(node)  # as Spark calls it
+        columns.append((name, marking.marked(node.unalias())))
+    having = None if condition is None else marking.marked(condition)
     return ResolvedGroup(tuple(keys), window, time, tuple(columns), having, tuple(marking.calls))
 
 
@@ -79,10 +77,8 @@ class _GroupMarks:
     def _change(self, node: exp.Expr) -> exp.Expr:
         if self._is_window(node):
             # A struct by its fields, which DuckDB and Spark both understand.
-            fields = [
-                exp.PropertyEQ(this=exp.to_identifier(n), expression=column(c))
-                for n, c in (("start", START), ("end", END))
-            ]
+            parts = {"start": START, "end": END}.items()
+            fields = [exp.PropertyEQ(this=exp.to_identifier(n), expression=column(c)) for n, c in parts]
             return placed(exp.Struct(expressions=fields), node)
         if (part := self._window_part(node)) is not None:
             return placed(column(part), node)
@@ -98,7 +94,7 @@ class _GroupMarks:
         return node
 
     def _is_window(self, node: exp.Expr) -> bool:
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _WORDS:
+        if _is_window_call(node):
             if not self._same(node, self.call):
                 message = f"this is another {node.name.lower()} than the one in GROUP BY"
                 raise self.context.error("query.window-mixed", message, node, "write the same one")
@@ -140,10 +136,8 @@ class _GroupMarks:
         return self.context.error("query.not-grouped", f"{node.name} is neither grouped nor aggregated", node, hint)
 
 
-def _name(node: exp.Expr, inner: exp.Expr) -> str:
-    if isinstance(inner, exp.Anonymous) and inner is node and inner.name.lower() in _WORDS:
-        return inner.name.lower()  # as Spark calls it
-    return projected_name(node)
+def _is_window_call(node: exp.Expr) -> TypeGuard[exp.Anonymous]:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _WORDS
 
 
 def _grouping(
@@ -160,7 +154,7 @@ def _grouping(
     known = {name.lower() for name in context.schema.names}
     for node in group.expressions:
         meant = _meant(node, select, context, aliases, known)
-        if isinstance(meant, exp.Anonymous) and meant.name.lower() in _WORDS:
+        if _is_window_call(meant):
             windows.append(meant)
         else:
             keys.append(meant)
@@ -203,7 +197,7 @@ def _window(context: Context, call: exp.Anonymous) -> tuple[ClockWindow | Sessio
     if not 2 <= len(args) <= most:
         message = f"{word} takes a time and {'a size, a slide and an offset' if most == 4 else 'a gap'}"
         raise context.error("query.window-size", message, call, _SIZE_HINT)
-    type_ = context.type_of(args[0])
+    type_ = context.relation.type_of(args[0])
     if not is_time(type_):
         message = f"{word} goes by a timestamp or a date, this is {type_}"
         raise context.error("query.window-time", message, args[0], "cast it to TIMESTAMP")

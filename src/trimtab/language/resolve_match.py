@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from sqlglot import exp
 
 from trimtab.engine.match.ir.expression import Side
 from trimtab.engine.match.ir.pattern import Pattern
 from trimtab.engine.match.ir.query import Rows, Skip, SkipPastLast, SkipTo, SkipToNext
-from trimtab.language.context import Context
-from trimtab.language.dialect import Define, MatchRecognize, MeasureClause, SkipClause
+from trimtab.language.dialect import MatchRecognize, SkipClause, WithinClause
+from trimtab.language.intervals import MICROSECOND, amount, interval_length
 from trimtab.language.keys import Ordering, order_columns, partition_columns
 from trimtab.language.marks import ResolvedExpression
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import node_start
 from trimtab.language.patterns import ParsedPattern, parse_pattern
 from trimtab.language.relation import Definition
 from trimtab.language.resolve_expression import resolve_expression
 from trimtab.language.scope import Scope, make_scope
-from trimtab.language.within import check_event_time, within_us
+from trimtab.rowwise.types import is_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,7 @@ def resolve_match(context: Context, node: MatchRecognize, patterns: Mapping[int,
         hint = "use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES"
         raise context.error("query.exclusion-unmatched", message, parsed.exclusion, hint)
     partition = partition_columns(context, node.args.get("partition_by") or ())
-    order = order_columns(context, node.args["order"].expressions if node.args.get("order") else ())
-    check_event_time(context, order, node)
+    order = order_columns(context, node.args["order"].expressions if node.args.get("order") else (), node)
     alias = node.args.get("alias")
     return ResolvedMatch(
         scope=scope,
@@ -61,7 +64,7 @@ def resolve_match(context: Context, node: MatchRecognize, patterns: Mapping[int,
         skip=_skip(scope, node.args.get("skip")),
         partition=partition,
         order=order,
-        within_us=within_us(context, node, parsed, order),
+        within_us=_within_us(context, node, parsed, order),
         aliases=frozenset({alias.name.lower()}) if alias and alias.name else context.relation.aliases,
     )
 
@@ -75,10 +78,10 @@ def _pattern(context: Context, node: MatchRecognize, patterns: Mapping[int, str]
     return parse_pattern(context.sql, start, patterns.get(start, ""))
 
 
-def _conditions(scope: Scope, defines: Sequence[Define]) -> dict[int, ResolvedExpression]:
+def _conditions(scope: Scope, defines: Sequence[exp.Alias]) -> dict[int, ResolvedExpression]:
     found: dict[int, ResolvedExpression] = {}
     for define in defines:
-        name = define.this
+        name = define.args["alias"]
         label = scope.number(name)
         if label is None:
             message = f"{name.name} is defined but not in the pattern"
@@ -86,28 +89,21 @@ def _conditions(scope: Scope, defines: Sequence[Define]) -> dict[int, ResolvedEx
         if label in found:
             message = f"{name.name} is defined twice"
             raise scope.context.error("query.define-duplicate", message, name, "join them with AND")
-        found[label] = resolve_expression(scope, define.args["condition"], label=label)
+        found[label] = resolve_expression(scope, define.this, label=label)
     return found
 
 
-def _measures(
-    scope: Scope, rows: Rows, measures: Sequence[MeasureClause]
-) -> tuple[tuple[str, ResolvedExpression], ...]:
-    seen: set[str] = set()
-    one_row = rows is Rows.ONE
-    return tuple((_name(scope, each, seen), resolve_expression(scope, each.this, one_row=one_row)) for each in measures)
-
-
-def _name(scope: Scope, measure: MeasureClause, seen: set[str]) -> str:
-    alias = measure.args.get("alias")
-    if alias is None:
-        raise scope.context.error("query.measure-name", "a measure needs a name", measure.this, "add AS name")
-    name: str = alias.name
-    if name.lower() in seen:
-        message = f"there are two measures named {name}"
-        raise scope.context.error("query.measure-name", message, alias, "rename one of them")
-    seen.add(name.lower())
-    return name
+def _measures(scope: Scope, rows: Rows, measures: Sequence[exp.Alias]) -> tuple[tuple[str, ResolvedExpression], ...]:
+    found: dict[str, tuple[str, ResolvedExpression]] = {}
+    for each in measures:
+        alias = each.args.get("alias")
+        if alias is None:
+            raise scope.context.error("query.measure-name", "a measure needs a name", each.this, "add AS name")
+        if alias.name.lower() in found:
+            message = f"there are two measures named {alias.name}"
+            raise scope.context.error("query.measure-name", message, alias, "rename one of them")
+        found[alias.name.lower()] = alias.name, resolve_expression(scope, each.this, one_row=rows is Rows.ONE)
+    return tuple(found.values())
 
 
 def _skip(scope: Scope, node: SkipClause | None) -> Skip:
@@ -121,3 +117,40 @@ def _skip(scope: Scope, node: SkipClause | None) -> Skip:
         message = f"the pattern has no variable {name} to skip to"
         raise scope.context.error("query.skip-target", message, node.this, scope.hint(name))
     return SkipTo(Side[node.args["kind"]], labels, node.this.name)
+
+
+def _within_us(context: Context, node: MatchRecognize, parsed: ParsedPattern, order: Sequence[Ordering]) -> int | None:
+    """The bound of WITHIN in microseconds, None without the clause."""
+    length = node.args.get("within")
+    if length is None:
+        if parsed.timeout:
+            message = "TIMEOUT needs a WITHIN: it means that this time has passed"
+            hint = "add WITHIN INTERVAL '1' HOUR after the pattern"
+            raise context.error("query.timeout-within", message, parsed.timeout, hint)
+        return None
+    span = _span(context, length)
+    if span <= datetime.timedelta():
+        raise context.error("query.within-positive", "WITHIN needs a length of time above zero", length)
+    if not order or not is_time(order[0].definition.type) or order[0].descending:
+        at = order[0].written if order else length
+        message = "WITHIN needs the rows in order of time"
+        raise context.error("query.within-time", message, at, "ORDER BY a timestamp or date first")
+    return span // MICROSECOND
+
+
+def _span(context: Context, length: WithinClause) -> datetime.timedelta:
+    value, unit = length.this, length.args.get("unit")
+    is_number = isinstance(value, exp.Literal) and not value.is_string
+    if unit is None and is_number:
+        message = f"WITHIN needs a length of time, found the number {value.name}"
+        hint = f"write the unit, for example WITHIN {value.name} SECONDS"
+        raise context.error("query.within-unit", message, value, hint)
+    span = interval_length(value) if unit is None else None
+    if unit is not None and is_number:
+        span = amount(value.name, unit.name)
+    elif unit is not None and isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
+        span = amount(f"-{value.this.name}", unit.name)
+    if span is None:
+        hint = "in weeks, days, hours, minutes or seconds, as in INTERVAL '1' HOUR"
+        raise context.error("query.within-unit", "WITHIN needs a length of time that is always the same", length, hint)
+    return span

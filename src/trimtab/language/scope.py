@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from trimtab.language.context import Context
 from trimtab.language.dialect import Subset
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean, listing
 from trimtab.language.patterns import Name, identity
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from trimtab.engine.keyed.description import KeyedOperator, registered, registered_names
 from trimtab.errors import QueryError
-from trimtab.language.dialect import MatchRecognize, TableFunction
-from trimtab.language.mistakes import BEFORE, Span, did_you_mean, listing, mistake, node_start, span_of
+from trimtab.language.dialect import MatchRecognize, TableArgument, TableFunction
+from trimtab.language.mistakes import BEFORE, Span, did_you_mean, instead_of, listing, mistake, node_start, span_of
 from trimtab.language.parse import Parsed, QueryText
-from trimtab.language.table_calls import table_argument
 
 _PLAIN = {"expressions", "from_", "where", "with_", "match", "kind", "hint"}
 _NEVER_WINDOWED = ("joins", "laterals", "sample", "pivots")
@@ -89,9 +89,7 @@ def unnest(parsed: Parsed) -> Chain:
     Raises QueryError: `query.table` where no table of that name can be read, `query.row-wise` for what isn't row-wise
     around an operator, `query.table-function` and `query.argument` for one that is unknown or reads no table.
     """
-    walk = _Walk(parsed)
-    select = walk.as_select(parsed.tree)
-    return walk.select(select, walk.with_names(select, {}))
+    return _Walk(parsed).query(parsed.tree, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,11 @@ class _Walk:
     def sql(self) -> str:
         return self.parsed.text.sql
 
-    def as_select(self, tree: exp.Expr) -> exp.Select:
+    def query(self, tree: exp.Expr, known: dict[str, NamedQuery]) -> Chain:
+        select = self._as_select(tree)
+        return self._select(select, self._with_names(select, known))
+
+    def _as_select(self, tree: exp.Expr) -> exp.Select:
         while isinstance(tree, exp.Subquery) and not set(tree.args) - {"this", "alias"}:
             tree = tree.this
         if isinstance(tree, exp.Select):
@@ -113,7 +115,7 @@ class _Walk:
             raise self._refused(type(tree).__name__.upper(), tree, hint)
         raise mistake(self.sql, "query.syntax", "a query starts with SELECT or WITH", tree)
 
-    def with_names(self, select: exp.Select, known: dict[str, NamedQuery]) -> dict[str, NamedQuery]:
+    def _with_names(self, select: exp.Select, known: dict[str, NamedQuery]) -> dict[str, NamedQuery]:
         """The names that a SELECT can read: those known around it and those of its WITH."""
         clause = select.args.get("with_")
         if clause is None:
@@ -126,7 +128,7 @@ class _Walk:
             known = {**known, each.alias.lower(): NamedQuery(each.this, known)}
         return known
 
-    def select(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
+    def _select(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
         match = select.args.get("match")
         if match is None and _is_windowed(select):
             return self._windows(select, known)
@@ -187,10 +189,8 @@ class _Walk:
             self._check_first(chain, "a table function over the output of another operator", node_start(item))
             return replace(chain, operator=item)
         if isinstance(item, exp.Subquery):
-            inner = self.as_select(item.this)
             names = {alias.name.lower()} if alias is not None and alias.name else set()
-            chain = self.select(inner, self.with_names(inner, known))
-            return chain.then(Layer(aliases=frozenset(names)))
+            return self.query(item.this, known).then(Layer(aliases=frozenset(names)))
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
             return self._table(item, known)
         raise mistake(self.sql, "query.table", "a query reads a table, or a sub-select over one", item)
@@ -199,8 +199,7 @@ class _Walk:
         name = ".".join(part.name for part in table.parts)
         naming = Layer(aliases=frozenset({(table.alias or table.name).lower()}))
         if (found := known.get(name.lower())) is not None:
-            inner = self.as_select(found.query)
-            return self.select(inner, self.with_names(inner, found.known)).then(naming)
+            return self.query(found.query, found.known).then(naming)
         tables = self.parsed.text.tables
         same = [key for key in tables if key.lower() == name.lower()]
         exact = [key for key in same if key == name] or same
@@ -227,3 +226,30 @@ def _is_windowed(select: exp.Select) -> bool:
     if select.args.get("group") is not None:
         return True
     return any(each.find(exp.Window) is not None for each in select.expressions)
+
+
+def table_argument(sql: str, node: TableFunction) -> TableArgument:
+    """The table that a call reads.
+
+    Raises QueryError: `query.table-function` where there is no such operator, `query.argument` where it reads no table
+    or several.
+    """
+    called_operator(sql, node)
+    found = [each for each in node.expressions if isinstance(each, TableArgument)]
+    if len(found) > 1:
+        raise mistake(sql, "query.argument", f"{node.name} reads one table", found[1])
+    if not found:
+        bare = next((each for each in node.expressions if isinstance(each, exp.Column)), None)
+        hint = f"write TABLE({bare.name if bare else 'name'}) first, then PARTITION BY and ORDER BY"
+        raise mistake(sql, "query.argument", f"{node.name} needs a table to read", bare or node_start(node), hint)
+    return found[0]
+
+
+def called_operator(sql: str, node: TableFunction) -> type[KeyedOperator]:
+    """The description that the call names."""
+    description = registered(node.name)
+    if description is None:
+        otherwise = "register it first, with @trimtab.operator"
+        hint = instead_of(node.name) or did_you_mean(node.name, registered_names(), otherwise=otherwise)
+        raise mistake(sql, "query.table-function", f"there is no table function {node.name}", node_start(node), hint)
+    return description

@@ -13,7 +13,7 @@ from sqlglot import exp
 from trimtab.engine.windows import aggregates
 from trimtab.engine.windows.cardinality import p_for
 from trimtab.engine.windows.quantiles import DEFAULT_K, k_for
-from trimtab.language.context import Context
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean, placed
 
 _BY_NODE: dict[type[exp.Expr], str] = {
@@ -59,10 +59,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def read_call(context: Context, node: exp.Expr, known: Collection[str], where: str) -> Called:
-    """What a call means; `known` are the functions allowed in this clause, which `where` names in errors.
-
-    Raises QueryError.
-    """
+    """What a call means; `known` are the functions that a clause, called `where`, allows. Raises QueryError."""
     called = _read(context, node, known, where)
     for arg in called.args:
         context.relation.check_names(arg)

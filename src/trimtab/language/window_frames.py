@@ -9,9 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from trimtab.engine.windows.layout import Frame, Unit
-from trimtab.errors import QueryError
-from trimtab.language.context import Context
 from trimtab.language.intervals import MICROSECOND, interval_length
+from trimtab.language.merge import Context
 from trimtab.language.mistakes import did_you_mean
 from trimtab.rowwise.types import is_number, is_time
 
@@ -35,7 +34,8 @@ def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) 
         check_key(context, key)
     ordered = node.args["order"].expressions if node.args.get("order") else []
     if not ordered:
-        column = context.event_time or _some_time(context)
+        times = (field.name for field in context.schema if is_time(field.type))
+        column = context.event_time or next(times, "a column")
         raise context.error("query.window-order", "a window over a stream needs an order", node, f"ORDER BY {column}")
     for each in ordered:
         context.relation.check_names(each.this)
@@ -45,7 +45,7 @@ def read_over(context: Context, node: exp.Window, named: dict[str, exp.Window]) 
 
 def check_key(context: Context, node: exp.Expr) -> None:
     """Raise if rows can't be grouped by an expression."""
-    type_ = context.type_of(node)
+    type_ = context.relation.type_of(node)
     if pa.types.is_nested(type_):
         raise context.error("query.type", f"rows can't be grouped by {type_}", node, "take its parts instead")
 
@@ -63,11 +63,6 @@ def check_time(context: Context, ordered: exp.Expr) -> None:
     if ordered.args.get("desc"):
         message = "a stream can't be read backwards in time"
         raise context.error("query.window-time", message, ordered, f"ORDER BY {wanted} ASC")
-
-
-def _some_time(context: Context) -> str:
-    times = [field.name for field in context.schema if is_time(field.type)]
-    return times[0] if times else "a column"
 
 
 def _resolved(context: Context, node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
@@ -134,7 +129,7 @@ def _range(
     context: Context, length: datetime.timedelta | None, number: float | None, at: exp.Expr, ordered: list[exp.Expr]
 ) -> int | float:
     key = ordered[0]
-    type_ = context.type_of(key.this)
+    type_ = context.relation.type_of(key.this)
     if len(ordered) > 1:
         message = "RANGE with a length needs a single ORDER BY column"
         raise context.error("query.window-frame", message, ordered[1], "or count ROWS")
@@ -144,7 +139,10 @@ def _range(
         if number == 0 and length is None:
             return 0  # CURRENT ROW
         if length is None or length < datetime.timedelta():
-            raise _no_interval(context, number, at)
+            message = "the order is by time, so RANGE needs a length of time that is always the same"
+            unit = f"INTERVAL '{number:g}' SECOND" if number is not None else "INTERVAL '1' HOUR"
+            hint = f"as in RANGE BETWEEN {unit} PRECEDING AND CURRENT ROW"
+            raise context.error("query.window-frame", message, at, hint)
         return length // MICROSECOND
     if is_number(type_) and not pa.types.is_decimal(type_):
         if number is None:
@@ -153,12 +151,6 @@ def _range(
         return number
     message = f"RANGE with a length needs an order by time or number, this is {type_}"
     raise context.error("query.window-frame", message, key, "or count ROWS")
-
-
-def _no_interval(context: Context, number: float | None, at: exp.Expr) -> QueryError:
-    message = "the order is by time, so RANGE needs a length of time that is always the same"
-    unit = f"INTERVAL '{number:g}' SECOND" if number is not None else "INTERVAL '1' HOUR"
-    return context.error("query.window-frame", message, at, f"as in RANGE BETWEEN {unit} PRECEDING AND CURRENT ROW")
 
 
 def _number(node: exp.Expr) -> float | int | None:

@@ -9,8 +9,7 @@ from typing import assert_never
 
 from trimtab.engine.match.compile.registers import Fold, Register, RowLabel, RowRef
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, Place, RowValue, Side
-from trimtab.language.calls import UNIT_US
-from trimtab.language.intervals import MICROSECOND
+from trimtab.language.intervals import MICROSECOND, UNIT_US
 from trimtab.rowwise.local import bare_column
 
 # The larger, the tighter it binds.
@@ -25,17 +24,14 @@ _ATOM = 9
 _PARTS = {
     "rows": "number of rows",
     "count": "number of values",
-    "sum": "sum",
-    "fsum": "sum",
+    **dict.fromkeys(("sum", "fsum"), "sum"),
     "mean": "mean",
     "m2": "sum of squared distances",
-    "min": "row of the smallest",
-    "max": "row of the largest",
+    **dict.fromkeys(("min", "min_by"), "row of the smallest"),
+    **dict.fromkeys(("max", "max_by"), "row of the largest"),
     "any": "row of the first that is not null",
     "first": "first row",
     "last": "last row",
-    "max_by": "row of the largest",
-    "min_by": "row of the smallest",
     "and": "whether all hold",
     "or": "whether any holds",
     "values": "all values",

@@ -1,7 +1,6 @@
 """Where the same words mean something else in DuckDB: rewrite them so that the answer is Spark's.
 
-sqlglot translates syntax and names; these are the differences in meaning that it leaves. One case
-each.
+sqlglot translates syntax and names; these are the differences in meaning that it leaves. One case each.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf, described: Described) -> exp.Expr:
             changed.set("start", exp.Case(ifs=[first], default=start.copy()))
             return changed
         case exp.Format():
-            return exp.Anonymous(this="PRINTF", expressions=[node.this.copy(), *(e.copy() for e in node.expressions)])
+            return _call("PRINTF", node.this, *node.expressions)
         case exp.Add() | exp.Sub() if _is(pa.types.is_date, node.this, type_of) and _is_days(node.expression):
             # In DuckDB a date plus an interval is a timestamp, even if the interval has whole days.
             return exp.cast(exp.Paren(this=node.copy()), "date")
@@ -147,8 +146,7 @@ def _is_zoned(type_: pa.DataType | None) -> bool:
 def _digits(node: exp.Expr) -> exp.Expr:
     """The whole part of a number written as text, NULL for other text."""
     pattern = r"^\s*([+-]?[0-9]+)(\.[0-9]*)?\s*$"
-    found = [node.copy(), exp.Literal.string(pattern), exp.Literal.number(1)]
-    return exp.Anonymous(this="REGEXP_EXTRACT", expressions=found)
+    return _call("REGEXP_EXTRACT", node, exp.Literal.string(pattern), exp.Literal.number(1))
 
 
 def _paren(node: exp.Expr) -> exp.Expr:
@@ -174,5 +172,5 @@ def _is_days(node: exp.Expr) -> bool:
     return unit is not None and unit.name.upper().removesuffix("S") in _DAYS
 
 
-def _call(name: str, argument: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=[argument.copy()])
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])

@@ -53,11 +53,6 @@ def compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
     return run_translated(table, columns)
 
 
-def compute_tree(table: pa.Table, tree: exp.Expr) -> pa.ChunkedArray:
-    """As `compute`, of one parsed expression."""
-    return run_translated(table, [translate_tree(tree, table.schema)])[0]
-
-
 def run_translated(table: pa.Table, columns: Sequence[str]) -> list[pa.ChunkedArray]:
     """DuckDB expressions over the table's columns, named c0, c1 ... by position."""
     here = connection()

@@ -52,12 +52,6 @@ def is_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))
 
 
-def is_scalar(type_: pa.DataType) -> bool:
-    """Whether the engine can compare and compute with the type."""
-    kind = plain(type_)
-    return bool(is_number(kind) or is_time(kind) or kind in (pa.bool_(), pa.string(), DURATION, pa.null()))
-
-
 def literal_type(literal: exp.Literal) -> pa.DataType | None:
     """The type of a string or number as DuckDB reads it; None for a number that fits no type."""
     if literal.is_string:
@@ -126,9 +120,9 @@ def _branches(node: exp.Case) -> list[exp.Expr]:
 def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  # noqa: C901
     match node:
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.NullSafeEQ() | exp.NullSafeNEQ():
-            return pa.bool_() if comparable(parts) else None
+            return pa.bool_() if _comparable(parts) else None
         case exp.In() | exp.Between():
-            return pa.bool_() if comparable(parts) else None
+            return pa.bool_() if _comparable(parts) else None
         case exp.And() | exp.Or() | exp.Not():
             return pa.bool_() if all(_is(part, pa.bool_()) for part in parts) else None
         case exp.Is():
@@ -143,11 +137,11 @@ def _combine(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:  #
             return parts[0] if parts[0] in (*_INTEGERS, pa.float64()) else None
         case exp.Case() if node.this is None:
             values = len(_branches(node))
-            return same(parts[:values]) if all(_is(part, pa.bool_()) for part in parts[values:]) else None
+            return _same(parts[:values]) if all(_is(part, pa.bool_()) for part in parts[values:]) else None
         case exp.If():
-            return same(parts[1:]) if _is(parts[0], pa.bool_()) else None
+            return _same(parts[1:]) if _is(parts[0], pa.bool_()) else None
         case exp.Coalesce() | exp.Nullif():
-            return same(parts)
+            return _same(parts)
         case exp.Length():
             return pa.int64() if parts == [pa.string()] else None
         case _ if isinstance(node, _STRING_FUNCTIONS):
@@ -161,20 +155,17 @@ def _is(part: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(part in (wanted, pa.null()))
 
 
-def same(parts: list[pa.DataType]) -> pa.DataType | None:
+def _same(parts: list[pa.DataType]) -> pa.DataType | None:
     """The one type that all parts have, nulls aside; None if there are several."""
     kinds = {part for part in parts if part != pa.null()}
     return kinds.pop() if len(kinds) == 1 else pa.null() if not kinds else None
 
 
-def comparable(parts: list[pa.DataType]) -> bool:
+def _comparable(parts: list[pa.DataType]) -> bool:
     """Whether values of these types can be compared with each other."""
     known = [part for part in parts if part != pa.null()]
-    return (
-        all(map(is_number, known))
-        or all(map(is_time, known))
-        or (same(known) is not None and all(map(is_scalar, known)))
-    )
+    alike = all(map(is_number, known)) or all(map(is_time, known))
+    return alike or _same(known) in (pa.bool_(), pa.string(), DURATION)
 
 
 def _arithmetic(node: exp.Expr, parts: list[pa.DataType]) -> pa.DataType | None:

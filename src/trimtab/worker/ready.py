@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from trimtab.engine.operator import ARRIVAL, TIME_US, Operator
-from trimtab.language.compiled import Query
-from trimtab.language.running import operator_of
+from trimtab.language.compiled import Query, operator_of
 from trimtab.rowwise.local import Finish
 from trimtab.worker.intake import SLOT, Reading
 from trimtab.worker.orders import EnginePlan, Orders
