@@ -97,7 +97,9 @@ class Simulation:
             unknown *= 1 - self.shares[run.segment] * (run.is_base | (floors < run.sequence))
         share = 1 - unknown
         if not merge.to_base:
-            return [self.add(share, merge.sequence, False, 0, GROUPS)]
+            own = np.zeros(GROUPS)
+            own[merge.first_group : merge.end_group] = 1
+            return [self.add(own * share, merge.sequence, False, merge.first_group, merge.end_group)]
         starts = np.cumsum([0, *(share * self.keys / GROUPS)[merge.first_group : merge.end_group]]).astype(np.int64)
         made = []
         for begin, end in itertools.pairwise(cuts(starts, TARGET_KEYS)):
@@ -193,6 +195,18 @@ def test_a_state_that_shrank_gets_fewer_base_runs() -> None:
     assert (merge.first_group, merge.end_group, merge.to_base) == (0, GROUPS, True)
     assert set(merge.runs) == set(runs)
     assert sum(run.keys for run in runs) < SMALL_KEYS
+
+
+def test_large_recent_runs_are_merged_by_ranges_side_by_side() -> None:
+    runs = [recent(f"r{n}", n, TARGET_KEYS // 2) for n in range(8)]
+    held = base("b", 0, keys=100 * TARGET_KEYS)
+    merges = plan_merges("q", [*runs, held], GROUPS)
+    assert [(each.first_group, each.end_group, each.to_base) for each in merges] == [
+        (GROUPS * n // 4, GROUPS * (n + 1) // 4, False) for n in range(4)
+    ]
+    made = [StateRun(f"m{n}", "q", 7, False, m.first_group, m.end_group, 1, 1, 0) for n, m in enumerate(merges)]
+    after = apply_merges([recent("r8", 8), *runs, held], [(m, [run]) for m, run in zip(merges, made, strict=True)])
+    assert [run.segment for run in after] == ["r8", "m0", "m1", "m2", "m3", "b"]
 
 
 def test_few_batches_need_no_merge() -> None:

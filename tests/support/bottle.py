@@ -34,7 +34,7 @@ from trimtab.engine.columns.watermark import Silence, TimeRule
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
-from trimtab.state.compaction import Merge, plan_merges
+from trimtab.state.compaction import Merge, merges_of_recent, plan_merges
 from trimtab.state.files import Folder
 from trimtab.state.manifest import Manifest, StateRun
 from trimtab.state.merging import Work, run_merge
@@ -172,13 +172,13 @@ class Bottle:
         recent = tuple(run for run in self.runs(query) if not run.is_base)
         return [Merge(query, (*recent, *own), first, end, True, tuple(own))] if recent else []
 
-    def merge_of_batches(self, query: str, first: int, end: int) -> list[Merge]:
-        """A merge of the recent runs of some batches, by their position among those that have runs; maybe none."""
+    def merge_of_batches(self, query: str, first: int, end: int, pieces: int = 1) -> list[Merge]:
+        """Merges of the recent runs of some batches, by their position among those that have runs; maybe none."""
         recent = [run for run in self.runs(query) if not run.is_base]
         sequences = sorted({run.sequence for run in recent})[first:end]
-        base = tuple(run for run in self.runs(query) if run.is_base)
-        chosen = tuple(run for run in recent if run.sequence in sequences)
-        return [Merge(query, chosen, 0, self._traits.key_groups, False, base)] if len(chosen) > 1 else []
+        base = [run for run in self.runs(query) if run.is_base]
+        chosen = [run for run in recent if run.sequence in sequences]
+        return merges_of_recent(query, chosen, base, self._traits.key_groups, pieces) if len(chosen) > 1 else []
 
     def carry_out(self, merges: Sequence[Merge]) -> None:
         """Do merges of the last version; the next commit takes them up."""

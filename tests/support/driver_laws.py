@@ -239,7 +239,7 @@ def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:
             return bottle.merge_into_base(query, first, between(choices, first + 1, KEY_GROUPS))
         case _:
             first = choices.below(3)
-            return bottle.merge_of_batches(query, first, first + 2 + choices.below(3))
+            return bottle.merge_of_batches(query, first, first + 2 + choices.below(3), one_of(choices, 1, 1, 3))
 
 
 def _begin() -> None:

@@ -3,7 +3,8 @@
 Every batch adds recent runs. Two kinds of merges keep their number down:
 
 - *Recent into recent.* The newest batches' runs are merged into one as soon as there are `BATCHES` of about the same
-  weight, and so on with the merged ones: a slot is rewritten once for every factor of `GROWTH` or so.
+  weight, and so on with the merged ones: a slot is rewritten once for every factor of `GROWTH` or so. Large ones are
+  merged by ranges of groups, side by side.
 - *Recent into base.* A range of groups is due when recent runs hold 1 / `SHARE` of its keys, and either it was last
   merged at least `BATCHES` batches ago or they hold `OUTWEIGHED` times its keys. Each plan takes the ranges with the
   lowest floors: at least one, and as many as are `PACE` times what was written since the last plan (by `MAX_AT_ONCE`
@@ -45,7 +46,7 @@ class Merge:
     """Runs of one query to be merged, newest first, for a range of groups; `base`: the base runs that it had then.
 
     Into base: freed slots are dropped, and the result may be cut into several runs. Otherwise the result is one recent
-    run that replaces all of `runs`.
+    run; the merges of a plan whose ranges cover all groups replace all of `runs` together.
     """
 
     query: str
@@ -74,6 +75,14 @@ def plan_merges(query: str, runs: Sequence[StateRun], key_groups: int) -> list[M
     if sum(each.end_group - each.first_group for each in merges) == key_groups:
         return merges
     return [*merges, *_among_recent(query, recent, base, key_groups)]
+
+
+def merges_of_recent(
+    query: str, runs: Sequence[StateRun], base: Sequence[StateRun], key_groups: int, pieces: int = 1
+) -> list[Merge]:
+    """Merges that together replace recent runs: one for each of `pieces` ranges of groups."""
+    edges = [key_groups * number // pieces for number in range(pieces + 1)]
+    return [Merge(query, tuple(runs), first, end, False, tuple(base)) for first, end in itertools.pairwise(edges)]
 
 
 def apply_merges(runs: Sequence[StateRun], done: Sequence[tuple[Merge, Sequence[StateRun]]]) -> tuple[StateRun, ...]:
@@ -238,7 +247,8 @@ def _among_recent(query: str, recent: Sequence[StateRun], base: Sequence[StateRu
         return []
     sequences = {batches[number][0] for number in window}
     chosen = tuple(run for run in recent if run.sequence in sequences)
-    return [Merge(query, chosen, 0, key_groups, False, tuple(base))]
+    pieces = min(max(1, round(sum(run.slots for run in chosen) / TARGET_KEYS)), key_groups)
+    return merges_of_recent(query, chosen, base, key_groups, pieces)
 
 
 def _alike(weights: Sequence[int]) -> Iterable[int] | None:
