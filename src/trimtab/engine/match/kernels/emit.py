@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from trimtab.engine.match.compile.analysis import Anything, Facts, FixedLabel, Nothing, RowsBack
 from trimtab.engine.match.compile.registers import (
     NO_ROW,
     OUTSIDE,
     Fold,
-    Layout,
     Register,
     RowLabel,
     RowRef,
@@ -27,6 +27,9 @@ from trimtab.engine.match.compile.registers import (
     label_place,
 )
 from trimtab.engine.match.ir.expression import Place, Side
+
+if TYPE_CHECKING:
+    from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 
 
 class NotCompilable(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
@@ -95,8 +98,8 @@ class Thread:
 class Emitter:
     """Code for one row tried for one label by one thread."""
 
-    def __init__(self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread) -> None:
-        self.write, self.layout, self.columns = writer, layout, columns
+    def __init__(self, kernel: KernelWriter, label: int, thread: Thread) -> None:
+        self.kernel, self.write = kernel, kernel.write
         self.label, self.thread = label, thread
         self.reads: set[Register] = set()
         self._temps: dict[object, str] = {}
@@ -105,7 +108,7 @@ class Emitter:
 
     def read(self, register: Register) -> str:
         """The register's value before this row."""
-        index = self.layout.need(register)
+        index = self.kernel.layout.need(register)
         if self.thread.fresh:
             return repr(initial(register))
         match self.thread.facts.get(register, Anything()):

@@ -138,16 +138,6 @@ class Inputs(NamedTuple):
         return tuple(each.tolist() if isinstance(each, np.ndarray) else each for each in self.positional())
 
 
-def column_name(number: int) -> str:
-    """The name of a column's values in generated code."""
-    return f"column{number}"
-
-
-def nulls_name(number: int) -> str:
-    """The name of a column's nulls in generated code."""
-    return f"nulls{number}"
-
-
 def parameters(columns: int, *, tables: bool) -> str:
     """The parameters of a kernel over a number of columns, as source.
 
@@ -156,7 +146,7 @@ def parameters(columns: int, *, tables: bool) -> str:
     """
     groups = (RowRanges, KeysBefore, Time, ThreadsBefore, Constants, Limits, *((Tables,) if tables else ()))
     names: list[str] = [name for group in groups for name in group._fields]
-    names += [name for each in range(columns) for name in (column_name(each), nulls_name(each))]
+    names += [name for each in range(columns) for name in (f"column{each}", f"nulls{each}")]
     return ", ".join(names)
 
 
