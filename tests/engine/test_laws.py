@@ -75,6 +75,11 @@ FIXED_QUERIES = {
     "a bound in time": """
         PARTITION BY k ORDER BY ts MEASURES min(y) AS low, max(s) AS s, last(ts) AS ts
         PATTERN (A B* TIMEOUT) WITHIN INTERVAL '4' SECOND DEFINE A AS x > 5, B AS x < 5""",
+    "functions of numbers": """
+        PARTITION BY k ORDER BY ts MEASURES A.x AS a, B.x AS b AFTER MATCH SKIP TO NEXT ROW PATTERN (A B C?)
+        DEFINE B AS B.y % A.y < 2 OR B.x % A.x = 1 OR B.x div A.x = 2 OR power(B.y, A.x) < 1 OR ln(A.y - B.y) > 1,
+            C AS sqrt(C.y - A.y) < 2 OR exp(C.y - A.y) > 2 OR floor(C.y - A.y) + ceil(B.y - C.y) > 1
+                OR cast(C.y - A.y AS bigint) > cast(C.y - B.y AS int)""",
 }
 
 

@@ -132,12 +132,17 @@ def _div(a: Any, b: Any) -> object:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def float_remainder(a: float, b: float) -> float:
+    """The remainder, with the sign of the dividend; NaN of infinity."""
+    return math.nan if math.isinf(a) else math.fmod(a, b)
+
+
 def _remainder(a: Any, b: Any) -> object:
     if not b:
         return None
     a, b = _alike(a, b)
     if isinstance(a, float):
-        return math.nan if math.isinf(a) else math.fmod(a, b)
+        return float_remainder(a, b)
     if isinstance(a, Decimal) or isinstance(b, Decimal):
         return EXACT.remainder(a, b)
     return abs(a) % abs(b) * (-1 if a < 0 else 1)
@@ -152,11 +157,13 @@ def _absolute(a: Any) -> object:
     return a.copy_abs() if isinstance(a, Decimal) else abs(a)
 
 
-def _sqrt(a: Any) -> float:
+def sqrt(a: Any) -> float:
+    """The square root, NaN of a negative number."""
     return math.nan if a < 0 else math.sqrt(a)
 
 
-def _exp(a: Any) -> float:
+def exp(a: Any) -> float:
+    """The exponential, infinity where it is too large."""
     try:
         return math.exp(a)
     except OverflowError:
@@ -167,7 +174,8 @@ def _ln(a: Any) -> float | None:
     return None if a <= 0 else math.log(a)
 
 
-def _power(a: Any, b: Any) -> float:
+def power(a: Any, b: Any) -> float:
+    """A power as IEEE 754 has it: NaN or infinity instead of an error."""
     base, exponent = float(a), float(b)
     try:
         return math.pow(base, exponent)
@@ -255,10 +263,10 @@ SCALARS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "in": _in,  # the first arg among the others; SQL's nulls
         "greatest": _extreme(max),  # nulls skipped, as in Spark
         "least": _extreme(min),
-        "sqrt": _strict(_sqrt),
-        "exp": _strict(_exp),
+        "sqrt": _strict(sqrt),
+        "exp": _strict(exp),
         "ln": _strict(_ln),
-        "power": _strict(_power),
+        "power": _strict(power),
         "floor": _rounded(math.floor),  # to a whole number
         "ceil": _rounded(math.ceil),
         "to_float": _strict(float),  # numeric cast to double

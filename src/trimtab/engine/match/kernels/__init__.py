@@ -9,6 +9,6 @@ emit_numeric.py     conditions as machine arithmetic; with emit_calls.py (functi
 emit_object.py      conditions over Python values
 automaton.py        the kernel of plain patterns; with configurations.py
 thread_kernel.py    the general kernel; with template.py, thread_batch.py, thread_row.py
-generated.py        source made callable; machine.py and interpreted.py have the functions that it calls
+generated.py        source made callable; helpers.py has the functions that it calls
 bounds.py           whether numbers fit machine code
 """
