@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from trimtab.engine.match.compile.program import DONE, Step
-from trimtab.engine.match.compile.registers import initial
 from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.kernels.configurations import (
     Configuration,
@@ -83,7 +82,7 @@ class _RowTrees:
         code = "row == origin" if Anchor.START in step.when else "True"
         if step.target == DONE:
             ends = True
-            empty = NextThread(DONE, THIS_ROW, "-1", {r: repr(initial(r)) for r in self.found.kept(DONE)})
+            empty = NextThread(DONE, THIS_ROW, "-1", {r: repr(r.initial) for r in self.found.kept(DONE)})
 
             def taken() -> list[NextThread]:
                 return [empty]

@@ -8,7 +8,7 @@ from functools import partial
 
 from trimtab.engine.match.compile.analysis import FixedLabel, Nothing, RowsBack
 from trimtab.engine.match.compile.program import DONE
-from trimtab.engine.match.compile.registers import END, POSITION, START, Bank, Register, bank, initial
+from trimtab.engine.match.compile.registers import END, POSITION, START, Bank, Register
 from trimtab.engine.match.kernels.emit import Thread, Writer
 from trimtab.engine.match.kernels.interface import ERROR_STATE
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
@@ -70,7 +70,7 @@ class Configurations:
 
     def name(self, at: int, register: Register) -> str:
         """The local name for a register of a configuration's thread number `at`."""
-        return f"thread{at}_{bank(register).value}{self.kernel.layout.at[register]}"
+        return f"thread{at}_{register.bank.value}{self.kernel.layout.at[register]}"
 
     def thread(self, at: int, position: int) -> Thread:
         """How code gets at a configuration's thread number `at`."""
@@ -114,7 +114,7 @@ class Configurations:
                 names[start_name(at)] = "0"
                 names[end_name(at)] = "0"
                 for register in self.kept(position):
-                    names[self.name(at, register)] = "0.0" if bank(register) is Bank.FLOAT else "0"
+                    names[self.name(at, register)] = "0.0" if register.bank is Bank.FLOAT else "0"
         for name, value in names.items():
             write(f"{name} = {value}")
 
@@ -175,7 +175,7 @@ class Configurations:
     def _element(self, group: str, base: str, at: int, field: int | Register) -> str:
         """Code for a fixed field or a register of the thread number `at` from `base` on in a group of banks."""
         layout = self.kernel.layout
-        if not isinstance(field, int) and bank(field) is Bank.FLOAT:
+        if not isinstance(field, int) and field.bank is Bank.FLOAT:
             return f"{group}_floats[({base} + {at}) * {len(layout.floats)} + {layout.at[field]}]"
         index = field if isinstance(field, int) else layout.at[field]
         return f"{group}_ints[({base} + {at}) * {layout.int_width} + {index}]"
@@ -190,7 +190,7 @@ class Configurations:
                 return "row - 1"
             if isinstance(fact, FixedLabel):
                 return str(fact.label)
-        return repr(initial(register))
+        return repr(register.initial)
 
 
 def start_name(at: int) -> str:

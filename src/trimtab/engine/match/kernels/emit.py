@@ -15,17 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trimtab.engine.match.compile.analysis import Anything, Facts, FixedLabel, Nothing, RowsBack
-from trimtab.engine.match.compile.registers import (
-    NO_ROW,
-    OUTSIDE,
-    Fold,
-    Register,
-    RowLabel,
-    RowRef,
-    bank,
-    initial,
-    label_place,
-)
+from trimtab.engine.match.compile.registers import NO_ROW, OUTSIDE, Fold, Register, RowLabel, RowRef
 from trimtab.engine.match.ir.expression import Place, Side
 
 if TYPE_CHECKING:
@@ -110,10 +100,10 @@ class Emitter:
         """The register's value before this row."""
         index = self.kernel.layout.need(register)
         if self.thread.fresh:
-            return repr(initial(register))
+            return repr(register.initial)
         match self.thread.facts.get(register, Anything()):
             case Nothing():
-                return repr(initial(register))
+                return repr(register.initial)
             case RowsBack(0, 0):
                 return PREVIOUS_ROW
             case FixedLabel(label):
@@ -122,7 +112,7 @@ class Emitter:
                 self.reads.add(register)
         if self.thread.variables is not None:
             return self.thread.variables[register]
-        name = bank(register).value
+        name = register.bank.value
         return f"current_{name}s[{name}_at + {index}]"
 
     def read_once(self, register: Register) -> str:
@@ -235,13 +225,12 @@ class Emitter:
 
     def row_label(self, place: Place) -> str:
         """The label of the row at a place as a number, -1 if it is outside the match so far."""
-        found = label_place(place)
-        if found is None:
+        register = RowLabel.at(place)
+        if register is None:
             return "-1"
-        register = RowLabel.at(found)
-        counts = found.labels is None or self.label in found.labels
-        if found.shift <= 0 and found.side is Side.LAST and counts:
-            if found.offset == 0:
-                return str(self.label) if found.shift == 0 else self.updated(register)
-            return self.read_once(replace(register, index=found.offset - 1))
-        return self.updated(register) if counts or found.shift > 0 else self.read_once(register)
+        counts = register.labels is None or self.label in register.labels
+        if register.shift <= 0 and register.side is Side.LAST and counts:
+            if register.index == 0:
+                return str(self.label) if register.shift == 0 else self.updated(register)
+            return self.read_once(replace(register, index=register.index - 1))
+        return self.updated(register) if counts or register.shift > 0 else self.read_once(register)

@@ -29,7 +29,7 @@ import numpy as np
 from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.match.compile import registers
 from trimtab.engine.match.compile.program import DONE
-from trimtab.engine.match.compile.registers import END, START, Bank, Register, RowRef, bank, initial
+from trimtab.engine.match.compile.registers import END, START, Bank, Register, RowRef
 from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.ir.query import SkipTo
 from trimtab.engine.match.kernels import interface
@@ -127,7 +127,7 @@ def write_threads(kernel: KernelWriter) -> str:
 
 def _initial_registers(kernel: KernelWriter) -> list[str]:
     """The registers of a thread that starts on this row."""
-    lines = [f"{_place(kernel, 'current', register)} = {initial(register)!r}" for register in kernel.layout.registers]
+    lines = [f"{_place(kernel, 'current', register)} = {register.initial!r}" for register in kernel.layout.registers]
     return lines or ["pass"]
 
 
@@ -148,7 +148,7 @@ def _conditions_and_registers(kernel: KernelWriter) -> list[str]:
 
 def _place(kernel: KernelWriter, which: str, register: Register) -> str:
     """Code for a register of the thread that meets the row (`current`), or of the one that it becomes (`next`)."""
-    name = bank(register).value
+    name = register.bank.value
     offset = f"{name}_at" if which == "current" else f"{which}_{name}_at"
     return f"{which}_{name}s[{offset} + {kernel.layout.at[register]}]"
 
@@ -189,8 +189,8 @@ def tables_of(kernel: KernelWriter) -> Tables:
         for i, p in enumerate(program.positions)
     ]
     compared = []
-    for each in (Bank.INT, Bank.FLOAT, Bank.OBJECT):
-        fields = [[kernel.layout.at[r] for r in registers if bank(r) is each] for registers in kernel.compared]
+    for each in Bank:
+        fields = [[kernel.layout.at[r] for r in registers if r.bank is each] for registers in kernel.compared]
         compared += [_offsets(fields), _array([field for position in fields for field in position])]
     return Tables(
         _offsets(steps),

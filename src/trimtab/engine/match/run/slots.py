@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
 from trimtab.engine.match.aggregates import mean
-from trimtab.engine.match.compile.registers import Bank, Register, RowLabel, RowRef, bank, folds, label_place
+from trimtab.engine.match.compile.registers import Bank, Register, RowLabel, RowRef, folds
 from trimtab.engine.match.ir.expression import Aggregate, Const, MatchNumber, RowValue, Side
 from trimtab.engine.match.ir.query import Slot
 from trimtab.engine.match.kernels.interface import Matches
@@ -48,7 +48,7 @@ class Records:
 
     def register(self, register: Register) -> npt.NDArray[Any]:
         """A register's value in every match."""
-        if bank(register) is Bank.FLOAT:
+        if register.bank is Bank.FLOAT:
             return self.floats[:, self.float_fields.index(register)]
         return self.ints[:, self.fields.index(register)]
 
@@ -87,10 +87,10 @@ def _rows(slot: RowValue, records: Records) -> Int64Array:
 
 
 def _labels(slot: RowValue, records: Records) -> Int64Array:
-    place = label_place(slot.place)
-    if place is None:
+    register = RowLabel.at(slot.place)
+    if register is None:
         return np.full(len(records.ints), -1)
-    return records.register(RowLabel.at(place)).astype(np.int64, copy=False)
+    return records.register(register).astype(np.int64, copy=False)
 
 
 def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array:
