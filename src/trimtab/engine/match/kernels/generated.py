@@ -27,11 +27,9 @@ Runnable = Callable[[Inputs], Outputs]
 """A kernel in any of its forms."""
 
 
-def load(source: str, rows: int) -> tuple[Runnable, bool]:
-    """A callable for the source and whether it is machine code, chosen by the number of (plain) rows to process."""
-    if source in _COMPILED or _is_worth_it(source, rows):
-        return compiled(source), True
-    return interpret(source), False
+def load(source: str, rows: int) -> Runnable | None:
+    """The source as machine code, if there is some or the number of (plain) rows to process is worth compiling it."""
+    return compiled(source) if source in _COMPILED or _is_worth_it(source, rows) else None
 
 
 def _is_worth_it(source: str, rows: int) -> bool:

@@ -12,6 +12,7 @@ has Python values; other kernels get NOTHING in their place.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -129,9 +130,7 @@ class Inputs(NamedTuple):
 
     def positional(self) -> tuple[Any, ...]:
         """All of it in the order of the kernel's parameters."""
-        rows, keys, time, threads, constants, limits, tables, columns = self
-        flat = (*rows, *keys, *time, *threads, *constants, *limits, *tables)
-        return sum(columns, flat)
+        return tuple(itertools.chain(*self[:-1], *self.columns))
 
     def as_lists(self) -> tuple[Any, ...]:
         """The same with lists for arrays."""

@@ -19,7 +19,7 @@ from trimtab.engine.match.ir.query import Slot
 from trimtab.engine.match.kernels.interface import Matches
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.binding import decimals
-from trimtab.engine.match.run.reading import RowReader
+from trimtab.engine.match.run.rowset import Rowset
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,16 @@ class Records:
         return Records(self.ints[order], self.floats[order], self.fields, self.float_fields)
 
 
-def slot_column(slot: Slot, records: Records, reader: RowReader) -> pa.Array:
+def slot_column(slot: Slot, records: Records, rowset: Rowset) -> pa.Array:
     """One slot of every match."""
     match slot:
         case MatchNumber():
             return pa.array(records.field("number"), pa.int64())
         case RowValue():
             labels = _labels(slot, records) if len(slot.sources) > 1 else None
-            return reader.values(slot, _rows(slot, records), labels)
+            return rowset.values(slot, _rows(slot, records), labels)
         case Aggregate():
-            return _aggregate(slot, records, reader)
+            return _aggregate(slot, records, rowset)
 
 
 def _rows(slot: RowValue, records: Records) -> Int64Array:
@@ -93,7 +93,7 @@ def _labels(slot: RowValue, records: Records) -> Int64Array:
     return records.register(register).astype(np.int64, copy=False)
 
 
-def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array:
+def _aggregate(slot: Aggregate, records: Records, rowset: Rowset) -> pa.Array:
     parts = [records.register(fold) for fold in folds(slot)]
     match slot.function:
         case "count":
@@ -116,7 +116,7 @@ def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array
             assert isinstance(value, RowValue)
             # An aggregate over no rows is null, whatever the default of its argument is.
             value = replace(value, default=Const(None, value.type))
-            found = reader.values(value, parts[0].astype(np.int64, copy=False), None)
+            found = rowset.values(value, parts[0].astype(np.int64, copy=False), None)
             return found if found.type == slot.type else found.cast(slot.type)
 
 
