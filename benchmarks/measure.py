@@ -69,7 +69,7 @@ def use_one_core() -> str:
 
 
 @contextmanager
-def loading(load: Callable[[str, int], tuple[kernels.Runnable, bool]]) -> Iterator[None]:
+def loading(load: Callable[[str, int], kernels.Runnable | None]) -> Iterator[None]:
     """Inside the block, kernels are loaded by `load`, whatever the number of rows."""
     before = kernels.load
     kernels.load = load  # type: ignore[assignment]  # its parameters have no names here
@@ -79,11 +79,10 @@ def loading(load: Callable[[str, int], tuple[kernels.Runnable, bool]]) -> Iterat
         kernels.load = before
 
 
-def compiled(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
+def compiled(source: str, _rows: int) -> kernels.Runnable:
     """Machine code for any number of rows, as in a process that has had many rows before."""
-    return kernels.compiled(source), True
+    return kernels.compiled(source)
 
 
-def interpreted(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
+def interpreted(_source: str, _rows: int) -> None:
     """Plain Python for any number of rows, as in a process that has had only few rows."""
-    return kernels.interpret(source), False

@@ -193,14 +193,14 @@ def kernel_call(table: pa.Table) -> tuple[kernels.Runnable, Inputs, pa.Table]:
     query = compile_query(SQL, {"ticks": table.schema})
     calls: list[tuple[kernels.Runnable, Inputs]] = []
 
-    def listening(source: str, _rows: int) -> tuple[kernels.Runnable, bool]:
+    def listening(source: str, _rows: int) -> kernels.Runnable:
         kernel = kernels.compiled(source)
 
         def noted(inputs: Inputs) -> Outputs:
             calls.append((kernel, inputs))
             return kernel(inputs)
 
-        return noted, True
+        return noted
 
     with measure.loading(listening):
         output, _ = operator_of(query).advance(query.intake.run(table), {}, Moment(closing=True))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support import plain_aggregates
 from trimtab.engine.match import scalars
-from trimtab.engine.match.aggregates import aggregate, prefixes
-from trimtab.engine.match.ir.expression import AGGREGATES
+from trimtab.engine.match.aggregates import FOLDS, aggregate, prefixes
 
 INT, FLOAT, STRING, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 NAN = math.nan
@@ -23,7 +22,7 @@ ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)
 BOOLS = st.lists(st.tuples(st.none() | st.booleans(), st.none()), max_size=8)
 
 
-@given(st.sampled_from(sorted(AGGREGATES)), ROWS, BOOLS, st.integers(0, 12))
+@given(st.sampled_from(sorted(FOLDS)), ROWS, BOOLS, st.integers(0, 12))
 def test_aggregates_over_all_rows_and_over_each_prefix_agree_with_the_plain_twin(
     function: str, rows: list[tuple[object, object]], bools: list[tuple[object, object]], cut: int
 ) -> None:
@@ -39,7 +38,7 @@ def test_aggregates_over_all_rows_and_over_each_prefix_agree_with_the_plain_twin
         assert repr(aggregate(function, prefix, FLOAT)) == expected
 
 
-@pytest.mark.parametrize("function", sorted(AGGREGATES))
+@pytest.mark.parametrize("function", sorted(FOLDS))
 def test_over_no_rows_counts_are_zero_and_the_rest_is_null(function: str) -> None:
     expected = 0 if "count" in function else None
     assert aggregate(function, [], INT) == expected

@@ -11,8 +11,9 @@ import pytest
 import trimtab
 from trimtab.engine.match.compile.program import compile_pattern
 from trimtab.engine.match.ir.query import MatchQuery
-from trimtab.engine.match.kernels import interface, interpreted, thread_kernel
+from trimtab.engine.match.kernels import interface, thread_kernel
 from trimtab.engine.match.kernels.codegen import generate
+from trimtab.engine.match.kernels.helpers import PLAIN_NAMES
 from trimtab.engine.match.kernels.interface import RESULTS, Column, Inputs, Outputs, parameters
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.kernels.template import fill
@@ -70,7 +71,7 @@ def test_a_kernel_writes_to_none_of_its_inputs(clauses: str) -> None:
 def test_no_parameter_or_result_of_a_kernel_has_the_name_of_another() -> None:
     names = parameters(2, tables=True).split(", ") + RESULTS.replace("(", "").replace(")", "").split(", ")
     assert len(set(names)) == len(names)
-    assert not set(names) & set(interpreted.NAMES)
+    assert not set(names) & set(PLAIN_NAMES)
 
 
 def test_inputs_are_in_the_order_of_the_parameters() -> None:

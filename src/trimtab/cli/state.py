@@ -17,7 +17,7 @@ import pyarrow as pa
 from trimtab.cli.texts import text_table
 from trimtab.driver.lowering import lower_watermark
 from trimtab.engine.keyed.memory import SNAPSHOTS
-from trimtab.engine.match.ir.state_schema import NODES, ROWS, THREADS, thread_int
+from trimtab.engine.match.ir.state_schema import INTS, NODES, ROWS, THREADS
 from trimtab.engine.operator import ARRIVAL
 from trimtab.engine.windows.grouped import LAST, START, WINDOWS
 from trimtab.engine.windows.over_memory import FRAME, WAITING
@@ -31,7 +31,7 @@ from trimtab.state.manifest import Manifest
 SHOWN_KEYS = 20
 HIDDEN = {KEY, SLOT, ARRIVAL, f"{ROW}{SLOT}", f"{ROW}{ARRIVAL}"}
 TIMES = {(WINDOWS, START), (WINDOWS, LAST)}  # besides columns whose names end in _us
-THREAD = {thread_int(place): name for place, name in enumerate(("position", "first_row", "last_row", "path"))}
+THREAD = {f"{INTS}{place}": name for place, name in enumerate(("position", "first_row", "last_row", "path"))}
 TITLES = {
     KEYS: "what is known about the key",
     ROWS: "rows kept, numbered",

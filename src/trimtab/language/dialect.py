@@ -19,7 +19,7 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from trimtab.engine.match.ir.expression import AGGREGATES
+from trimtab.engine.match.aggregates import FOLDS
 from trimtab.language.clause_hints import CLAUSES, WITHIN_PLACE, clause_hint, misspelled_clause
 from trimtab.language.mistakes import instead_of
 
@@ -77,7 +77,7 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False, "order": False}
 
 
-AGGREGATE_NAMES = {name.upper(): name for name in AGGREGATES - {"count_distinct"}} | {
+AGGREGATE_NAMES = {name.upper(): name for name in FOLDS.keys() - {"count_distinct"}} | {
     "ANY": "bool_or", "SOME": "bool_or", "EVERY": "bool_and", "ARBITRARY": "any_value", "MEAN": "avg",
     "ARG_MAX": "max_by", "ARG_MIN": "min_by", "STD": "stddev_samp", "STDDEV": "stddev_samp", "VARIANCE": "var_samp",
 }  # fmt: skip

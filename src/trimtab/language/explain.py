@@ -9,7 +9,7 @@ import pyarrow as pa
 from trimtab.engine.keyed.description import arguments
 from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.engine.match.compile.program import Program, compile_pattern
-from trimtab.engine.match.compile.registers import Bank, bank
+from trimtab.engine.match.compile.registers import Bank
 from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.ir.query import MatchQuery, Rows, SkipPastLast, SkipTo, SkipToNext
 from trimtab.engine.match.kernels.codegen import generate
@@ -97,7 +97,7 @@ def _match_parts(match: MatchQuery, texts: dict[str, str]) -> list[str]:
         conditions += [(label, first), *(("", f"and {term}") for term in others)]
     shown = Wording(match.labels, texts, "last row") if match.rows is Rows.ONE else words
     slots = [(f"slot{i}", str(slot.type), shown.expression(slot)) for i, slot in enumerate(match.slots)]
-    registers = [(_BANKS[bank(each)], words.register(each)) for each in generated.layout.registers]
+    registers = [(_BANKS[each.bank], words.register(each)) for each in generated.layout.registers]
     return [
         _part("PATTERN (position, label -> what may follow, best first)", program.dump().splitlines(), indent=""),
         _part("CONDITIONS", _aligned(conditions)),

@@ -1,4 +1,4 @@
-"""The aggregates of `expression.AGGREGATES` over Python values: folds over the rows of a match, in their order.
+"""The aggregates of a match's rows over Python values: folds over the rows of a match, in their order.
 
 The order matters: floating sums run left to right and variances use Welford's update, because compiled kernels keep
 exactly these as registers, and both must give the same bits.
@@ -22,7 +22,7 @@ Row = tuple[object, ...]
 
 
 def aggregate(function: str, rows: Sequence[Row], type_: pa.DataType) -> object:
-    """An aggregate from `expression.AGGREGATES` of the given type, over its arguments at each row.
+    """An aggregate from `FOLDS` of the given type, over its arguments at each row.
 
     Over no rows counts are 0 and everything else is null.
 
@@ -67,7 +67,7 @@ class _Fold(NamedTuple):
 
 def _fold(function: str, type_: pa.DataType) -> _Fold:
     is_float_sum = function == "sum" and pa.types.is_floating(type_)
-    return _FLOAT_SUM if is_float_sum else _FOLDS[function]
+    return _FLOAT_SUM if is_float_sum else FOLDS[function]
 
 
 def _nothing() -> None:
@@ -166,9 +166,9 @@ def _listed(values: list[object], _: pa.DataType) -> list[object] | None:
 
 
 _COUNT_DISTINCT = _Fold(set, _add_distinct, lambda seen, _: len(seen))
-_FOLDS: Mapping[str, _Fold] = MappingProxyType(
+FOLDS: Mapping[str, _Fold] = MappingProxyType(
     {
-        "count": _Fold(int, lambda count, row: count + (None not in row)),
+        "count": _Fold(int, lambda count, row: count + (None not in row)),  # of rows without nulls
         "sum": _SUM,
         "avg": _Fold(lambda: (None, 0), _add_to_mean, lambda state, type_: mean(state[0], state[1], type_)),
         "min": _pairwise(lambda a, b: b if scalars.compare(b, a) < 0 else a),
@@ -179,14 +179,14 @@ _FOLDS: Mapping[str, _Fold] = MappingProxyType(
         "var_pop": _variance(0, float),
         "bool_and": _pairwise(lambda a, b: a and b),
         "bool_or": _pairwise(lambda a, b: a or b),
-        "any_value": _pairwise(lambda a, _: a),
-        "first_value": _Fold(tuple, lambda first, row: first or row, _first_argument),
+        "any_value": _pairwise(lambda a, _: a),  # the first that is not null
+        "first_value": _Fold(tuple, lambda first, row: first or row, _first_argument),  # the first, null or not
         "last_value": _Fold(tuple, lambda _, row: row, _first_argument),
-        "max_by": _best_by(1),
+        "max_by": _best_by(1),  # args (value, by); rows where `by` is null are ignored
         "min_by": _best_by(-1),
-        "array_agg": _Fold(list, _append, _listed),
-        "collect_list": _Fold(list, _append_known, _listed),
+        "array_agg": _Fold(list, _append, _listed),  # keeps nulls
+        "collect_list": _Fold(list, _append_known, _listed),  # array_agg without nulls
         "count_distinct": _COUNT_DISTINCT,
-        "approx_count_distinct": _COUNT_DISTINCT,
+        "approx_count_distinct": _COUNT_DISTINCT,  # exact: a match's rows are at hand anyway
     }
 )

@@ -1,4 +1,4 @@
-"""The scalar functions of `expression.FUNCTIONS` on plain Python values, in three-valued logic.
+"""The scalar functions of conditions on plain Python values, in three-valued logic.
 
 None is null. Every function is total: where mathematics or a type has no answer, the answer is null or NaN, never an
 exception, so the order in which expressions are evaluated doesn't matter. `language` checks the types, not this file.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import math
 from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
@@ -58,10 +59,9 @@ def _alike(a: Any, b: Any) -> tuple[Any, Any]:
     """Both as the wider of their types: float if one is a float, else timestamp if one is one."""
     if isinstance(a, float) != isinstance(b, float):
         return float(a), float(b)
-    a_is_time, b_is_time = isinstance(a, datetime.datetime), isinstance(b, datetime.datetime)
-    if a_is_time and isinstance(b, datetime.date) and not b_is_time:
+    if _is_day(b) and isinstance(a, datetime.datetime):
         return a, _midnight(b, a.tzinfo)
-    if b_is_time and isinstance(a, datetime.date) and not a_is_time:
+    if _is_day(a) and isinstance(b, datetime.datetime):
         return _midnight(a, b.tzinfo), b
     return a, b
 
@@ -132,12 +132,17 @@ def _div(a: Any, b: Any) -> object:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def float_remainder(a: float, b: float) -> float:
+    """The remainder, with the sign of the dividend; NaN of infinity."""
+    return math.nan if math.isinf(a) else math.fmod(a, b)
+
+
 def _remainder(a: Any, b: Any) -> object:
     if not b:
         return None
     a, b = _alike(a, b)
     if isinstance(a, float):
-        return math.nan if math.isinf(a) else math.fmod(a, b)
+        return float_remainder(a, b)
     if isinstance(a, Decimal) or isinstance(b, Decimal):
         return EXACT.remainder(a, b)
     return abs(a) % abs(b) * (-1 if a < 0 else 1)
@@ -152,11 +157,13 @@ def _absolute(a: Any) -> object:
     return a.copy_abs() if isinstance(a, Decimal) else abs(a)
 
 
-def _sqrt(a: Any) -> float:
+def sqrt(a: Any) -> float:
+    """The square root, NaN of a negative number."""
     return math.nan if a < 0 else math.sqrt(a)
 
 
-def _exp(a: Any) -> float:
+def exp(a: Any) -> float:
+    """The exponential, infinity where it is too large."""
     try:
         return math.exp(a)
     except OverflowError:
@@ -167,7 +174,8 @@ def _ln(a: Any) -> float | None:
     return None if a <= 0 else math.log(a)
 
 
-def _power(a: Any, b: Any) -> float:
+def power(a: Any, b: Any) -> float:
+    """A power as IEEE 754 has it: NaN or infinity instead of an error."""
     base, exponent = float(a), float(b)
     try:
         return math.pow(base, exponent)
@@ -207,7 +215,7 @@ def _coalesce(*args: object) -> object:
 
 
 def _nullif(a: object, b: object) -> object:
-    return None if a is not None and _same(a, b) else a
+    return None if _same(a, b) else a
 
 
 def _case(*args: object) -> object:
@@ -218,61 +226,51 @@ def _case(*args: object) -> object:
 
 
 def _in(value: object, *others: object) -> object:
-    if value is None:
-        return None
-    if any(other is not None and compare(value, other) == 0 for other in others):
-        return True
-    return None if any(other is None for other in others) else False
+    return _or(*(_equal(value, other) for other in others))
 
 
-def _extreme(sign: int) -> Callable[..., object]:
-    """The largest (1) or smallest (-1) argument that is not null, the first of equals; null if there is none."""
-
-    def extreme(*args: object) -> object:
-        best: object = None
-        for arg in args:
-            if arg is not None and (best is None or compare(arg, best) == sign):
-                best = arg
-        return best
-
-    return extreme
+def _extreme(choose: Callable[..., object]) -> Callable[..., object]:
+    """The largest or smallest argument that is not null, the first of equals; null if there is none."""
+    order = functools.cmp_to_key(compare)
+    return lambda *args: choose((arg for arg in args if arg is not None), key=order, default=None)
 
 
+_equal = _strict(lambda a, b: compare(a, b) == 0)
 SCALARS: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
-        "+": _strict(_add),
-        "-": _strict(_subtract),
+        "+": _strict(_add),  # numbers; timestamp and interval (both in microseconds)
+        "-": _strict(_subtract),  # timestamp - timestamp is an interval, date - date is days
         "*": _strict(_multiply),
-        "/": _strict(_divide),
-        "div": _strict(_div),
-        "%": _strict(_remainder),
+        "/": _strict(_divide),  # always floating; null for a zero divisor
+        "div": _strict(_div),  # whole part, truncated towards zero; null for a zero divisor
+        "%": _strict(_remainder),  # sign of the dividend; null for a zero divisor
         "neg": _strict(_negate),
         "abs": _strict(_absolute),
-        "=": _strict(lambda a, b: compare(a, b) == 0),
+        "=": _equal,
         "<>": _strict(lambda a, b: compare(a, b) != 0),
         "<": _strict(lambda a, b: compare(a, b) < 0),
         "<=": _strict(lambda a, b: compare(a, b) <= 0),
         ">": _strict(lambda a, b: compare(a, b) > 0),
         ">=": _strict(lambda a, b: compare(a, b) >= 0),
-        "<=>": _same,
+        "<=>": _same,  # null-safe equality, never null
         "and": _and,
         "or": _or,
         "not": _strict(lambda a: not a),
         "is_null": lambda a: a is None,
         "coalesce": _coalesce,
         "nullif": _nullif,
-        "case": _case,
-        "in": _in,
-        "greatest": _extreme(1),
-        "least": _extreme(-1),
-        "sqrt": _strict(_sqrt),
-        "exp": _strict(_exp),
+        "case": _case,  # condition, value, condition, value, ..., else
+        "in": _in,  # the first arg among the others; SQL's nulls
+        "greatest": _extreme(max),  # nulls skipped, as in Spark
+        "least": _extreme(min),
+        "sqrt": _strict(sqrt),
+        "exp": _strict(exp),
         "ln": _strict(_ln),
-        "power": _strict(_power),
-        "floor": _rounded(math.floor),
+        "power": _strict(power),
+        "floor": _rounded(math.floor),  # to a whole number
         "ceil": _rounded(math.ceil),
-        "to_float": _strict(float),
-        "to_int": _strict(_whole_part),
-        "to_int32": _strict(lambda a: _whole_part(a, _INT)),
+        "to_float": _strict(float),  # numeric cast to double
+        "to_int": _strict(_whole_part),  # numeric cast to bigint, truncated
+        "to_int32": _strict(lambda a: _whole_part(a, _INT)),  # numeric cast to int, truncated
     }
 )

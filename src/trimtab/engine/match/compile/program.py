@@ -95,15 +95,12 @@ class Program:
         return "\n".join(lines)
 
     def _steps_text(self, steps: tuple[Step, ...]) -> str:
-        if not steps:
-            return "never"
         texts = []
         for step in steps:
-            when = " ".join(sorted(a.value for a in step.when))
-            name = "done" if step.target == DONE else self.labels[self.positions[step.target].label]
-            target = name if step.target == DONE else f"{step.target}:{name}"
-            texts.append(f"{when} {target}" if when else target)
-        return ", ".join(texts)
+            done = step.target == DONE
+            target = "done" if done else f"{step.target}:{self.labels[self.positions[step.target].label]}"
+            texts.append(" ".join([*sorted(anchor.value for anchor in step.when), target]))
+        return ", ".join(texts) or "never"
 
 
 @dataclass(eq=False)

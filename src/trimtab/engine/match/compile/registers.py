@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -35,6 +35,23 @@ class Bank(enum.Enum):
     OBJECT = "object"
 
 
+ROW_PARTS = frozenset({"min", "max", "any", "first", "last", "max_by", "min_by"})
+"""Parts that hold a row number: of the row with the smallest value, and so on."""
+INITIAL: dict[str, int | float | tuple[()]] = {
+    "rows": 0,  # the number of rows
+    "count": 0,  # the number of rows without nulls
+    "sum": 0,
+    "fsum": 0.0,
+    "mean": 0.0,  # Welford's
+    "m2": 0.0,
+    **dict.fromkeys(ROW_PARTS, NO_ROW),
+    "and": -1,  # -1 nothing yet, 0 false, 1 true
+    "or": -1,
+    "values": (),  # all values, in order; Python objects
+}
+"""The value of each part of an aggregate before the first row."""
+
+
 @dataclass(frozen=True, slots=True)
 class _OfPlace:
     """A register for the row at a place: the `index`-th from one side, shifted."""
@@ -43,21 +60,34 @@ class _OfPlace:
     side: Side
     index: int
     shift: int
-
-    @classmethod
-    def at(cls, place: Place) -> Self:
-        """The register of that place."""
-        return cls(place.labels, place.side, place.offset, place.shift)
+    initial: ClassVar[int] = NO_ROW
+    bank: ClassVar[Bank] = Bank.INT
 
 
 @dataclass(frozen=True, slots=True)
 class RowRef(_OfPlace):
     """The row's number."""
 
+    @classmethod
+    def at(cls, place: Place) -> RowRef:
+        """The register of that place."""
+        return cls(place.labels, place.side, place.offset, place.shift)
+
 
 @dataclass(frozen=True, slots=True)
 class RowLabel(_OfPlace):
     """The row's label; -1 if the row is outside the match."""
+
+    @classmethod
+    def at(cls, place: Place) -> RowLabel | None:
+        """The register for the label of the row at a place, if possible without a shift; None: it is always outside.
+
+        A shifted row of the match has the label of another place of the match, as far as that is known by now.
+        """
+        if place.shift == 0 or place.labels is not None:
+            return cls(place.labels, place.side, place.offset, place.shift)
+        index = place.offset + (place.shift if place.side is Side.FIRST else -place.shift)
+        return cls(None, place.side, index, 0) if index >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,39 +98,24 @@ class Fold:
     labels: frozenset[int] | None
     args: tuple[Expr, ...]
 
+    @property
+    def initial(self) -> int | float | tuple[()]:
+        """The value before the first row."""
+        return INITIAL[self.part]
+
+    @property
+    def bank(self) -> Bank:
+        """Which bank holds the register."""
+        return {int: Bank.INT, float: Bank.FLOAT, tuple: Bank.OBJECT}[type(self.initial)]
+
 
 Register = RowRef | RowLabel | Fold
 
-INITIAL: dict[str, int | float | tuple[()]] = {
-    "rows": 0,  # the number of rows
-    "count": 0,  # the number of rows without nulls
-    "sum": 0,
-    "fsum": 0.0,
-    "mean": 0.0,  # Welford's
-    "m2": 0.0,
-    "min": NO_ROW,  # the row with the smallest value, and so on
-    "max": NO_ROW,
-    "any": NO_ROW,
-    "first": NO_ROW,
-    "last": NO_ROW,
-    "max_by": NO_ROW,
-    "min_by": NO_ROW,
-    "and": -1,  # -1 nothing yet, 0 false, 1 true
-    "or": -1,
-    "values": (),  # all values, in order; Python objects
-}
-ROW_PARTS = frozenset({"min", "max", "any", "first", "last", "max_by", "min_by"})
-"""Parts that hold a row number."""
-
-_MOMENTS = ("count", "mean", "m2")
 ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "count": ("count",),
     "sum": ("count", "sum"),
     "avg": ("count", "sum"),
-    "stddev_samp": _MOMENTS,
-    "stddev_pop": _MOMENTS,
-    "var_samp": _MOMENTS,
-    "var_pop": _MOMENTS,
+    **dict.fromkeys(("stddev_samp", "stddev_pop", "var_samp", "var_pop"), ("count", "mean", "m2")),
     "bool_and": ("and",),
     "bool_or": ("or",),
     "any_value": ("any",),
@@ -112,21 +127,6 @@ ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "min_by": ("min_by",),
 }
 """The parts of the aggregates that need only a fixed number of them."""
-
-
-def initial(register: Register) -> int | float | tuple[()]:
-    """The value before the first row."""
-    return INITIAL[register.part] if isinstance(register, Fold) else NO_ROW
-
-
-def bank(register: Register) -> Bank:
-    """Which bank holds the register."""
-    if isinstance(register, Fold):
-        if register.part in ("fsum", "mean", "m2"):
-            return Bank.FLOAT
-        if register.part == "values":
-            return Bank.OBJECT
-    return Bank.INT
 
 
 def holds_row(register: Register) -> bool:
@@ -160,7 +160,7 @@ class Layout:
                 self.need(RowRef(labels, side, index, shift))
             if shift < 0:
                 self.need(RowLabel(None, Side.LAST, -shift - 1, 0))
-        held = {Bank.INT: self.ints, Bank.FLOAT: self.floats, Bank.OBJECT: self.objects}[bank(register)]
+        held = {Bank.INT: self.ints, Bank.FLOAT: self.floats, Bank.OBJECT: self.objects}[register.bank]
         self.at[register] = len(held) + (FIXED if held is self.ints else 0)
         held.append(register)
         return self.at[register]
@@ -174,17 +174,6 @@ class Layout:
     def registers(self) -> tuple[Register, ...]:
         """All registers, bank by bank."""
         return (*self.ints, *self.floats, *self.objects)
-
-
-def label_place(place: Place) -> Place | None:
-    """The place whose label `place` asks for, without a shift if possible; None: it is always outside the match.
-
-    A shifted row of the match has the label of another place of the match, as far as that is known by now.
-    """
-    if place.shift == 0 or place.labels is not None:
-        return place
-    offset = place.offset + (place.shift if place.side is Side.FIRST else -place.shift)
-    return Place(None, place.side, offset, 0, place.final) if offset >= 0 else None
 
 
 def folds(aggregate: Aggregate) -> tuple[Fold, ...]:

@@ -88,7 +88,7 @@ class MatchNumber:
 class Aggregate:
     """An aggregate over the rows of the match mapped to `labels` (None: all rows), up to now or FINAL.
 
-    `function` is one of `AGGREGATES`. `args` are evaluated at each of those rows: every `RowValue` in them has the
+    `function` is in `aggregates.FOLDS`. `args` are evaluated at each of those rows: every `RowValue` in them has the
     place `HERE`. `count` without args counts rows. Nulls are ignored, except by array_agg, first_value and last_value.
     """
 
@@ -102,7 +102,7 @@ class Aggregate:
 @signed("call")
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function from `FUNCTIONS` of other expressions."""
+    """A function from `scalars.SCALARS` of other expressions."""
 
     function: str
     args: tuple[Expr, ...]
@@ -129,69 +129,3 @@ def walk(expr: Expr) -> list[Expr]:
     """The expression and everything inside it."""
     args = expr.args if isinstance(expr, Call | Opaque | Aggregate) else ()
     return [expr, *(inner for arg in args for inner in walk(arg))]
-
-
-AGGREGATES = frozenset(
-    {
-        "count",  # of non-null args, or of rows without args
-        "sum",
-        "avg",
-        "min",
-        "max",
-        "stddev_samp",
-        "stddev_pop",
-        "var_samp",
-        "var_pop",
-        "bool_and",
-        "bool_or",
-        "any_value",  # the first that is not null
-        "first_value",  # the first, null or not
-        "last_value",
-        "max_by",  # args (value, by): the value where `by` is largest, the first of equals; null `by` ignored
-        "min_by",
-        "array_agg",  # keeps nulls
-        "collect_list",  # array_agg without nulls
-        "count_distinct",
-        "approx_count_distinct",  # exact: a match's rows are at hand anyway
-    }
-)
-
-FUNCTIONS = frozenset(
-    {
-        "+",  # numbers; timestamp and interval (both in microseconds)
-        "-",  # binary; timestamp - timestamp is an interval, date - date is days
-        "*",
-        "/",  # always floating; null for a zero divisor
-        "div",  # whole part, truncated towards zero; null for a zero divisor
-        "%",  # sign of the dividend; null for a zero divisor
-        "neg",
-        "abs",
-        "=",
-        "<>",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "<=>",  # null-safe equality, never null
-        "and",
-        "or",
-        "not",
-        "is_null",
-        "coalesce",
-        "nullif",
-        "case",  # condition, value, condition, value, ..., else
-        "in",  # the first arg among the others; SQL's nulls
-        "greatest",  # nulls skipped, as in Spark
-        "least",
-        "sqrt",
-        "exp",
-        "ln",
-        "power",
-        "floor",  # to a whole number
-        "ceil",
-        "to_float",  # numeric cast to double
-        "to_int",  # numeric cast to bigint, truncated
-        "to_int32",  # numeric cast to int, truncated
-    }
-)
-# Floats compare as in Spark: NaN equals NaN and is larger than everything else.

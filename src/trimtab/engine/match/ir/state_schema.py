@@ -7,7 +7,7 @@ keys     the partition columns, then
   front    how many rows before it are undecided: they may still become part of a match
 rows     the rows of each key that are still needed, with all their columns, then
   pending  whether the row is still to be processed; processed rows come first
-threads  the partial matches, best first; `thread_int`, `thread_float` and `thread_object` name the register columns
+threads  the partial matches, best first; their registers are in numbered columns, see below
 nodes    the paths of partial matches, where a query needs every row of a match: a row, the position in the pattern
          that it was matched at, and the node before it. Rows and nodes count from their key's first
 """
@@ -22,26 +22,9 @@ NUMBER, BEGUN, TAIL, FRONT = PATTERN_COLUMNS
 KEY_COLUMNS = (*PATTERN_COLUMNS, DEADLINE)
 PENDING = "pending"
 NODE_COLUMNS = ("row", "position", "parent")
+INTS, FLOATS, OBJECTS = "i", "f", "o"
+"""What columns of registers begin with; their number follows. The first integers are the fixed fields of a thread. An
+object is a list with a struct of values for each row, whose fields are `a0`, `a1` and so on."""
 
 RESERVED = frozenset({KEY, PENDING, *KEY_COLUMNS})
 """Names that columns of a pattern's input can't have: `keys` and `rows` have columns of these names."""
-
-
-def thread_int(place: int) -> str:
-    """The column of an integer register; the first ones are the fixed fields of a thread."""
-    return f"i{place}"
-
-
-def thread_float(place: int) -> str:
-    """The column of a float register."""
-    return f"f{place}"
-
-
-def thread_object(place: int) -> str:
-    """The column of an object register: a list with a struct of values for each row."""
-    return f"o{place}"
-
-
-def object_field(place: int) -> str:
-    """The field of a value in that struct."""
-    return f"a{place}"

@@ -7,8 +7,8 @@ kernel_writer.py    what all kernels of a query share: registers, what is known 
 emit.py             code for places, registers and their updates
 emit_numeric.py     conditions as machine arithmetic; with emit_calls.py (functions) and lowered.py (types)
 emit_object.py      conditions over Python values
-automaton.py        the kernel of plain patterns; with configurations.py, implied.py, automaton_batch.py
-thread_kernel.py    the general kernel; with template.py, thread_batch.py, thread_row.py, thread_report.py, tables.py
-generated.py        source made callable; machine.py and interpreted.py have the functions that it calls
+automaton.py        the kernel of plain patterns; with configurations.py
+thread_kernel.py    the general kernel; with template.py, thread_batch.py, thread_row.py
+generated.py        source made callable; helpers.py has the functions that it calls
 bounds.py           whether numbers fit machine code
 """

@@ -7,7 +7,7 @@ pattern. This makes plain patterns fast; `thread_kernel.py` has all others.
 
 Configurations are found by following every outcome of every condition from the empty one. If there are too many,
 `TooLarge` is raised, and the query gets the general kernel. What the kernel does before and after a key's rows is in
-`automaton_batch.py`.
+`configurations.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from trimtab.engine.match.compile.program import DONE, Step
-from trimtab.engine.match.compile.registers import initial
 from trimtab.engine.match.ir.pattern import Anchor
-from trimtab.engine.match.kernels import automaton_batch as batch
 from trimtab.engine.match.kernels.configurations import (
     Configuration,
     Configurations,
@@ -28,7 +26,6 @@ from trimtab.engine.match.kernels.configurations import (
     start_name,
 )
 from trimtab.engine.match.kernels.emit import THIS_ROW, Thread, Writer
-from trimtab.engine.match.kernels.implied import implied
 from trimtab.engine.match.kernels.interface import RESULTS, parameters
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 
@@ -85,7 +82,7 @@ class _RowTrees:
         code = "row == origin" if Anchor.START in step.when else "True"
         if step.target == DONE:
             ends = True
-            empty = NextThread(DONE, THIS_ROW, "-1", {r: repr(initial(r)) for r in self.found.kept(DONE)})
+            empty = NextThread(DONE, THIS_ROW, "-1", {r: repr(r.initial) for r in self.found.kept(DONE)})
 
             def taken() -> list[NextThread]:
                 return [empty]
@@ -121,9 +118,9 @@ class _RowTrees:
             follow(branch.outcomes)
             return True
         with self.found.write.block(f"if {code}:"):
-            follow({**branch.outcomes, **implied(code, True)})
+            follow({**branch.outcomes, **_implied(code, True)})
         with self.found.write.block("else:"):
-            otherwise = {**branch.outcomes, **implied(code, False)}
+            otherwise = {**branch.outcomes, **_implied(code, False)}
             self.grow(replace(branch, step=branch.step + 1, outcomes=otherwise))
         return True
 
@@ -153,26 +150,26 @@ def write_automaton(kernel: KernelWriter) -> tuple[str, int]:
     found = Configurations(kernel)
     found.number(())
     trees, rows = _RowTrees(found), list[Writer]()
-    while len(rows) < len(found.order):
+    while len(rows) < len(found.numbers):
         kernel.write = Writer(names=sum(w.names for w in rows))
-        trees.grow(_Branch(found.order[len(rows)]))
+        trees.grow(_Branch(list(found.numbers)[len(rows)]))
         rows.append(kernel.write)
     body = kernel.write = Writer(depth=1)
-    batch.allocate(found)
+    found.allocate()
     with body.block("for key in range(key_count):"):
         body("tail = tails[key]; end = ends[key]; stop = stops[key]; number = numbers[key]")
         body("origin = firsts[key] if begun[key] == 0 else -1")
-        batch.load_threads(found)
+        found.load_threads()
         # A `for`, so that the compiler knows that row numbers are not negative.
         with body.block("for row in range(firsts[key], stop):"):
             _dispatch(body, rows)
         body("row = max(firsts[key], stop)")
-        batch.end_input(found)
-        batch.save_threads(found)
+        found.end_input()
+        found.save_threads()
     body("saved_offsets[key_count] = saved_count")
     body(f"return ({RESULTS})")
     head = f"def kernel({parameters(len(kernel.columns.names), tables=False)}):"
-    return "\n".join([head, *body.lines]) + "\n", len(found.order)
+    return "\n".join([head, *body.lines]) + "\n", len(found.numbers)
 
 
 def _dispatch(body: Writer, rows: list[Writer]) -> None:
@@ -182,3 +179,38 @@ def _dispatch(body: Writer, rows: list[Writer]) -> None:
         with body.block(f"{head} configuration == {number}:" if number < len(rows) - 1 or number == 0 else "else:"):
             for line in lines.lines:
                 body(line)
+
+
+_OPPOSITES = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "=="}
+_EXCLUDED = {"<": (">", "=="), ">": ("<", "=="), "==": ("<", ">")}
+
+
+def _implied(code: str, outcome: bool) -> dict[str, bool]:
+    """The outcomes of a comparison and of other comparisons of the same two values, given that of the first.
+
+    A tree of conditions needs no branch for what is known. NaN is no concern: where it occurs comparisons are calls.
+
+    >>> _implied("(a < b)", True)["(a > b)"]
+    False
+    """
+    found = {code: outcome}
+    for sign, opposite in _OPPOSITES.items():
+        left, middle, right = code.partition(f" {sign} ")
+        if not middle or not (left.startswith("(") and right.endswith(")")):
+            continue
+        if not (_is_simple(left[1:]) and _is_simple(right[:-1])):
+            continue
+        found[f"{left} {opposite} {right}"] = not outcome
+        if outcome:
+            for other in _EXCLUDED.get(sign, ()):
+                found[f"{left} {other} {right}"] = False
+                found[f"{left} {_OPPOSITES[other]} {right}"] = True
+    return found
+
+
+def _is_simple(code: str) -> bool:
+    """Whether code is one value: no connectives, and no bracket left open."""
+    words = code.split()
+    if {"and", "or", "not", "if", "else", "<", ">", "<=", ">=", "==", "!="} & set(words):
+        return False
+    return code.count("(") == code.count(")") and code.count("[") == code.count("]")

@@ -9,8 +9,7 @@ from trimtab.engine.match.kernels.configurations import TooLarge
 from trimtab.engine.match.kernels.emit import NotCompilable
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 from trimtab.engine.match.kernels.plan import Generated
-from trimtab.engine.match.kernels.tables import tables_of
-from trimtab.engine.match.kernels.thread_kernel import write_threads
+from trimtab.engine.match.kernels.thread_kernel import tables_of, write_threads
 
 
 def generate(

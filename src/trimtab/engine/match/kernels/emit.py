@@ -12,21 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from trimtab.engine.match.compile.analysis import Anything, Facts, FixedLabel, Nothing, RowsBack
-from trimtab.engine.match.compile.registers import (
-    NO_ROW,
-    OUTSIDE,
-    Fold,
-    Layout,
-    Register,
-    RowLabel,
-    RowRef,
-    bank,
-    initial,
-    label_place,
-)
+from trimtab.engine.match.compile.registers import NO_ROW, OUTSIDE, Fold, Register, RowLabel, RowRef
 from trimtab.engine.match.ir.expression import Place, Side
+
+if TYPE_CHECKING:
+    from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 
 
 class NotCompilable(Exception):  # noqa: N818 - a signal inside the engine, never seen outside
@@ -95,8 +88,8 @@ class Thread:
 class Emitter:
     """Code for one row tried for one label by one thread."""
 
-    def __init__(self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread) -> None:
-        self.write, self.layout, self.columns = writer, layout, columns
+    def __init__(self, kernel: KernelWriter, label: int, thread: Thread) -> None:
+        self.kernel, self.write = kernel, kernel.write
         self.label, self.thread = label, thread
         self.reads: set[Register] = set()
         self._temps: dict[object, str] = {}
@@ -105,12 +98,12 @@ class Emitter:
 
     def read(self, register: Register) -> str:
         """The register's value before this row."""
-        index = self.layout.need(register)
+        index = self.kernel.layout.need(register)
         if self.thread.fresh:
-            return repr(initial(register))
+            return repr(register.initial)
         match self.thread.facts.get(register, Anything()):
             case Nothing():
-                return repr(initial(register))
+                return repr(register.initial)
             case RowsBack(0, 0):
                 return PREVIOUS_ROW
             case FixedLabel(label):
@@ -119,7 +112,7 @@ class Emitter:
                 self.reads.add(register)
         if self.thread.variables is not None:
             return self.thread.variables[register]
-        name = bank(register).value
+        name = register.bank.value
         return f"current_{name}s[{name}_at + {index}]"
 
     def read_once(self, register: Register) -> str:
@@ -232,13 +225,12 @@ class Emitter:
 
     def row_label(self, place: Place) -> str:
         """The label of the row at a place as a number, -1 if it is outside the match so far."""
-        found = label_place(place)
-        if found is None:
+        register = RowLabel.at(place)
+        if register is None:
             return "-1"
-        register = RowLabel.at(found)
-        counts = found.labels is None or self.label in found.labels
-        if found.shift <= 0 and found.side is Side.LAST and counts:
-            if found.offset == 0:
-                return str(self.label) if found.shift == 0 else self.updated(register)
-            return self.read_once(replace(register, index=found.offset - 1))
-        return self.updated(register) if counts or found.shift > 0 else self.read_once(register)
+        counts = register.labels is None or self.label in register.labels
+        if register.shift <= 0 and register.side is Side.LAST and counts:
+            if register.index == 0:
+                return str(self.label) if register.shift == 0 else self.updated(register)
+            return self.read_once(replace(register, index=register.index - 1))
+        return self.updated(register) if counts or register.shift > 0 else self.read_once(register)

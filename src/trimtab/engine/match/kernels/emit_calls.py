@@ -1,9 +1,10 @@
-"""The functions of `expression.FUNCTIONS` as machine arithmetic, one by one."""
+"""The functions of `scalars.SCALARS` as machine arithmetic, one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,28 +20,25 @@ Emit = Callable[["NumericEmitter", Arguments, pa.DataType], Value]
 """Code for a call, from code for its arguments; the type is that of the call."""
 
 
-def _arithmetic(sign: str) -> Emit:
-    def emit(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-        null = any_of(*(a.null for a in args))
-        form, scale = form_of(type_)
-        a, b = args
-        if form == "f":
-            a, b = emitter.as_float(a), emitter.as_float(b)
-            return Value(f"({a.code} {sign} {b.code})", null, "f")
-        if {a.form, b.form} & {"s", "b"}:
-            raise NotCompilable("arithmetic of something else than numbers")
-        if a.form == b.form == "date":
-            return Value(f"({a.code} {sign} {b.code})", null, form)
-        if sign == "*" and "d" in (a.form, b.form):
-            if a.scale + b.scale != scale:
-                raise NotCompilable("a product that is rounded")
-            return Value(f"({a.code} * {b.code})", null, "d", scale)
-        a, b = emitter.alike((a, b))
-        if form == "date":
-            raise NotCompilable("arithmetic of dates")
-        return Value(f"({a.code} {sign} {b.code})", null, form, max(a.scale, b.scale))
-
-    return emit
+def _arithmetic(sign: str, emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
+    null = any_of(*(a.null for a in args))
+    form, scale = form_of(type_)
+    a, b = args
+    if form == "f":
+        a, b = emitter.as_float(a), emitter.as_float(b)
+        return Value(f"({a.code} {sign} {b.code})", null, "f")
+    if {a.form, b.form} & {"s", "b"}:
+        raise NotCompilable("arithmetic of something else than numbers")
+    if a.form == b.form == "date":
+        return Value(f"({a.code} {sign} {b.code})", null, form)
+    if sign == "*" and "d" in (a.form, b.form):
+        if a.scale + b.scale != scale:
+            raise NotCompilable("a product that is rounded")
+        return Value(f"({a.code} * {b.code})", null, "d", scale)
+    a, b = emitter.alike((a, b))
+    if form == "date":
+        raise NotCompilable("arithmetic of dates")
+    return Value(f"({a.code} {sign} {b.code})", null, form, max(a.scale, b.scale))
 
 
 def _divide(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
@@ -51,61 +49,48 @@ def _divide(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Val
     return Value(f"(0.0 if {zero} else {a.code} / {b.code})", any_of(a.null, b.null, zero), "f")
 
 
-def _whole(name: str) -> Emit:
-    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-        a, b = (emitter.named(v) for v in emitter.alike(args))
-        if a.form not in ("i", "f") or (a.form == "f" and name == "div"):
-            raise NotCompilable(f"{name} of {a.form}")
-        zero, answer = f"{b.code} == 0", "0.0" if a.form == "f" else "0"
-        code = f"({answer} if {zero} else {name}_{a.form}({a.code}, {b.code}))"
-        return Value(code, any_of(a.null, b.null, zero), a.form)
-
-    return emit
+def _whole(name: str, emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    a, b = (emitter.named(v) for v in emitter.alike(args))
+    if a.form not in ("i", "f") or (a.form == "f" and name == "div"):
+        raise NotCompilable(f"{name} of {a.form}")
+    zero, answer = f"{b.code} == 0", "0.0" if a.form == "f" else "0"
+    code = f"({answer} if {zero} else {name}_{a.form}({a.code}, {b.code}))"
+    return Value(code, any_of(a.null, b.null, zero), a.form)
 
 
-def _unary(code: str, forms: str) -> Emit:
-    def emit(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-        (a,) = args
-        if a.form not in forms:
-            raise NotCompilable(f"a function of {a.form}")
-        return Value(code.format(a.code), a.null, a.form, a.scale)
-
-    return emit
+def _unary(code: str, _emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    (a,) = args
+    if a.form not in ("i", "f", "d"):
+        raise NotCompilable(f"a function of {a.form}")
+    return Value(code.format(a.code), a.null, a.form, a.scale)
 
 
-def _float_function(name: str, null: str = "False") -> Emit:
-    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-        values = [emitter.named(emitter.as_float(a)) for a in args]
-        undefined = null.format(values[0].code)
-        guard = f"0.0 if {undefined} else " if undefined != "False" else ""
-        code = f"({guard}{name}({', '.join(v.code for v in values)}))"
-        return Value(code, any_of(*(v.null for v in values), undefined), "f")
-
-    return emit
-
-
-def _rounding(name: str) -> Emit:
-    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-        (a,) = args
-        if a.form == "i":
-            return a
-        if a.form != "f":
-            raise NotCompilable(f"{name} of {a.form}")
-        a = emitter.named(a)
-        # Null for NaN and for what a bigint can't hold.
-        fits = f"(-9223372036854775808.0 <= {a.code} < 9223372036854775808.0)"
-        return Value(f"({name}({a.code}) if {fits} else 0)", any_of(a.null, f"(not {fits})"), "i")
-
-    return emit
+def _float_function(
+    name: str, emitter: NumericEmitter, args: Arguments, _type: pa.DataType, null: str = "False"
+) -> Value:
+    values = [emitter.named(emitter.as_float(a)) for a in args]
+    undefined = null.format(values[0].code)
+    guard = f"0.0 if {undefined} else " if undefined != "False" else ""
+    code = f"({guard}{name}({', '.join(v.code for v in values)}))"
+    return Value(code, any_of(*(v.null for v in values), undefined), "f")
 
 
-def _compare(sign: str) -> Emit:
-    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-        a, b = args
-        null = any_of(a.null, b.null)
-        return Value(all_of(negated(null), emitter.compare(sign, a, b)), null, "b")
+def _rounding(name: str, emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    (a,) = args
+    if a.form == "i":
+        return a
+    if a.form != "f":
+        raise NotCompilable(f"{name} of {a.form}")
+    a = emitter.named(a)
+    # Null for NaN and for what a bigint can't hold.
+    fits = f"(-9223372036854775808.0 <= {a.code} < 9223372036854775808.0)"
+    return Value(f"({name}({a.code}) if {fits} else 0)", any_of(a.null, f"(not {fits})"), "i")
 
-    return emit
+
+def _compare(sign: str, emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    a, b = args
+    null = any_of(a.null, b.null)
+    return Value(all_of(negated(null), emitter.compare(sign, a, b)), null, "b")
 
 
 def _same(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
@@ -116,19 +101,14 @@ def _same(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value
 
 
 def _all(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-    code = all_of(*(a.code for a in args))
     unknown = any_of(*(a.null for a in args))
-    if unknown == "False":
-        return Value(code, "False", "b")
     refuted = any_of(*(all_of(negated(a.code), negated(a.null)) for a in args))
-    return Value(code, all_of(unknown, negated(refuted)), "b")
+    return Value(all_of(*(a.code for a in args)), all_of(unknown, negated(refuted)), "b")
 
 
 def _any(_emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
     code = any_of(*(a.code for a in args))
     unknown = any_of(*(a.null for a in args))
-    if unknown == "False":
-        return Value(code, "False", "b")
     return Value(code, all_of(unknown, negated(code)), "b")
 
 
@@ -171,39 +151,29 @@ def _in(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
     return Value(found, all_of(unknown, negated(found)), "b")
 
 
-def _extreme(sign: str) -> Emit:
-    def emit(emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
-        values = [emitter.named(v) for v in emitter.alike(args)]
-        best = values[0]
-        for value in values[1:]:
-            better = all_of(negated(value.null), any_of(best.null, emitter.compare(sign, value, best)))
-            code = f"({value.code} if {better} else {best.code})"
-            best = emitter.named(replace(best, code=code, null=all_of(best.null, value.null)))
-        return best
-
-    return emit
+def _extreme(sign: str, emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
+    values = [emitter.named(v) for v in emitter.alike(args)]
+    best = values[0]
+    for value in values[1:]:
+        better = all_of(negated(value.null), any_of(best.null, emitter.compare(sign, value, best)))
+        code = f"({value.code} if {better} else {best.code})"
+        best = emitter.named(replace(best, code=code, null=all_of(best.null, value.null)))
+    return best
 
 
 def _to_int32(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
-    whole = emitter.named(_rounding("trunc_i")(emitter, args, type_))
+    whole = emitter.named(_rounding("trunc_i", emitter, args, type_))
     return Value(whole.code, any_of(whole.null, f"(not (-2147483648 <= {whole.code} <= 2147483647))"), "i")
 
 
 CALLS: dict[str, Emit] = {
-    "+": _arithmetic("+"),
-    "-": _arithmetic("-"),
-    "*": _arithmetic("*"),
+    **{sign: partial(_arithmetic, sign) for sign in ("+", "-", "*")},
+    **{sign: partial(_compare, sign) for sign in ("=", "<>", "<", "<=", ">", ">=")},
     "/": _divide,
-    "div": _whole("div"),
-    "%": _whole("mod"),
-    "neg": _unary("(-{})", "ifd"),
-    "abs": _unary("abs({})", "ifd"),
-    "=": _compare("="),
-    "<>": _compare("<>"),
-    "<": _compare("<"),
-    "<=": _compare("<="),
-    ">": _compare(">"),
-    ">=": _compare(">="),
+    "div": partial(_whole, "div"),
+    "%": partial(_whole, "mod"),
+    "neg": partial(_unary, "(-{})"),
+    "abs": partial(_unary, "abs({})"),
     "<=>": _same,
     "and": _all,
     "or": _any,
@@ -213,15 +183,15 @@ CALLS: dict[str, Emit] = {
     "nullif": _nullif,
     "case": _case,
     "in": _in,
-    "greatest": _extreme(">"),
-    "least": _extreme("<"),
-    "sqrt": _float_function("sqrt_f"),
-    "exp": _float_function("exp_f"),
-    "ln": _float_function("ln_f", null="({} <= 0.0)"),
-    "power": _float_function("power_f"),
-    "floor": _rounding("floor_i"),
-    "ceil": _rounding("ceil_i"),
+    "greatest": partial(_extreme, ">"),
+    "least": partial(_extreme, "<"),
+    "sqrt": partial(_float_function, "sqrt_f"),
+    "exp": partial(_float_function, "exp_f"),
+    "ln": partial(_float_function, "ln_f", null="({} <= 0.0)"),
+    "power": partial(_float_function, "power_f"),
+    "floor": partial(_rounding, "floor_i"),
+    "ceil": partial(_rounding, "ceil_i"),
     "to_float": lambda emitter, args, _type: emitter.as_float(args[0]),
-    "to_int": _rounding("trunc_i"),
+    "to_int": partial(_rounding, "trunc_i"),
     "to_int32": _to_int32,
 }

@@ -14,11 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from trimtab.engine.match.compile.registers import ACCUMULATORS, ROW_PARTS, Fold, Layout, folds
+from trimtab.engine.match.compile.registers import ACCUMULATORS, ROW_PARTS, Fold, folds
 from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Source
-from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, THIS_ROW, Emitter, NotCompilable, Numbered, Thread, Writer
+from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, THIS_ROW, Emitter, NotCompilable
 from trimtab.engine.match.kernels.emit_calls import CALLS
-from trimtab.engine.match.kernels.interface import column_name, nulls_name
 from trimtab.engine.match.kernels.lowered import DAY_US, Value, any_of, choice, form_of, if_known, int_of
 
 
@@ -57,17 +56,7 @@ def _is_long(code: str) -> bool:
 
 
 class NumericEmitter(Emitter):
-    """Writes conditions and accumulators as arithmetic.
-
-    `strings` are the constants whose ranks the kernel gets, `nullable` the columns with nulls.
-    """
-
-    def __init__(
-        self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread, strings: Numbered,
-        nullable: frozenset[str], nan: bool,
-    ) -> None:  # fmt: skip
-        super().__init__(writer, layout, columns, label, thread)
-        self.strings, self.nullable, self.nan = strings, nullable, nan
+    """Writes conditions and accumulators as arithmetic."""
 
     def condition(self, expr: Expr) -> str:
         """Code that is true where the condition is."""
@@ -132,7 +121,7 @@ class NumericEmitter(Emitter):
             case "b":
                 code = repr(bool(value))
             case "s":
-                code = f"constant_ranks[{self.strings.index(str(value))}]"
+                code = f"constant_ranks[{self.kernel.strings.index(str(value))}]"
             case "f":
                 if not math.isfinite(value):
                     raise NotCompilable("a constant that is not finite")
@@ -169,9 +158,9 @@ class NumericEmitter(Emitter):
         if isinstance(source, Const):
             return self.const(Const(source.value, type_))
         form, scale = form_of(type_)
-        number = self.columns.index(source)
-        code = f"{column_name(number)}[{row}]"
-        null = f"{nulls_name(number)}[{row}] != 0" if source in self.nullable else "False"
+        number = self.kernel.columns.index(source)
+        code = f"column{number}[{row}]"
+        null = f"nulls{number}[{row}] != 0" if source in self.kernel.nullable else "False"
         return Value(f"({code} != 0)" if form == "b" else code, null, form, scale)
 
     # Aggregates --------------------------------------------------------------------------------
@@ -290,7 +279,7 @@ class NumericEmitter(Emitter):
     def compare(self, sign: str, a: Value, b: Value) -> str:
         """Code for a comparison of two values that are not null."""
         a, b = self.alike((a, b))
-        if a.form == "f" and self.nan:
+        if a.form == "f" and self.kernel.nan:
             # NaN equals itself and is larger than everything else.
             left, right = (b.code, a.code) if sign in (">", "<=") else (a.code, b.code)
             test = f"{'same_f' if sign in ('=', '<>') else 'less_f'}({left}, {right})"

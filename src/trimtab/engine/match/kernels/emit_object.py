@@ -6,25 +6,18 @@ Used where a condition can't be computed with machine numbers: text made from se
 
 from __future__ import annotations
 
-from trimtab.engine.match.compile.registers import Fold, Layout
+from trimtab.engine.match.compile.registers import Fold
 from trimtab.engine.match.ir.expression import Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Source
-from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Emitter, Numbered, Thread, Writer
-from trimtab.engine.match.kernels.interface import column_name
+from trimtab.engine.match.kernels.emit import CERTAIN_ROWS, Emitter
 
 
 class ObjectEmitter(Emitter):
-    """Writes conditions as calls on Python values; `values` collects what the code calls `python_values[n]`."""
-
-    def __init__(
-        self, writer: Writer, layout: Layout, columns: Numbered, label: int, thread: Thread, values: list[object]
-    ) -> None:
-        super().__init__(writer, layout, columns, label, thread)
-        self.values = values
+    """Writes conditions as calls on Python values."""
 
     def refer(self, value: object) -> str:
         """Code for a Python value."""
-        self.values.append(value)
-        return f"python_values[{len(self.values) - 1}]"
+        self.kernel.values.append(value)
+        return f"python_values[{len(self.kernel.values) - 1}]"
 
     def condition(self, expr: Expr) -> str:
         """Code that is true where the condition is."""
@@ -65,7 +58,7 @@ class ObjectEmitter(Emitter):
         """A column's value at a row, or the constant."""
         if isinstance(source, Const):
             return self.refer(source.value)
-        return f"{column_name(self.columns.index(source))}[{row}]"
+        return f"column{self.kernel.columns.index(source)}[{row}]"
 
     def fold(self, fold: Fold) -> str:
         """All arguments so far and this row's."""

@@ -11,9 +11,8 @@ import hashlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
-from trimtab.engine.match.kernels import interpreted, machine
+from trimtab.engine.match.kernels.helpers import MACHINE_NAMES, PLAIN_NAMES
 from trimtab.engine.match.kernels.interface import Inputs, Outputs
 from trimtab.machine_code import missing, shelf
 from trimtab.machine_code.kernel import Kernel, is_numba_there
@@ -28,11 +27,9 @@ Runnable = Callable[[Inputs], Outputs]
 """A kernel in any of its forms."""
 
 
-def load(source: str, rows: int) -> tuple[Runnable, bool]:
-    """A callable for the source and whether it is machine code, chosen by the number of (plain) rows to process."""
-    if source in _COMPILED or _is_worth_it(source, rows):
-        return compiled(source), True
-    return interpret(source), False
+def load(source: str, rows: int) -> Runnable | None:
+    """The source as machine code, if there is some or the number of (plain) rows to process is worth compiling it."""
+    return compiled(source) if source in _COMPILED or _is_worth_it(source, rows) else None
 
 
 def _is_worth_it(source: str, rows: int) -> bool:
@@ -50,7 +47,7 @@ def want(source: str, inputs: Inputs, rows: int) -> None:
 @functools.lru_cache(maxsize=512)
 def interpret(source: str) -> Runnable:
     """The kernel as plain Python."""
-    names: dict[str, Any] = dict(interpreted.NAMES)
+    names = dict(PLAIN_NAMES)
     exec(compile(source, "<trimtab kernel>", "exec"), names)
     kernel = names["kernel"]
     return lambda inputs: Outputs.of(kernel(*inputs.as_lists()))
@@ -70,7 +67,7 @@ def kernel_of(source: str) -> Kernel:
     if source not in _COMPILED:
         # Machine code that is loaded finds the names it needs through its module.
         module = ModuleType(f"trimtab_{name_of(source).replace('.', '_')}")
-        vars(module).update(machine.NAMES)
+        vars(module).update(MACHINE_NAMES)
         exec(compile(source, "<trimtab kernel>", "exec"), vars(module))
         sys.modules[module.__name__] = module
         _COMPILED[source] = Kernel(module.kernel, name_of(source), source=source, error_model="numpy")

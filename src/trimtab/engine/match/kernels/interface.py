@@ -12,6 +12,7 @@ has Python values; other kernels get NOTHING in their place.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -129,23 +130,11 @@ class Inputs(NamedTuple):
 
     def positional(self) -> tuple[Any, ...]:
         """All of it in the order of the kernel's parameters."""
-        rows, keys, time, threads, constants, limits, tables, columns = self
-        flat = (*rows, *keys, *time, *threads, *constants, *limits, *tables)
-        return sum(columns, flat)
+        return tuple(itertools.chain(*self[:-1], *self.columns))
 
     def as_lists(self) -> tuple[Any, ...]:
         """The same with lists for arrays."""
         return tuple(each.tolist() if isinstance(each, np.ndarray) else each for each in self.positional())
-
-
-def column_name(number: int) -> str:
-    """The name of a column's values in generated code."""
-    return f"column{number}"
-
-
-def nulls_name(number: int) -> str:
-    """The name of a column's nulls in generated code."""
-    return f"nulls{number}"
 
 
 def parameters(columns: int, *, tables: bool) -> str:
@@ -156,7 +145,7 @@ def parameters(columns: int, *, tables: bool) -> str:
     """
     groups = (RowRanges, KeysBefore, Time, ThreadsBefore, Constants, Limits, *((Tables,) if tables else ()))
     names: list[str] = [name for group in groups for name in group._fields]
-    names += [name for each in range(columns) for name in (column_name(each), nulls_name(each))]
+    names += [name for each in range(columns) for name in (f"column{each}", f"nulls{each}")]
     return ", ".join(names)
 
 

@@ -23,29 +23,27 @@ class KernelWriter:
     def __init__(
         self, query: MatchQuery, program: Program, nullable: frozenset[str], nan: bool, *, objects: bool
     ) -> None:
-        self.query, self.program = query, program
-        self.nullable, self.nan, self.objects = nullable, nan, objects
+        self.query, self.program, self.nan, self.objects = query, program, nan, objects
         traits = traits_of(query)
         # Over Python values aggregates keep all their arguments, so measures come from paths there.
         self.paths, self.sequential = traits.paths or objects, traits.sequential
         self.layout = Layout()
-        self.columns, self.strings = Numbered(), Numbered()
-        self.values: list[object] = []
+        self.columns, self.strings = Numbered(), Numbered()  # what it reads, and the constants whose ranks it gets
+        self.values: list[object] = []  # what the code calls `python_values[n]`
         self.fields, self.float_fields = report_fields(query, self.paths)
         self.past_last = isinstance(query.skip, SkipPastLast)
         self.timed = query.within_us is not None
         self.unmatched = query.rows is Rows.ALL_WITH_UNMATCHED
-        self.write = Writer()
+        # The layout must not depend on which columns of a batch have nulls, or state could not be carried.
+        self.nullable = frozenset(query.columns_read())
         self._allot_registers()
+        self.nullable = nullable
 
     # Set-up ------------------------------------------------------------------------------------
 
     def emitter(self, label: int, thread: Thread) -> NumericEmitter | ObjectEmitter:
         """Code for a row tried for a label by a thread."""
-        shared = (self.write, self.layout, self.columns, label, thread)
-        if self.objects:
-            return ObjectEmitter(*shared, self.values)
-        return NumericEmitter(*shared, self.strings, self.nullable, self.nan)
+        return (ObjectEmitter if self.objects else NumericEmitter)(self, label, thread)
 
     def generated(self, source: str, configurations: int = 0, tables: Tables | tuple[()] = ()) -> Generated:
         """The source with what is needed to call it; `configurations` as in `Generated`."""
@@ -70,9 +68,7 @@ class KernelWriter:
         if not self.paths:
             for register in slot_registers(self.query):
                 self.layout.need(register)
-        # The layout must not depend on which columns of a batch have nulls, or state could not be carried.
-        nullable, self.nullable = self.nullable, frozenset(self.query.columns_read())
-        outer, self.write = self.write, Writer()
+        self.write = Writer()
         while True:
             before = len(self.layout.registers)
             for thread in (Thread(fresh=True), Thread()):
@@ -84,7 +80,6 @@ class KernelWriter:
                         emitter.updated(register)
             if len(self.layout.registers) == before:
                 break
-        self.write, self.nullable = outer, nullable
         self.values.clear()
 
     @cached_property
@@ -95,8 +90,7 @@ class KernelWriter:
     @cached_property
     def live(self) -> list[set[Register]]:
         """For each position, the registers that conditions of later rows depend on."""
-        # The code is only written to see what it reads.
-        outer, self.write = self.write, Writer()
+        self.write = Writer()  # the code is only written to see what it reads
 
         @cache
         def label_reads(position: int, label: int) -> tuple[set[Register], Callable[[Register], set[Register]]]:
@@ -114,7 +108,6 @@ class KernelWriter:
             return emitter.reads, made_of
 
         found = live_registers(self.program, lambda at, target: label_reads(at, self.program.positions[target].label))
-        self.write = outer
         self.values.clear()
         return found
 

@@ -13,10 +13,8 @@ from trimtab.engine.match.compile.registers import (
     Register,
     RowLabel,
     RowRef,
-    bank,
     folds,
     holds_row,
-    label_place,
 )
 from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, walk
 from trimtab.engine.match.ir.query import MatchQuery, Rows
@@ -90,7 +88,7 @@ def _fits_registers(slot: Expr) -> bool:
                 return False
             return all(isinstance(arg, RowValue) for arg in slot.args)
         case RowValue(place, sources) if len(sources) > 1:
-            found = label_place(place)
+            found = RowLabel.at(place)
             # Only the whole path has the label of a shifted row of some variable.
             return found is None or found.shift == 0
         case _:
@@ -105,9 +103,8 @@ def slot_registers(query: MatchQuery) -> tuple[Register, ...]:
             case RowValue(place):
                 if place.labels is not None or place.offset or place.shift:
                     found[RowRef.at(place)] = None
-                label = label_place(place)
-                if len(slot.sources) > 1 and label is not None:
-                    found[RowLabel.at(label)] = None
+                if len(slot.sources) > 1 and (label := RowLabel.at(place)) is not None:
+                    found[label] = None
             case Aggregate():
                 found.update(dict.fromkeys(folds(slot)))
             case MatchNumber():
@@ -121,5 +118,5 @@ def report_fields(query: MatchQuery, paths: bool) -> tuple[tuple[str | Register,
         return ("key", "kind", "number", "start", "end", "begin", "length"), ()
     number = ["number"] if any(isinstance(s, MatchNumber) for s in query.slots) else []
     registers = slot_registers(query)
-    ints = [r for r in registers if bank(r) is not Bank.FLOAT]
-    return (*number, "start", "end", *ints), tuple(r for r in registers if bank(r) is Bank.FLOAT)
+    ints = [r for r in registers if r.bank is not Bank.FLOAT]
+    return (*number, "start", "end", *ints), tuple(r for r in registers if r.bank is Bank.FLOAT)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 ROOM = """
           |capacity = 32
-          |current_ints = ints(capacity * THREAD_INTS); next_ints = ints(capacity * THREAD_INTS)
-          |current_floats = floats(capacity * THREAD_FLOATS); next_floats = floats(capacity * THREAD_FLOATS)
-          |current_objects = objects(capacity * THREAD_OBJECTS); next_objects = objects(capacity * THREAD_OBJECTS)
+banks     |current_ints = ints(capacity * THREAD_INTS); next_ints = ints(capacity * THREAD_INTS)
           |bucket_count = 64; bucket_heads = ints(bucket_count); bucket_stamps = ints(bucket_count)
           |bucket_chain = ints(capacity)
           |taken = ints(BEFORE_FIRST + 1); stamp = 0; row_stamp = 0
           |match_capacity = len(room_ints) // MATCH_INTS; match_count = 0
           |match_ints = room_ints; match_floats = room_floats
           |saved_capacity = 256; saved_count = 0; saved_offsets = ints(key_count + 1); resumes = ints(key_count)
-          |saved_ints = ints(saved_capacity * THREAD_INTS); saved_floats = floats(saved_capacity * THREAD_FLOATS)
-          |saved_objects = objects(saved_capacity * THREAD_OBJECTS)
+banks     |saved_ints = ints(saved_capacity * THREAD_INTS)
           |path_capacity = 256; path_count = 0; path_rows = ints(path_capacity); path_positions = ints(path_capacity)
           |node_capacity = 256; node_count = 0; node_rows = ints(node_capacity)
           |node_positions = ints(node_capacity); node_parents = ints(node_capacity)
@@ -38,15 +35,9 @@ LOAD_THREADS = """
        |thread_count = old_offsets[key + 1] - old_offsets[key]; base = old_offsets[key]
        |if thread_count + 1 > capacity:
        |    capacity = 2 * (thread_count + 1); bucket_chain = ints(capacity)
-       |    current_ints = ints(capacity * THREAD_INTS); next_ints = ints(capacity * THREAD_INTS)
-       |    current_floats = floats(capacity * THREAD_FLOATS); next_floats = floats(capacity * THREAD_FLOATS)
-       |    current_objects = objects(capacity * THREAD_OBJECTS); next_objects = objects(capacity * THREAD_OBJECTS)
-       |for field in range(thread_count * THREAD_INTS):
-       |    current_ints[field] = old_ints[base * THREAD_INTS + field]
-floats |for field in range(thread_count * THREAD_FLOATS):
-floats |    current_floats[field] = old_floats[base * THREAD_FLOATS + field]
-objects|for field in range(thread_count * THREAD_OBJECTS):
-objects|    current_objects[field] = old_objects[base * THREAD_OBJECTS + field]
+banks  |    current_ints = ints(capacity * THREAD_INTS); next_ints = ints(capacity * THREAD_INTS)
+used   |for field in range(thread_count * THREAD_INTS):
+used   |    current_ints[field] = old_ints[base * THREAD_INTS + field]
 paths  |node_count = old_node_offsets[key + 1] - old_node_offsets[key]; base = old_node_offsets[key]
 paths  |if node_count > node_capacity:
 paths  |    node_capacity = 2 * node_count; node_rows = ints(node_capacity)
@@ -70,12 +61,8 @@ unmatched|front = fronts[key]
 ENOUGH_ROOM = """
      |if (thread_count + 1) * MOST_STEPS > capacity:
      |    capacity = 2 * (thread_count + 1) * MOST_STEPS; bucket_chain = ints(capacity)
-     |    current_ints = grow_ints(current_ints, capacity * THREAD_INTS, thread_count * THREAD_INTS)
-     |    next_ints = ints(capacity * THREAD_INTS)
-     |    current_floats = grow_floats(current_floats, capacity * THREAD_FLOATS, thread_count * THREAD_FLOATS)
-     |    next_floats = floats(capacity * THREAD_FLOATS)
-     |    current_objects = grow_objects(current_objects, capacity * THREAD_OBJECTS, thread_count * THREAD_OBJECTS)
-     |    next_objects = objects(capacity * THREAD_OBJECTS)
+banks|    current_ints = grow_ints(current_ints, capacity * THREAD_INTS, thread_count * THREAD_INTS)
+banks|    next_ints = ints(capacity * THREAD_INTS)
      |    while bucket_count < capacity:
      |        bucket_count *= 2
      |    bucket_heads = ints(bucket_count); bucket_stamps = ints(bucket_count)
@@ -99,17 +86,10 @@ sequential|if thread_count > 0:
 sequential|    resumes[key] = attempt_row; thread_count = 0  # repeated from its first row when more rows have come
           |if saved_count + thread_count > saved_capacity:
           |    saved_capacity = 2 * (saved_count + thread_count)
-          |    saved_ints = grow_ints(saved_ints, saved_capacity * THREAD_INTS, saved_count * THREAD_INTS)
-          |    saved_floats = grow_floats(saved_floats, saved_capacity * THREAD_FLOATS, saved_count * THREAD_FLOATS)
-          |    used = saved_count * THREAD_OBJECTS
-          |    saved_objects = grow_objects(saved_objects, saved_capacity * THREAD_OBJECTS, used)
+banks     |    saved_ints = grow_ints(saved_ints, saved_capacity * THREAD_INTS, saved_count * THREAD_INTS)
 paths     |SAVE_NODES
-          |for field in range(thread_count * THREAD_INTS):
-          |    saved_ints[saved_count * THREAD_INTS + field] = current_ints[field]
-floats    |for field in range(thread_count * THREAD_FLOATS):
-floats    |    saved_floats[saved_count * THREAD_FLOATS + field] = current_floats[field]
-objects   |for field in range(thread_count * THREAD_OBJECTS):
-objects   |    saved_objects[saved_count * THREAD_OBJECTS + field] = current_objects[field]
+used      |for field in range(thread_count * THREAD_INTS):
+used      |    saved_ints[saved_count * THREAD_INTS + field] = current_ints[field]
           |saved_count += thread_count
 """
 """The threads that are left are saved for the next batch, with what is known of the key."""

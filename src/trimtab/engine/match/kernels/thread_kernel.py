@@ -14,35 +14,50 @@ An attempt starts on every row while others are under way, so no row is read twi
 where a condition needs MATCH_NUMBER(), which an attempt can't know before the earlier ones are decided, attempts run
 one after another and rows are read again (`sequential`).
 
-The source is a template (see `template.py`) whose outline is below. Its blocks are in `thread_batch.py`,
-`thread_row.py` and `thread_report.py`, in the order in which they run; the functions at the end of this file write what
-depends on the query's labels and measures. The program's steps are tables, so the size of the code grows with the
-number of labels and not with the pattern.
+The source is a template (see `template.py`) whose outline is below. Its blocks are in `thread_batch.py` and
+`thread_row.py`, in the order in which they run; the functions at the end of this file write what depends on the query's
+labels and measures. The program's steps are tables, so the size of the code grows with the number of labels and not
+with the pattern.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.match.compile import registers
 from trimtab.engine.match.compile.program import DONE
-from trimtab.engine.match.compile.registers import END, NODE, POSITION, START, Register, RowRef, bank, initial
+from trimtab.engine.match.compile.registers import END, START, Bank, Register, RowRef
+from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.ir.query import SkipTo
+from trimtab.engine.match.kernels import interface
 from trimtab.engine.match.kernels import thread_batch as batch
-from trimtab.engine.match.kernels import thread_report as report
 from trimtab.engine.match.kernels import thread_row as one_row
 from trimtab.engine.match.kernels.emit import Thread, Writer
-from trimtab.engine.match.kernels.interface import (
-    ERROR_SKIP_FIRST,
-    ERROR_SKIP_MISSING,
-    ERROR_THREADS,
-    KIND_MATCH,
-    KIND_UNMATCHED,
-    NO_WATERMARK,
-    NODE_FIELDS,
-    RESULTS,
-    parameters,
-)
+from trimtab.engine.match.kernels.interface import KIND_MATCH, KIND_UNMATCHED, NO_WATERMARK, RESULTS, Tables, parameters
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
-from trimtab.engine.match.kernels.tables import AT_END, AT_START, AT_TIMEOUT, MAY_END, STAMPED, WAITS
 from trimtab.engine.match.kernels.template import Block, fill
+
+NO_ANCHOR, AT_START, AT_END, AT_TIMEOUT = range(4)
+_ANCHORS = {
+    frozenset[Anchor](): NO_ANCHOR,
+    frozenset({Anchor.START}): AT_START,
+    frozenset({Anchor.END}): AT_END,
+    frozenset({Anchor.TIMEOUT}): AT_TIMEOUT,
+}
+"""Numbers for the anchors of a step. END and TIMEOUT together are END, which ends every thread in any case."""
+WAITS, MAY_END, STAMPED = 1, 2, 4
+"""Another row may follow the position; a match may end with its row; a second thread on the same row is a twin."""
+
+CONSTANTS = {
+    name: value
+    for names in (vars(registers), vars(interface), globals())
+    for name, value in names.items()
+    if name.isupper() and isinstance(value, int)
+}
+"""The numbers that templates use under the names that they have here and in the two modules."""
 
 OUTLINE = """
                      |def kernel(PARAMETERS):
@@ -79,7 +94,7 @@ unmatched            |            UNMATCHED_ROWS
 decided: those that are in no match are reported as unmatched."""
 
 BLOCKS: dict[str, Block] = {
-    name: text for module in (batch, one_row, report) for name, text in vars(module).items() if name.isupper()
+    name: text for module in (batch, one_row) for name, text in vars(module).items() if name.isupper()
 }
 """Each block under the name that it has in its module."""
 
@@ -88,16 +103,10 @@ def write_threads(kernel: KernelWriter) -> str:
     """The general kernel's source for a query."""
     skip, layout = kernel.query.skip, kernel.layout
     flags = {
-        "paths": kernel.paths,
-        "sequential": kernel.sequential,
-        "timed": kernel.timed,
-        "past_last": kernel.past_last,
-        "unmatched": kernel.unmatched,
-        "skip_to": isinstance(skip, SkipTo),
-        "floats": bool(layout.floats),
-        "objects": bool(layout.objects),
-        "match_floats": bool(kernel.float_fields),
-    }
+        "paths": kernel.paths, "sequential": kernel.sequential, "timed": kernel.timed, "past_last": kernel.past_last,
+        "unmatched": kernel.unmatched, "skip_to": isinstance(skip, SkipTo), "match_floats": bool(kernel.float_fields),
+        "ints": True, "floats": bool(layout.floats), "objects": bool(layout.objects),
+    }  # fmt: skip
     written: dict[str, Block] = {
         "INITIAL_REGISTERS": _initial_registers(kernel),
         "CONDITIONS_AND_REGISTERS": _conditions_and_registers(kernel),
@@ -106,16 +115,11 @@ def write_threads(kernel: KernelWriter) -> str:
     }
     target = layout.at[RowRef(skip.labels, skip.side, 0, 0)] if isinstance(skip, SkipTo) else 0
     widest = max([len(p.steps) for p in kernel.program.positions] + [len(kernel.program.start)])
-    names = {
+    names = CONSTANTS | {
         "THREAD_INTS": layout.int_width, "THREAD_FLOATS": len(layout.floats), "THREAD_OBJECTS": len(layout.objects),
         "MATCH_INTS": len(kernel.fields), "MATCH_FLOATS": len(kernel.float_fields),
-        "BEFORE_FIRST": len(kernel.program.positions), "MOST_STEPS": widest + 2, "SKIP_TARGET": target,
-        "WITHIN": kernel.query.within_us, "DONE": DONE, "POSITION": POSITION, "START": START, "END": END, "NODE": NODE,
-        "NODE_FIELDS": NODE_FIELDS,
-        "WAITS": WAITS, "MAY_END": MAY_END, "STAMPED": STAMPED,
-        "AT_START": AT_START, "AT_END": AT_END, "AT_TIMEOUT": AT_TIMEOUT,
-        "ERROR_THREADS": ERROR_THREADS, "ERROR_SKIP_FIRST": ERROR_SKIP_FIRST, "ERROR_SKIP_MISSING": ERROR_SKIP_MISSING,
-        "NOT_TIMED": f"watermark <= {NO_WATERMARK}" if kernel.timed else "True",
+        "BEFORE_FIRST": len(kernel.program.positions), "MOST_STEPS": widest + 2, "SKIP_TARGET": target, "DONE": DONE,
+        "WITHIN": kernel.query.within_us, "NOT_TIMED": f"watermark <= {NO_WATERMARK}" if kernel.timed else "True",
         "PARAMETERS": parameters(len(kernel.columns.names), tables=True), "RESULTS": RESULTS,
     }  # fmt: skip
     return fill(OUTLINE, flags, BLOCKS | written, names) + "\n"
@@ -123,7 +127,7 @@ def write_threads(kernel: KernelWriter) -> str:
 
 def _initial_registers(kernel: KernelWriter) -> list[str]:
     """The registers of a thread that starts on this row."""
-    lines = [f"{_place(kernel, 'current', register)} = {initial(register)!r}" for register in kernel.layout.registers]
+    lines = [f"{_place(kernel, 'current', register)} = {register.initial!r}" for register in kernel.layout.registers]
     return lines or ["pass"]
 
 
@@ -144,7 +148,7 @@ def _conditions_and_registers(kernel: KernelWriter) -> list[str]:
 
 def _place(kernel: KernelWriter, which: str, register: Register) -> str:
     """Code for a register of the thread that meets the row (`current`), or of the one that it becomes (`next`)."""
-    name = bank(register).value
+    name = register.bank.value
     offset = f"{name}_at" if which == "current" else f"{which}_{name}_at"
     return f"{which}_{name}s[{offset} + {kernel.layout.at[register]}]"
 
@@ -172,3 +176,36 @@ def _unmatched_fields(kernel: KernelWriter) -> list[str]:
         f"match_ints[match_count * {len(kernel.fields)} + {at}] = {code.get(str(field), '-1')}"
         for at, field in enumerate(kernel.fields)
     ]
+
+
+def tables_of(kernel: KernelWriter) -> Tables:
+    """The program's steps, labels and comparisons as arrays."""
+    program = kernel.program
+    # An unconditional end was taken when the row was consumed; the other steps are still to be tried.
+    steps = [*(p.steps[: len(p.steps) - p.may_end] for p in program.positions), program.start]
+    flat = [step for each in steps for step in each]
+    flags = [
+        WAITS * p.waits + MAY_END * p.may_end + STAMPED * (p.waits and kernel.stamped(i))
+        for i, p in enumerate(program.positions)
+    ]
+    compared = []
+    for each in Bank:
+        fields = [[kernel.layout.at[r] for r in registers if r.bank is each] for registers in kernel.compared]
+        compared += [_offsets(fields), _array([field for position in fields for field in position])]
+    return Tables(
+        _offsets(steps),
+        _array([step.target for step in flat]),
+        _array([_ANCHORS.get(step.when, AT_END) for step in flat]),
+        _array([p.label for p in program.positions]),
+        _array(flags),
+        *compared,
+    )
+
+
+def _array(values: list[int]) -> Int64Array:
+    return np.array(values or [0], np.int64)
+
+
+def _offsets(parts: Sequence[Sequence[object]]) -> Int64Array:
+    """Where each part begins if they are put one after another, and where the last one ends."""
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64)

@@ -1,6 +1,7 @@
 """The general kernel at one row: each thread of the key is tried on it, the most preferred one first.
 
-Blocks of `thread_kernel.py`, written as `template.py` reads them.
+Then matches that are certain are reported, and what they skip is dropped. Blocks of `thread_kernel.py`, written as
+`template.py` reads them.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ sequential |        attempt_row = row
 timed      |    now = times[row]
 !sequential|    tried_count = thread_count + 1
 sequential |    tried_count = thread_count + 1 if thread_count == 0 else thread_count
-           |    int_at = thread_count * THREAD_INTS; float_at = thread_count * THREAD_FLOATS
-           |    object_at = thread_count * THREAD_OBJECTS
+banks      |    int_at = thread_count * THREAD_INTS
            |    current_ints[int_at + POSITION] = BEFORE_FIRST; current_ints[int_at + START] = row
            |    current_ints[int_at + END] = -1; current_ints[int_at + NODE] = -1
            |    INITIAL_REGISTERS
@@ -24,7 +24,7 @@ sequential |    tried_count = thread_count + 1 if thread_count == 0 else thread_
 """An attempt starts on the row as one more thread, the least preferred one, before any position."""
 
 TRY_THREAD = """
-          |int_at = thread * THREAD_INTS; float_at = thread * THREAD_FLOATS; object_at = thread * THREAD_OBJECTS
+banks     |int_at = thread * THREAD_INTS
           |start = current_ints[int_at + START]
 past_last |if start <= cut:
 past_last |    continue
@@ -53,8 +53,7 @@ timed     |late = now >= times[start] + WITHIN
 `cut` (where matches may overlap: the one that starts there) are cut off. A thread that has ended stays as it is."""
 
 NEXT_PLACE = """
-|next_int_at = next_count * THREAD_INTS; next_float_at = next_count * THREAD_FLOATS
-|next_object_at = next_count * THREAD_OBJECTS
+banks|next_int_at = next_count * THREAD_INTS
 """
 """Where the next thread that is kept is written."""
 
@@ -72,19 +71,15 @@ timed |late = closing != 0 or clock >= times[start] + WITHIN
       |                break
       |if waits:
       |    COPY_THREAD
-      |    next_count += 1; next_int_at += THREAD_INTS
-      |    next_float_at += THREAD_FLOATS; next_object_at += THREAD_OBJECTS
+      |    next_count += 1
+banks |    next_int_at += THREAD_INTS
 """
 """The input has ended, or no row can come in time: the thread ends if its position has a step that allows it. It may do
 both: end by TIMEOUT, and wait for a preferred end by `$`."""
 
 COPY_THREAD = """
-       |for field in range(THREAD_INTS):
-       |    next_ints[next_int_at + field] = current_ints[int_at + field]
-floats |for field in range(THREAD_FLOATS):
-floats |    next_floats[next_float_at + field] = current_floats[float_at + field]
-objects|for field in range(THREAD_OBJECTS):
-objects|    next_objects[next_object_at + field] = current_objects[object_at + field]
+used|for field in range(THREAD_INTS):
+used|    next_ints[next_int_at + field] = current_ints[int_at + field]
 """
 """The thread stays as it is."""
 
@@ -149,18 +144,10 @@ past_last timed |bucket = (bucket * 31 + times[start]) & (bucket_count - 1)
 past_last timed |    same = same and times[next_ints[twin * THREAD_INTS + START]] == times[start]
 !past_last      |    same = same and next_ints[twin * THREAD_INTS + START] == start
                 |    if same:
-                |        for each in range(compared_ints_from[target], compared_ints_from[target + 1]):
-                |            field = compared_ints[each]
-                |            if next_ints[twin * THREAD_INTS + field] != next_ints[next_int_at + field]:
-                |                same = False
-floats          |        for each in range(compared_floats_from[target], compared_floats_from[target + 1]):
-floats          |            field = compared_floats[each]
-floats          |            if next_floats[twin * THREAD_FLOATS + field] != next_floats[next_float_at + field]:
-floats          |                same = False
-objects         |        for each in range(compared_objects_from[target], compared_objects_from[target + 1]):
-objects         |            field = compared_objects[each]
-objects         |            if next_objects[twin * THREAD_OBJECTS + field] != next_objects[next_object_at + field]:
-objects         |                same = False
+used            |        for each in range(compared_ints_from[target], compared_ints_from[target + 1]):
+used            |            field = compared_ints[each]
+used            |            if next_ints[twin * THREAD_INTS + field] != next_ints[next_int_at + field]:
+used            |                same = False
                 |    if same:
                 |        break
                 |    twin = bucket_chain[twin]
@@ -172,28 +159,115 @@ objects         |                same = False
 through a hash table, which a new row empties by raising its stamp."""
 
 ENDED_TWIN = """
-       |for field in range(THREAD_INTS):
-       |    next_ints[next_int_at + THREAD_INTS + field] = next_ints[next_int_at + field]
-floats |for field in range(THREAD_FLOATS):
-floats |    next_floats[next_float_at + THREAD_FLOATS + field] = next_floats[next_float_at + field]
-objects|for field in range(THREAD_OBJECTS):
-objects|    next_objects[next_object_at + THREAD_OBJECTS + field] = next_objects[next_object_at + field]
-       |next_ints[next_int_at + THREAD_INTS + POSITION] = DONE
-       |next_count += 1
+used|for field in range(THREAD_INTS):
+used|    next_ints[next_int_at + THREAD_INTS + field] = next_ints[next_int_at + field]
+    |next_ints[next_int_at + THREAD_INTS + POSITION] = DONE
+    |next_count += 1
 """
 """A thread that may end and may go on is kept twice, first as the one that goes on: a longer match is preferred."""
 
 NEXT_THREADS = """
-|current_ints, next_ints = next_ints, current_ints
-|current_floats, next_floats = next_floats, current_floats
-|current_objects, next_objects = next_objects, current_objects
-|thread_count = next_count
-|if thread_count > thread_limit:
-|    error = ERROR_THREADS; error_count += 1
-|    if error_key < 0:
-|        error_key = key
-|    thread_count = 0; broken = True; row = stop
-|    break
+banks|current_ints, next_ints = next_ints, current_ints
+     |thread_count = next_count
+     |if thread_count > thread_limit:
+     |    error = ERROR_THREADS; error_count += 1
+     |    if error_key < 0:
+     |        error_key = key
+     |    thread_count = 0; broken = True; row = stop
+     |    break
 """
 """The threads that were kept become the list for the next row. A key with too many threads is given up; other keys go
 on, so that the error can say how many keys are affected."""
+
+REPORT_MATCHES = """
+                    |reported = 0
+                    |while reported < thread_count and current_ints[reported * THREAD_INTS + POSITION] == DONE:
+                    |    reported_at = reported * THREAD_INTS
+unmatched           |    bound = current_ints[reported_at + START]
+unmatched           |    UNMATCHED_ROWS
+                    |    number += 1
+paths               |    PATH
+                    |    ROOM_FOR_A_MATCH
+                    |    field_at = match_count * MATCH_INTS
+                    |    MATCH_FIELDS
+                    |    match_count += 1
+unmatched           |    last_row = current_ints[reported_at + END]
+unmatched           |    front = max(front, (current_ints[reported_at + START] if last_row < 0 else last_row) + 1)
+                    |    reported += 1
+skip_to             |    SKIP_TO
+sequential          |    row = attempt_row + 1
+sequential past_last|    row = max(row, current_ints[reported_at + END] + 1)
+sequential skip_to  |    if current_ints[reported_at + END] >= 0:
+sequential skip_to  |        row = max(row, current_ints[reported_at + SKIP_TARGET])
+sequential          |    thread_count = 0
+sequential          |    reported = -1
+sequential          |    break
+"""
+"""A thread that has ended and is first in the list is a match: no preferred thread is left that could replace it. Where
+attempts run one after another, the next one starts at the row that the match skips to."""
+
+ROOM_FOR_A_MATCH = """
+             |if match_count == match_capacity:
+             |    match_capacity *= 2
+             |    match_ints = grow_ints(match_ints, match_capacity * MATCH_INTS, match_count * MATCH_INTS)
+match_floats |    used = match_count * MATCH_FLOATS
+match_floats |    match_floats = grow_floats(match_floats, match_capacity * MATCH_FLOATS, used)
+"""
+"""The number of matches isn't known before: they may overlap."""
+
+UNMATCHED_ROWS = """
+|while front < bound:
+|    ROOM_FOR_A_MATCH
+|    UNMATCHED_FIELDS
+|    match_count += 1; front += 1
+"""
+"""The rows before `bound` are decided. Those from `front` on are in no match."""
+
+PATH = """
+|node = current_ints[reported_at + NODE]; length = 0
+|while node >= 0:
+|    length += 1; node = node_parents[node]
+|if path_count + length > path_capacity:
+|    path_capacity = 2 * (path_count + length)
+|    path_rows = grow_ints(path_rows, path_capacity, path_count)
+|    path_positions = grow_ints(path_positions, path_capacity, path_count)
+|node = current_ints[reported_at + NODE]; place = path_count + length
+|while node >= 0:
+|    place -= 1; path_rows[place] = node_rows[node]; path_positions[place] = node_positions[node]
+|    node = node_parents[node]
+|path_count += length
+"""
+"""The rows of the match, found backwards from its last node."""
+
+SKIP_TO = """
+|if current_ints[reported_at + END] >= 0:
+|    skip_row = current_ints[reported_at + SKIP_TARGET]
+|    if skip_row < 0 or skip_row == current_ints[reported_at + START]:
+|        if error == 0:
+|            error = ERROR_SKIP_MISSING if skip_row < 0 else ERROR_SKIP_FIRST
+|            error_key = key
+|        broken = True
+|    while reported < thread_count and current_ints[reported * THREAD_INTS + START] < skip_row:
+|        reported += 1
+"""
+"""AFTER MATCH SKIP TO a variable's row: attempts that started before it are dropped. It must be there, and it must not
+be the row where the match starts, or the same match would be found for ever."""
+
+NEXT_ATTEMPT = """
+         |if reported < 0:
+         |    continue
+         |if thread_count == 0:
+unmatched|    bound = attempt_row + 1
+unmatched|    UNMATCHED_ROWS
+         |    row = attempt_row + 1
+         |    continue
+"""
+"""Where attempts run one after another: the next one follows a match or an attempt that failed."""
+
+DROP_REPORTED = """
+    |if reported > 0:
+    |    thread_count -= reported
+used|    for field in range(thread_count * THREAD_INTS):
+used|        current_ints[field] = current_ints[reported * THREAD_INTS + field]
+"""
+"""The threads that are left move to the front of the list."""

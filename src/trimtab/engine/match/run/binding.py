@@ -54,6 +54,11 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> Bound:
     return Bound(values, nulls)
 
 
+def magnitude(values: npt.NDArray[Any]) -> int:
+    """The largest absolute value of integers; 0 for floats."""
+    return max(abs(int(values.min())), abs(int(values.max()))) if values.size and values.dtype.kind != "f" else 0
+
+
 def _scaled(array: pa.Array, nulls: BoolArray | None) -> Int64Array:
     """The unscaled integers of a decimal column; the high half must be the sign of the low one."""
     if array.type.bit_width != 128:

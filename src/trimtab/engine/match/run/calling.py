@@ -1,4 +1,4 @@
-"""Calls a kernel: prepares its inputs, and chooses the form in which it runs.
+"""Calls a kernel: prepares its inputs, chooses the form in which it runs, and words its failures.
 
 Machine code runs if there is some, or if it may be compiled here and there are enough rows; otherwise, and where a
 number could need more than 64 bits, the same source runs as plain Python.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,38 +17,18 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import Int64Array, is_string, single
 from trimtab.engine.match.compile.registers import Fold
 from trimtab.engine.match.ir.expression import Aggregate, Expr
-from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.ir.query import MatchQuery, SkipTo
 from trimtab.engine.match.kernels import generated as kernels
+from trimtab.engine.match.kernels import interface
 from trimtab.engine.match.kernels.bounds import Bounds, computes
-from trimtab.engine.match.kernels.interface import (
-    NOTHING,
-    Column,
-    Constants,
-    Inputs,
-    KeysBefore,
-    Limits,
-    Outputs,
-    RowRanges,
-    ThreadsBefore,
-    Time,
-)
+from trimtab.engine.match.kernels.interface import NOTHING, Column, Constants, Failure, Inputs, Limits, Outputs
 from trimtab.engine.match.kernels.plan import Generated
-from trimtab.engine.match.run.binding import numbers, ranks
+from trimtab.engine.match.run.binding import magnitude, numbers, ranks
 from trimtab.engine.match.run.rowset import Rowset
-from trimtab.engine.match.run.threads import Threads
-from trimtab.engine.operator import Scalar
+from trimtab.engine.match.run.threads import Batch
+from trimtab.engine.operator import Scalar, is_internal
+from trimtab.errors import MatchError, ThreadLimitError, TrimtabError
 from trimtab.machine_code.missing import Missing, NotCompiledError, if_missing, when_missing
-
-
-class Batch(NamedTuple):
-    """The rows and state that a query works on, whatever its kernel is."""
-
-    rowset: Rowset
-    rows: RowRanges
-    keys: KeysBefore
-    time: Time
-    threads: Threads
-    row_count: int  # the number of rows to process now
 
 
 @dataclass(frozen=True)
@@ -66,15 +45,15 @@ class Caller:
         room = _matches_expected(generated, batch)
         room_ints, room_floats = room * len(generated.fields), room * len(generated.float_fields)
         inputs = Inputs(
-            batch.rows, batch.keys, batch.time, _threads_before(batch.threads, generated), constants,
+            batch.rows, batch.keys, batch.time, batch.threads.before, constants,
             Limits(self.thread_limit, *_scratch.room(room_ints, room_floats)), generated.tables, columns,
         )  # fmt: skip
         if generated.compiled:
-            kernel, is_machine = kernels.load(generated.source, work)
-            if is_machine and self._fits(generated, batch, columns):
+            machine = kernels.load(generated.source, work)
+            if machine is not None and self._fits(generated, batch, columns):
                 try:
                     with if_missing(Missing.COMPILE if when_missing() is Missing.COMPILE else Missing.REFUSE):
-                        return kernel(inputs)
+                        return machine(inputs)
                 except NotCompiledError:  # there is machine code, but not for these types
                     pass
             kernels.want(generated.source, inputs, work)
@@ -106,13 +85,33 @@ class Caller:
             return True
         layout = generated.layout
         sums = [layout.at[each] for each in layout.ints if isinstance(each, Fold) and each.part == "sum"]
-        carried = _magnitude(batch.threads.ints[:, sums])
+        carried = magnitude(batch.threads.ints[:, sums])
         most_rows = int(np.max(np.subtract(batch.rows.ends, batch.rows.tails), initial=0))
 
         def column(name: str) -> int:
-            return _magnitude(columns[generated.columns.index(name)].values) if name in generated.columns else 0
+            return magnitude(columns[generated.columns.index(name)].values) if name in generated.columns else 0
 
         return Bounds(column, most_rows, carried).fit(self._computing)
+
+    def error(self, failure: Failure, keys: pa.Table) -> TrimtabError:
+        """The error that users get when a kernel fails; `keys` are the partition columns of each key."""
+        found = keys.slice(failure.error_key, 1).to_pylist()[0].items()
+        name = ", ".join(f"{k}={v!r}" for k, v in found if not is_internal(k)) or "(all rows)"
+        skip = self.query.skip
+        target = f"{skip.side.value} {skip.name}" if isinstance(skip, SkipTo) else ""
+        if failure.error == interface.ERROR_SKIP_FIRST:
+            return MatchError(
+                "match.skip-first-row",
+                f"AFTER MATCH SKIP TO {target} goes back to the first row of the match, for key {name}",
+                "the same match would be found for ever: skip to a later variable, or PAST LAST ROW",
+            )
+        if failure.error == interface.ERROR_SKIP_MISSING:
+            return MatchError(
+                "match.skip-missing",
+                f"AFTER MATCH SKIP TO {target}: the match has no row of that variable, for key {name}",
+                "skip to a variable that every match has, or PAST LAST ROW",
+            )
+        return ThreadLimitError(name, self.thread_limit, failure.error_count)
 
     @cached_property
     def _computing(self) -> tuple[Expr, ...]:
@@ -129,14 +128,6 @@ def _matches_expected(generated: Generated, batch: Batch) -> int:
     rows = batch.row_count
     expected = rows // max(1, generated.shortest) if generated.deterministic else rows // 8
     return expected + len(batch.threads.ints) + batch.rows.key_count + 1
-
-
-def _threads_before(threads: Threads, generated: Generated) -> ThreadsBefore:
-    objects = NOTHING if generated.compiled else threads.objects
-    return ThreadsBefore(
-        threads.offsets, threads.ints.ravel(), threads.floats.ravel(), objects,
-        threads.node_offsets, threads.nodes.ravel(),
-    )  # fmt: skip
 
 
 class _Scratch(threading.local):
@@ -161,8 +152,3 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
-
-
-def _magnitude(values: npt.NDArray[Any]) -> int:
-    """The largest absolute value of integers; 0 for floats."""
-    return max(abs(int(values.min())), abs(int(values.max()))) if values.size and values.dtype.kind != "f" else 0

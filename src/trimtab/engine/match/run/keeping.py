@@ -18,9 +18,8 @@ from trimtab.engine.match.ir.query import MatchQuery, Rows
 from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, PENDING, ROWS, TAIL
 from trimtab.engine.match.kernels.interface import Outputs
 from trimtab.engine.match.kernels.plan import Generated, Traits
-from trimtab.engine.match.run.calling import Batch
 from trimtab.engine.match.run.rowset import Rowset, spans
-from trimtab.engine.match.run.threads import Threads
+from trimtab.engine.match.run.threads import Batch, Threads
 from trimtab.engine.operator import State
 from trimtab.keyed_state import DEADLINE, KEY, KEYS
 

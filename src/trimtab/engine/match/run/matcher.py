@@ -23,12 +23,11 @@ from trimtab.engine.match.kernels.codegen import generate
 from trimtab.engine.match.kernels.interface import ERROR_STATE, NO_WATERMARK, KeysBefore, RowRanges, Time
 from trimtab.engine.match.kernels.plan import Generated, traits_of
 from trimtab.engine.match.run.binding import numbers
-from trimtab.engine.match.run.calling import Batch, Caller
-from trimtab.engine.match.run.failing import failure_error
+from trimtab.engine.match.run.calling import Caller
 from trimtab.engine.match.run.keeping import Keeper
 from trimtab.engine.match.run.output import Output
 from trimtab.engine.match.run.rowset import Rowset, gather
-from trimtab.engine.match.run.threads import Threads
+from trimtab.engine.match.run.threads import Batch, Threads
 from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, Scalar, State
 from trimtab.errors import InputError, MatchError, ThreadLimitError
 from trimtab.keyed_state import KEYS
@@ -45,9 +44,10 @@ class Matcher(Operator):
         max_threads: int = MAX_THREADS,
         deterministic: bool = True,
     ) -> None:
-        self.query, self.scalar, self.max_threads = query, scalar, max_threads
+        self.query, self.scalar = query, scalar
         self.traits = traits_of(query)
         self.deterministic = deterministic
+        self._caller = Caller(query, scalar, max_threads)
         self._work = 0  # rows processed, weighted by what they cost to interpret
         self._observed: tuple[frozenset[str], bool] = (frozenset(), False)
         self._generated: dict[tuple[tuple[frozenset[str], bool], bool], Generated] = {}
@@ -75,15 +75,11 @@ class Matcher(Operator):
             generated = self._kernel(data, deterministic=False)
             outputs = self._caller.call(generated, batch, self._work)
         if outputs.failure.error:
-            raise failure_error(outputs.failure, self.query, rowset.keys, self.max_threads)
+            raise self._caller.error(outputs.failure, rowset.keys)
         output = self._output.table(generated, outputs.matches, rowset, ranges)
         if moment.closing:
             return output, {}
         return output, self._keeper.state(generated, batch, outputs, moment.watermark_us)
-
-    @cached_property
-    def _caller(self) -> Caller:
-        return Caller(self.query, self.scalar, self.max_threads)
 
     @cached_property
     def _output(self) -> Output:

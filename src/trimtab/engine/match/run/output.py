@@ -15,7 +15,6 @@ from trimtab.engine.match.ir.query import MatchQuery, Rows
 from trimtab.engine.match.kernels.interface import KIND_MATCH, Matches, RowRanges
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.paths import Paths, PathSlots, Points
-from trimtab.engine.match.run.reading import RowReader
 from trimtab.engine.match.run.rowset import Rowset, spans
 from trimtab.engine.match.run.slots import Records, slot_column
 from trimtab.engine.operator import ARRIVAL, TIME_US, Scalar
@@ -37,15 +36,14 @@ class Output:
             records = records.reordered(rowset.by_time(records.last))
         else:
             records = records.copied()  # columns must not be views of the scratch memory, which is overwritten
-        reader = RowReader(rowset.table, rowset.order)
         if generated.paths:
-            return self._from_paths(matches, records, reader, rows)
-        names = [reader.column(c, records.field("start")) for c in self.query.keep]
-        slots = [slot_column(s, records, reader) for s in self.query.slots]
-        arrivals = reader.column(ARRIVAL, records.last)
-        return self._as_table([*names, *slots, arrivals, self._times(reader, records)], rowset.table.schema)
+            return self._from_paths(matches, records, rowset, rows)
+        names = [rowset.column(c, records.field("start")) for c in self.query.keep]
+        slots = [slot_column(s, records, rowset) for s in self.query.slots]
+        arrivals = rowset.column(ARRIVAL, records.last)
+        return self._as_table([*names, *slots, arrivals, self._times(rowset, records)], rowset.table.schema)
 
-    def _from_paths(self, matches: Matches, records: Records, reader: RowReader, ranges: RowRanges) -> pa.Table:
+    def _from_paths(self, matches: Matches, records: Records, rowset: Rowset, ranges: RowRanges) -> pa.Table:
         length = records.field("length")
         matched = records.field("kind") == KIND_MATCH
         # Paths were written in order of report; the records are in order of time.
@@ -59,8 +57,8 @@ class Output:
         begin = np.cumsum(length) - length
         paths = Paths(rows, labels, begin, length, records.field("number"), first_row, end_row)
         points, at = self._points(paths, records, matched, positions)
-        slots_of = PathSlots(paths, reader, self.scalar)
-        arrays = [reader.column(c, at) for c in self.query.keep]
+        slots_of = PathSlots(paths, rowset, self.scalar)
+        arrays = [rowset.column(c, at) for c in self.query.keep]
         unmatched = ~matched[points.match]
         for slot in self.query.slots:
             column = slots_of.column(slot, points)
@@ -68,14 +66,14 @@ class Output:
                 # An unmatched row has no measures.
                 column = column.take(pa.array(np.arange(len(column)), mask=unmatched))
             arrays.append(column)
-        times = self._times(reader, records).take(pa.array(points.match))
-        return self._as_table([*arrays, reader.column(ARRIVAL, at), times], reader.table.schema)
+        times = self._times(rowset, records).take(pa.array(points.match))
+        return self._as_table([*arrays, rowset.column(ARRIVAL, at), times], rowset.table.schema)
 
-    def _times(self, reader: RowReader, records: Records) -> pa.Array:
+    def _times(self, rowset: Rowset, records: Records) -> pa.Array:
         """The time of each match's last row."""
         if self.query.time_column is None:
             return pa.nulls(len(records.ints), pa.int64())
-        times, nulls = times_us(reader.column(self.query.time_column, records.last))
+        times, nulls = times_us(rowset.column(self.query.time_column, records.last))
         return pa.array(times, pa.int64(), mask=nulls)
 
     def _points(

@@ -15,22 +15,10 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, valid_mask
 from trimtab.engine.match.aggregates import aggregate, prefixes
-from trimtab.engine.match.ir.expression import (
-    HERE,
-    Aggregate,
-    Call,
-    Const,
-    Expr,
-    MatchNumber,
-    Opaque,
-    Place,
-    RowValue,
-    Side,
-)
+from trimtab.engine.match.ir.expression import HERE, Aggregate, Call, Const, Expr, MatchNumber, Opaque, RowValue, Side
 from trimtab.engine.match.ir.query import Slot
-from trimtab.engine.match.run.binding import numbers
-from trimtab.engine.match.run.reading import RowReader
-from trimtab.engine.match.run.rowset import spans, sums_before
+from trimtab.engine.match.run.binding import magnitude, numbers
+from trimtab.engine.match.run.rowset import Rowset, spans, sums_before
 from trimtab.engine.match.run.scanning import running
 from trimtab.engine.match.scalars import SCALARS
 from trimtab.engine.operator import Scalar
@@ -64,8 +52,8 @@ class Points:
 class PathSlots:
     """Computes slots at points."""
 
-    def __init__(self, paths: Paths, reader: RowReader, scalar: Scalar | None) -> None:
-        self.paths, self.reader, self.scalar = paths, reader, scalar
+    def __init__(self, paths: Paths, rowset: Rowset, scalar: Scalar | None) -> None:
+        self.paths, self.rowset, self.scalar = paths, rowset, scalar
         self.of_step = np.repeat(np.arange(len(paths.length)), paths.length)
 
     def column(self, slot: Slot, points: Points) -> pa.Array:
@@ -74,8 +62,8 @@ class PathSlots:
             case MatchNumber():
                 return pa.array(self.paths.number[points.match], pa.int64())
             case RowValue(place):
-                rows, labels = self._place(place, points.at_end(self.paths) if place.final else points)
-                return self.reader.values(slot, rows, labels)
+                rows, labels = self._place(slot, points.at_end(self.paths) if place.final else points)
+                return self.rowset.values(slot, rows, labels)
             case Aggregate():
                 return self._aggregate(slot, points.at_end(self.paths) if slot.final else points)
 
@@ -89,9 +77,9 @@ class PathSlots:
             chosen = np.isin(self.paths.labels, np.fromiter(labels, np.int64, len(labels)))
         return np.flatnonzero(chosen), sums_before(chosen)
 
-    def _place(self, place: Place, points: Points) -> tuple[Int64Array, Int64Array]:
-        """The row at the place seen from each point, and its label (-1: none)."""
-        paths = self.paths
+    def _place(self, value: RowValue, points: Points) -> tuple[Int64Array, Int64Array]:
+        """The row at the value's place seen from each point, and its label (-1: none)."""
+        paths, place = self.paths, value.place
         steps, before = self._chosen(place.labels)
         begin = paths.begin[points.match]
         now = begin + points.step  # the flat step of the point
@@ -162,7 +150,7 @@ class PathSlots:
         numeric = bound.values
         if numeric.dtype.kind != "f":
             numeric = numeric.astype(np.int64, copy=False)
-            if slot.function in ("sum", "avg") and _may_overflow(numeric):
+            if slot.function in ("sum", "avg") and magnitude(numeric) * len(numeric) >= 2**63:
                 numeric = numeric.astype(object)  # Python's integers don't overflow
         scanned = running(slot.function, numeric, known, self.of_step[steps])
         last = np.clip(high - 1, 0, None)
@@ -179,7 +167,7 @@ class PathSlots:
         match expr:
             case RowValue(place):
                 assert place == HERE
-                return self.reader.values(expr, self.paths.rows[steps], self.paths.labels[steps])
+                return self.rowset.values(expr, self.paths.rows[steps], self.paths.labels[steps])
             case MatchNumber():
                 return pa.array(self.paths.number[self.of_step[steps]], pa.int64())
             case Const(value, type_):
@@ -202,8 +190,3 @@ class PathSlots:
         if pa.types.is_decimal(type_):
             values = [None if v is None else Decimal(str(v)) for v in values]
         return pa.array(values, type_)
-
-
-def _may_overflow(values: Int64Array) -> bool:
-    most = max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
-    return most * len(values) >= 2**63

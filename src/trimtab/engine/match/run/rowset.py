@@ -8,12 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import BoolArray, Int64Array
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, repeat_constant, single, take
 from trimtab.engine.columns.groups import by_group, first_rows
 from trimtab.engine.columns.keys import key_codes
 from trimtab.engine.columns.order import sort_levels, sorted_by
 from trimtab.engine.columns.times import times_us
+from trimtab.engine.match.ir.expression import Const, RowValue, Source
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.ir.state_schema import PENDING, ROWS
 from trimtab.engine.operator import ARRIVAL, Moment, State
@@ -68,6 +70,42 @@ class Rowset:
         if not table.column_names:
             return pa.table({"__none": pa.nulls(len(self.lo))}).select([])
         return table.take(pa.array(first_rows(codes, len(self.lo))))
+
+    # Values of rows, a column at a time; a position is that of a row in the kernel's order -----------
+
+    def _rows(self, positions: Int64Array) -> Int64Array:
+        """Positions as rows of the table; negative stays negative."""
+        if len(positions) and positions.min() >= 0:
+            return self.order[positions]
+        if not len(self.order):
+            return np.full(len(positions), -1)
+        return np.where(positions < 0, -1, self.order[np.clip(positions, 0, None)])
+
+    def column(self, name: str, positions: Int64Array) -> pa.Array:
+        """A column's values at some positions, null at negative ones."""
+        return take(self.table.column(name), self._rows(positions))
+
+    def values(self, value: RowValue, positions: Int64Array, labels: Int64Array | None) -> pa.Array:
+        """A row value at some positions, whose rows have these labels (-1: outside the match)."""
+        if len(value.sources) == 1:
+            found = self._source(value.sources[0], positions, value.type)
+        else:
+            assert labels is not None
+            choices = [self._source(s, positions, value.type) for s in value.sources]
+            index = np.where(labels < 0, len(choices) - 1, labels)
+            flat = index * len(positions) + np.arange(len(positions))
+            found = pa.concat_arrays(choices).take(pa.array(flat))
+        missing = positions < 0
+        if not missing.any():
+            return found
+        default = repeat_constant(value.default.value, value.type, len(positions))
+        return single(pc.if_else(pa.array(missing), default, found))
+
+    def _source(self, source: Source, positions: Int64Array, type_: pa.DataType) -> pa.Array:
+        if isinstance(source, Const):
+            return repeat_constant(source.value, type_, len(positions))
+        found = self.column(source, positions)
+        return found if found.type == type_ else found.cast(type_, safe=False)
 
 
 def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
 from trimtab.engine.match.aggregates import mean
-from trimtab.engine.match.compile.registers import Bank, Register, RowLabel, RowRef, bank, folds, label_place
+from trimtab.engine.match.compile.registers import Bank, Register, RowLabel, RowRef, folds
 from trimtab.engine.match.ir.expression import Aggregate, Const, MatchNumber, RowValue, Side
 from trimtab.engine.match.ir.query import Slot
 from trimtab.engine.match.kernels.interface import Matches
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.binding import decimals
-from trimtab.engine.match.run.reading import RowReader
+from trimtab.engine.match.run.rowset import Rowset
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Records:
 
     def register(self, register: Register) -> npt.NDArray[Any]:
         """A register's value in every match."""
-        if bank(register) is Bank.FLOAT:
+        if register.bank is Bank.FLOAT:
             return self.floats[:, self.float_fields.index(register)]
         return self.ints[:, self.fields.index(register)]
 
@@ -66,16 +66,16 @@ class Records:
         return Records(self.ints[order], self.floats[order], self.fields, self.float_fields)
 
 
-def slot_column(slot: Slot, records: Records, reader: RowReader) -> pa.Array:
+def slot_column(slot: Slot, records: Records, rowset: Rowset) -> pa.Array:
     """One slot of every match."""
     match slot:
         case MatchNumber():
             return pa.array(records.field("number"), pa.int64())
         case RowValue():
             labels = _labels(slot, records) if len(slot.sources) > 1 else None
-            return reader.values(slot, _rows(slot, records), labels)
+            return rowset.values(slot, _rows(slot, records), labels)
         case Aggregate():
-            return _aggregate(slot, records, reader)
+            return _aggregate(slot, records, rowset)
 
 
 def _rows(slot: RowValue, records: Records) -> Int64Array:
@@ -87,13 +87,13 @@ def _rows(slot: RowValue, records: Records) -> Int64Array:
 
 
 def _labels(slot: RowValue, records: Records) -> Int64Array:
-    place = label_place(slot.place)
-    if place is None:
+    register = RowLabel.at(slot.place)
+    if register is None:
         return np.full(len(records.ints), -1)
-    return records.register(RowLabel.at(place)).astype(np.int64, copy=False)
+    return records.register(register).astype(np.int64, copy=False)
 
 
-def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array:
+def _aggregate(slot: Aggregate, records: Records, rowset: Rowset) -> pa.Array:
     parts = [records.register(fold) for fold in folds(slot)]
     match slot.function:
         case "count":
@@ -116,7 +116,7 @@ def _aggregate(slot: Aggregate, records: Records, reader: RowReader) -> pa.Array
             assert isinstance(value, RowValue)
             # An aggregate over no rows is null, whatever the default of its argument is.
             value = replace(value, default=Const(None, value.type))
-            found = reader.values(value, parts[0].astype(np.int64, copy=False), None)
+            found = rowset.values(value, parts[0].astype(np.int64, copy=False), None)
             return found if found.type == slot.type else found.cast(slot.type)
 
 

@@ -1,25 +1,19 @@
-"""Live threads as arrays: loaded from the tables of a state, taken from a kernel, saved as tables again."""
+"""Live threads as arrays: loaded from the tables of a state, taken from a kernel, saved as tables again.
+
+With the rows and keys of a batch they are what a kernel works on.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
-from trimtab.engine.match.ir.state_schema import (
-    NODE_COLUMNS,
-    NODES,
-    ROWS,
-    THREADS,
-    object_field,
-    thread_float,
-    thread_int,
-    thread_object,
-)
-from trimtab.engine.match.kernels.interface import NODE_FIELDS, ThreadsAfter
+from trimtab.engine.match.ir.state_schema import FLOATS, INTS, NODE_COLUMNS, NODES, OBJECTS, ROWS, THREADS
+from trimtab.engine.match.kernels.interface import NOTHING, KeysBefore, RowRanges, ThreadsAfter, ThreadsBefore, Time
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.rowset import Rowset, sums_before
 from trimtab.engine.operator import State
@@ -42,7 +36,7 @@ class Threads:
         """The threads of a state of `count` keys, with row numbers of the rowset."""
         layout = generated.layout
         width, float_width = layout.int_width, len(layout.floats)
-        table, nodes = state.get(THREADS), np.zeros((0, NODE_FIELDS), np.int64)
+        table, nodes = state.get(THREADS), np.zeros((0, len(NODE_COLUMNS)), np.int64)
         node_offsets = np.zeros(count + 1, np.int64)
         if table is None or not table.num_rows:
             ints, floats = np.zeros((0, width), np.int64), np.zeros((0, float_width))
@@ -52,16 +46,16 @@ class Threads:
         row_base = _key_offsets(state[ROWS], count)
         offsets = _key_offsets(table, count)
         base = np.repeat(row_base[:-1], np.diff(offsets))
-        ints = np.stack([table.column(thread_int(j)).to_numpy() for j in range(width)], axis=1)
+        ints = np.stack([table.column(f"{INTS}{j}").to_numpy() for j in range(width)], axis=1)
         for column in generated.row_fields:
             rows = ints[:, column]
             known = rows >= 0
             ints[known, column] = place[(rows + base)[known]]
         floats = np.zeros((len(ints), float_width))
         for j in range(float_width):
-            floats[:, j] = table.column(thread_float(j)).to_numpy()
+            floats[:, j] = table.column(f"{FLOATS}{j}").to_numpy()
         columns = [
-            [tuple(tuple(row.values()) for row in value) for value in table.column(thread_object(j)).to_pylist()]
+            [tuple(tuple(row.values()) for row in value) for value in table.column(f"{OBJECTS}{j}").to_pylist()]
             for j in range(len(layout.objects))
         ]
         objects: list[object] = [value for row in zip(*columns, strict=True) for value in row]
@@ -82,7 +76,15 @@ class Threads:
             np.asarray(after.saved_floats[: count * float_width], np.float64).reshape(count, float_width),
             [] if generated.compiled else list(after.saved_objects[: count * len(layout.objects)]),
             np.asarray(after.saved_node_offsets, np.int64),
-            np.asarray(after.saved_nodes[: nodes * NODE_FIELDS], np.int64).reshape(nodes, NODE_FIELDS),
+            np.asarray(after.saved_nodes[: nodes * len(NODE_COLUMNS)], np.int64).reshape(nodes, len(NODE_COLUMNS)),
+        )
+
+    @property
+    def before(self) -> ThreadsBefore:
+        """The threads as a kernel takes them."""
+        objects = self.objects or NOTHING
+        return ThreadsBefore(
+            self.offsets, self.ints.ravel(), self.floats.ravel(), objects, self.node_offsets, self.nodes.ravel()
         )
 
     @property
@@ -95,15 +97,15 @@ class Threads:
         layout = generated.layout
         threads: dict[str, pa.Array] = {KEY: pa.array(renumber[self.keys], pa.int64())}
         for j in range(self.ints.shape[1]):
-            threads[thread_int(j)] = pa.array(self.ints[:, j])
+            threads[f"{INTS}{j}"] = pa.array(self.ints[:, j])
         for j in range(self.floats.shape[1]):
-            threads[thread_float(j)] = pa.array(self.floats[:, j])
+            threads[f"{FLOATS}{j}"] = pa.array(self.floats[:, j])
         for j, register in enumerate(layout.objects):
             args = getattr(register, "args", ())
-            fields = pa.struct([pa.field(object_field(n), a.type) for n, a in enumerate(args)])
+            fields = pa.struct([pa.field(f"a{n}", a.type) for n, a in enumerate(args)])
             values = self.objects[j :: len(layout.objects)]
-            rows = [[{object_field(n): v for n, v in enumerate(row)} for row in value] for value in values]  # type: ignore[attr-defined]
-            threads[thread_object(j)] = pa.array(rows, pa.list_(fields))
+            rows = [[{f"a{n}": v for n, v in enumerate(row)} for row in value] for value in values]  # type: ignore[attr-defined]
+            threads[f"{OBJECTS}{j}"] = pa.array(rows, pa.list_(fields))
         tables = {THREADS: pa.table(threads)}
         if generated.paths:
             counts = np.diff(self.node_offsets)
@@ -111,6 +113,17 @@ class Threads:
             columns = {name: pa.array(self.nodes[:, j]) for j, name in enumerate(NODE_COLUMNS)}
             tables[NODES] = pa.table({KEY: pa.array(renumber[node_key], pa.int64())} | columns)
         return tables
+
+
+class Batch(NamedTuple):
+    """The rows and state that a query works on, whatever its kernel is."""
+
+    rowset: Rowset
+    rows: RowRanges
+    keys: KeysBefore
+    time: Time
+    threads: Threads
+    row_count: int  # the number of rows to process now
 
 
 def _key_offsets(table: pa.Table, count: int) -> Int64Array:
