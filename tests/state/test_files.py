@@ -46,8 +46,8 @@ def test_deleting_twice_is_fine(folder: Folder) -> None:
     folder.child("deep").make()
     folder.child("deep").child("er").write("x", b"1")
     assert folder.names() == ["deep"]
-    folder.child("deep").remove_all()
-    folder.child("deep").remove_all()
+    folder.child("deep").remove_all(lambda: None)
+    folder.child("deep").remove_all(lambda: None)
     assert folder.names() == []
 
 

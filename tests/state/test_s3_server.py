@@ -62,8 +62,25 @@ def test_files_are_written_read_listed_and_deleted(port: int, tmp_path: Path) ->
         folder.read("a")
     assert caught.value.code == "state.missing"
     for _ in range(2):
-        folder.remove_all()
+        folder.remove_all(lambda: None)
     assert folder.names() == []
+
+
+def test_a_job_that_was_replaced_while_it_deleted_a_stream_stops_deleting(port: int) -> None:
+    folder = Folder(location(port, "a-stream"))
+    for number in range(120):
+        folder.write(f"{number:03d}", b"x")
+    checks = []
+
+    def check() -> None:
+        checks.append(len(folder.names()))
+        if len(checks) == 3:
+            raise StateError("state.lost-lock", "another job has taken over", "stop")
+
+    with pytest.raises(StateError, match="taken over"):
+        folder.remove_all(check)
+    assert checks[0] == checks[1] == 120, "at the beginning, and before the first of many files is deleted"
+    assert 0 < len(folder.names()) == checks[2] < 120
 
 
 def test_credentials_and_the_address_may_come_from_the_environment(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

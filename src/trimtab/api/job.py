@@ -67,7 +67,7 @@ class Job:
 
     Args:
         spark: The session; a classic one, not Spark Connect.
-        checkpoint: A folder of the job's own, on any filesystem that both Spark and pyarrow know.
+        checkpoint: A folder of the job's own, on a local disk or in an object store (docs/operations.md).
         engines: How many CEP engines, each one partition of every batch. None: as many as the checkpoint has; for a new
             checkpoint, one per core.
         key_groups: Into how many groups keys are hashed, fixed for the checkpoint's life. Key groups are what moves
@@ -210,7 +210,7 @@ class Job:
             }
             schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
-            run.begin(partial(self._begin, checkpoint, set(read), trigger, available_now))
+            run.begin(partial(self._begin, checkpoint, lock, set(read), trigger, available_now))
             undo.pop_all()
             self._run = run
             return run
@@ -325,13 +325,14 @@ class Job:
     def _begin(
         self,
         checkpoint: Checkpoint,
+        lock: CheckpointLock,
         read: set[str],
         trigger: str | None,
         available_now: bool,
         pipelines: Mapping[str, Pipeline],
     ) -> dict[str, StreamingQuery]:
         """Start Spark's streaming queries. Called in the run's thread: the first start in a JVM takes seconds."""
-        self._sweep_streams(checkpoint, read)
+        self._sweep_streams(checkpoint, read, lock)
         started: dict[str, StreamingQuery] = {}
         with logs_by_renaming(self.spark, is_local=checkpoint.folder.is_local):
             for name, pipeline in pipelines.items():
@@ -350,11 +351,11 @@ class Job:
         return started
 
     @staticmethod
-    def _sweep_streams(checkpoint: Checkpoint, read: set[str]) -> None:
+    def _sweep_streams(checkpoint: Checkpoint, read: set[str], lock: CheckpointLock) -> None:
         """Delete the state of streams that no query reads any more."""
         for name in set(checkpoint.streams()) - read:
             for kind in ("streams", "spark"):
-                checkpoint.folder.child(kind).child(safe_name(name)).remove_all()
+                checkpoint.folder.child(kind).child(safe_name(name)).remove_all(lock.check)
 
 
 def _interval_s(trigger: str | None) -> float:

@@ -226,13 +226,17 @@ class Folder:
                 number = errno.EROFS if is_read_only else errno.EACCES
                 raise PermissionError(number, os.strerror(number))
 
-    def remove_all(self) -> None:
-        """Delete the folder and everything in it, if it exists."""
+    def remove_all(self, check: Callable[[], None]) -> None:
+        """Delete the folder and everything in it, if it exists.
+
+        `check` raises if that isn't allowed: a job that was suspended must not delete what its successor has begun.
+        """
+        check()
         with self._errors(""), suppress(FileNotFoundError):
             if self.is_local:
                 shutil.rmtree(self.location)
             else:
-                self._objects().delete_all()
+                self._objects().delete_all(check)
 
     def sync(self) -> None:
         """Wait until the names of the files are on disk; only needed for a local disk."""

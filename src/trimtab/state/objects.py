@@ -179,11 +179,12 @@ class Objects:
         """Delete an object. Some stores raise FileNotFoundError if there is none."""
         self._retried(lambda: self._obstore.delete(self._store, self._path(name)))
 
-    def delete_all(self) -> None:
-        """Delete everything in it."""
+    def delete_all(self, check: Callable[[], None]) -> None:
+        """Delete everything in it; `check` is called again and again, and raises if that isn't allowed any more."""
 
         def work() -> None:
             for chunk in self._obstore.list(self._store, self._prefix):
+                check()
                 self._obstore.delete(self._store, [each["path"] for each in chunk])
 
         self._retried(work)
