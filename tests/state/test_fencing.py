@@ -175,7 +175,7 @@ MOVES = st.lists(st.tuples(st.sampled_from((0, 0, 1, 1, 2)), st.integers(1, 4) |
 def test_no_interleaving_of_owners_loses_or_overwrites_a_version(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commits, takeovers = 0, 0
 
-    @settings(max_examples=settings().max_examples)
+    @settings(max_examples=settings().max_examples * 3)
     @given(MOVES)
     def law(moves: list[tuple[int, int]]) -> None:
         nonlocal commits, takeovers
