@@ -68,19 +68,19 @@ def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequenc
     if wrong := fault(function, types):
         raise InputError("input.type", wrong)
     if function == "count":
-        return Count(types)
+        return Count()
     kind = types[0]
     if function in ("sum", "avg"):
-        exact = FloatSum if pa.types.is_floating(kind) else WideSum
-        return exact(kind, function == "avg")
+        average = function == "avg"
+        return FloatSum(average) if pa.types.is_floating(kind) else WideSum(kind, average)
     if function in VARIANCES:
-        return Variance(kind, *VARIANCES[function])
+        return Variance(*VARIANCES[function])
     if function in CHOICES:
         return Choice(CHOICES[function], types)
     if function in COLLECTIONS:
         return Collection(kind, nulls=function == "array_agg")
     if function == "approx_count_distinct":
-        return Cardinality(kind, int(parameters[0]) if parameters else DEFAULT_P)
+        return Cardinality(int(parameters[0]) if parameters else DEFAULT_P)
     if function in ("percentile", "percentiles"):
         k = int(parameters[0]) if parameters else DEFAULT_K
         return Quantiles(kind, tuple(parameters[1:]), function == "percentiles", k)

@@ -20,9 +20,8 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.order import order_codes
-from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
+from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.lists import items_of, lists_by_slot, taken_apart
-from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 
 DEFAULT_P = 12
@@ -38,7 +37,7 @@ def p_for(error: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cardinality(OfOneColumn):
+class Cardinality:
     """`approx_count_distinct(x)`: standard error 1.04 / sqrt(2**p), which is 1.6% for p = 12."""
 
     p: int = DEFAULT_P

@@ -12,8 +12,7 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, canonical_nans, int64s, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.order import choice_codes, order_codes
-from trimtab.engine.windows.accumulator import Inputs
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.machine_code.kernel import kernel
 
 VALUE, BY = "value", "by"

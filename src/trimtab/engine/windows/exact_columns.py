@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, int64s
 from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.windows.accumulator import Slots
 from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
 from trimtab.engine.windows.lists import put_together, taken_apart, with_room
-from trimtab.engine.windows.slots import Slots
 from trimtab.machine_code.kernel import kernel
 
 NO_BITS = np.empty(0, np.int64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.columns.order import stable_order
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.windows.accumulator import Slots
 from trimtab.machine_code.kernel import kernel
 
 

@@ -18,10 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, float64s, int64s, valid_mask
-from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
+from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.kll import LEAST, exact_quantiles, gather_sketches, serialised
 from trimtab.engine.windows.lists import put_together, taken_apart
-from trimtab.engine.windows.slots import Slots
 
 DEFAULT_K = 200
 LARGEST_K = 4096
@@ -33,12 +32,13 @@ def k_for(accuracy: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantiles(OfOneColumn):
+class Quantiles:
     """`percentile_approx(x, p)`, or with `many`, a list for several p. NaN is ignored.
 
     With k = 200 a rank is off by 1.33% or less in 99 of 100 cases.
     """
 
+    kind: pa.DataType
     ranks: tuple[float, ...]
     many: bool = False
     k: int = DEFAULT_K

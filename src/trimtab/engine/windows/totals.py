@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, float64s, int64s, valid_mask
-from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
+from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
 from trimtab.engine.windows.moments import exact_product, spread
-from trimtab.engine.windows.slots import Slots
 from trimtab.engine.windows.wide_sum import DIGITS_TYPE, WideSums
 
 COUNT = pa.field("count", pa.int64())
@@ -39,7 +38,6 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
 class Count:
     """`count(x)`: the rows where the argument is not null; without an argument, all rows."""
 
-    types: tuple[pa.DataType, ...] = ()
     result: pa.DataType = pa.int64()
     fields: tuple[pa.Field, ...] = (COUNT,)
 
@@ -55,9 +53,10 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class WideSum(OfOneColumn):
+class WideSum:
     """`sum` and `avg` of whole numbers, decimals and durations, exactly."""
 
+    kind: pa.DataType
     average: bool = False
 
     @property
@@ -91,7 +90,7 @@ class WideSum(OfOneColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class FloatSum(OfOneColumn):
+class FloatSum:
     """`sum` and `avg` of doubles: exact until it is read, so the order of rows doesn't matter."""
 
     average: bool = False
@@ -117,7 +116,7 @@ class FloatSum(OfOneColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class Variance(OfOneColumn):
+class Variance:
     """`var_pop`, `var_samp` and their roots, from exact sums of values and of squares."""
 
     sample: bool

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, valid_mask
 from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.windows.accumulator import Slots
 from trimtab.errors import MatchError
 from trimtab.machine_code.kernel import kernel
 
