@@ -11,7 +11,7 @@ from trimtab.engine.windows.cardinality import DEFAULT_P, Cardinality
 from trimtab.engine.windows.choices import Choice, Rule
 from trimtab.engine.windows.collections import Collection, Tally
 from trimtab.engine.windows.quantiles import DEFAULT_K, Quantiles
-from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
+from trimtab.engine.windows.totals import VARIANCES, Count, FloatTotal, WideSum
 from trimtab.errors import InputError
 
 CHOICES = {
@@ -26,12 +26,6 @@ CHOICES = {
     "any_value": Rule.FIRST_KNOWN,
     "min_by": Rule.SMALLEST_BY,
     "max_by": Rule.LARGEST_BY,
-}
-VARIANCES = {  # sample, root
-    "var_samp": (True, False),
-    "var_pop": (False, False),
-    "stddev_samp": (True, True),
-    "stddev_pop": (False, True),
 }
 TOTALS = ("sum", "avg", *VARIANCES)
 COLLECTIONS = ("array_agg", "collect_list")
@@ -70,11 +64,10 @@ def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequenc
     if function == "count":
         return Count()
     kind = types[0]
-    if function in ("sum", "avg"):
-        average = function == "avg"
-        return FloatSum(average) if pa.types.is_floating(kind) else WideSum(kind, average)
-    if function in VARIANCES:
-        return Variance(*VARIANCES[function])
+    if function in VARIANCES or (function in TOTALS and pa.types.is_floating(kind)):
+        return FloatTotal(function)
+    if function in TOTALS:
+        return WideSum(kind, function == "avg")
     if function in CHOICES:
         return Choice(CHOICES[function], types)
     if function in COLLECTIONS:

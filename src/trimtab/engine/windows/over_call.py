@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,10 +11,8 @@ from trimtab.engine.signature import signed
 from trimtab.engine.windows.aggregates import CHOICES, TOTALS, accumulator
 from trimtab.engine.windows.choices import Choice
 from trimtab.engine.windows.layout import Frame, Unit
-from trimtab.engine.windows.running import Running
-from trimtab.engine.windows.running_places import Lag, Number, RunningChoice
-from trimtab.engine.windows.running_totals import RunningCount, RunningFloatSum, RunningVariance, RunningWideSum
-from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
+from trimtab.engine.windows.running import Lag, Number, Running
+from trimtab.engine.windows.totals import Count, FloatTotal, WideSum
 from trimtab.errors import InputError
 
 NUMBERS = ("row_number", "rank", "dense_rank")
@@ -76,16 +74,9 @@ class OverCall:
             return Number(self.function)
         if self.function == "lag":
             return Lag(types[0], self.offset)
-        match accumulator(self.function, types):
-            case Count() as inner:
-                return RunningCount(inner)
-            case WideSum() as inner:
-                return RunningWideSum(inner)
-            case FloatSum() as inner:
-                return RunningFloatSum(inner)
-            case Variance() as inner:
-                return RunningVariance(inner)
-            case Choice() as inner:
-                return RunningChoice(inner)
-            case _:
-                raise InputError("input.type", f"{self.function} can't be used with OVER")
+        found = accumulator(self.function, types)
+        if isinstance(found, Choice):
+            return replace(found, is_placed=False)
+        if isinstance(found, Count | WideSum | FloatTotal):
+            return found
+        raise InputError("input.type", f"{self.function} can't be used with OVER")
