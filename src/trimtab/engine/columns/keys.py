@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.columns.arrays import Int64Array, canonical, int64s, plain, single
-from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.groups import LARGE, compiled_first_rows, counting_order, first_rows
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import is_counted_time, order_codes, unfit
-from trimtab.machine_code.kernel import kernel
 
 SAMPLE = 1_000
 """How many rows are compared first: they mostly show if one column doesn't determine the others."""
@@ -93,8 +92,7 @@ def distinct_numbers(values: Int64Array) -> Numbered:
         return values, 0
     least, most = int(values.min()), int(values.max())
     if most - least <= 8 * len(values) + 65536:
-        codes, count = _table_codes(values, least, most - least + 1)
-        return codes, int(count)
+        return _table_codes(values, least, most - least + 1)
     return _hashed(values)
 
 
@@ -106,8 +104,7 @@ def _numbered(encoded: pa.DictionaryArray) -> Numbered:
     return int64s(encoded.indices), len(encoded.dictionary)
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _table_codes(values: Int64Array, least: int, span: int) -> Numbered:
     """See `distinct_numbers`; hashing is its plain twin."""
     table = np.full(span, -1, np.int64)

@@ -30,8 +30,7 @@ class Slots:
     @cached_property
     def ordered(self) -> tuple[Int64Array, Int64Array]:
         """The items sorted by slot, otherwise in their order, and where each slot starts."""
-        order, starts = counting_order(self.ids, self.count)
-        return order, starts
+        return counting_order(self.ids, self.count)
 
     def where(self, chosen: BoolArray) -> Slots:
         """The slots of the chosen items only."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import order_codes
 from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.lists import items_of, lists_by_slot, taken_apart
@@ -72,10 +72,10 @@ def hashes(array: pa.Array) -> UInt64Array:
         _, offsets, data = array.buffers()
         content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-        return np.asarray(_hash_bytes(content, ends))
+        return _hash_bytes(content, ends)
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if numeric or pa.types.is_temporal(kind):
-        return np.asarray(_mix(order_codes(array).view(np.uint64)))
+        return _mix(order_codes(array).view(np.uint64))
     # The order codes of other types are ranks within a batch, so their text is hashed instead.
     return hashes(array.cast(pa.string()))
 
@@ -88,8 +88,7 @@ def _mixed(z: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _mix(values: UInt64Array) -> UInt64Array:
     """Hash whole numbers."""
     out = np.empty(values.size, np.uint64)
@@ -98,8 +97,7 @@ def _mix(values: UInt64Array) -> UInt64Array:
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array:
     """Hash texts: eight bytes at a time, mixed in between."""
     out = np.empty(ends.size - 1, np.uint64)
@@ -116,8 +114,7 @@ def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _coupons(values: UInt64Array, p: int) -> Int64Array:
     """Register and run of every hash, in one number."""
     out = np.empty(values.size, np.int64)
@@ -132,8 +129,7 @@ def _coupons(values: UInt64Array, p: int) -> Int64Array:
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _estimate(items: Int64Array, starts: Int64Array, p: int) -> FloatArray:
     """Ertl's improved raw estimator (algorithm 6), per list of registers."""
     size, longest = 1 << p, 64 - p

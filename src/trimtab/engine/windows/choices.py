@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, canonical_nans, int64s, take, valid_mask
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import choice_codes, order_codes
 from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.running import Frames, Parts
 from trimtab.engine.windows.sliding import slide_best
-from trimtab.machine_code.kernel import kernel
 
 VALUE, BY = "value", "by"
 PLACE = (pa.field("time", pa.int64()), pa.field("arrival", pa.int64()))
@@ -129,8 +128,7 @@ class Choice:
             codes = (choice_codes if rule in BY_VALUE else order_codes)(by)[rows]
             if rule in REVERSED:
                 codes = ~codes
-            best, last = slide_best(codes, eligible, frames.first, frames.ends, layout.starts, layout.fresh, held)
-            return best, last
+            return slide_best(codes, eligible, frames.first, frames.ends, layout.starts, layout.fresh, held)
         here = np.arange(len(layout.order))
         inside, before = eligible[: len(here)], held[layout.keys]
         if rule in REVERSED:  # the last eligible place at or before the end
@@ -143,8 +141,7 @@ class Choice:
         return best, np.where(last >= layout.fresh, np.append(best, -1)[last], held)
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _best(ids: Int64Array, count: int, eligible: BoolArray, criteria: Int64Array) -> Int64Array:
     """The eligible item with the smallest criteria in each slot, or -1; criteria is (k, n)."""
     best = np.full(count, -1, np.int64)

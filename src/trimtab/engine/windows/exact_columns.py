@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, int64s
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.windows.accumulator import Slots
 from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
 from trimtab.engine.windows.lists import put_together, taken_apart, with_room
@@ -53,8 +53,7 @@ class ExactSums(NamedTuple):
 
     def read(self, *, twice: bool = False) -> tuple[FloatArray, FloatArray]:
         """Every sum rounded to a double; with `twice`, also the rest of it, rounded again (otherwise zero)."""
-        high, low = _read(*self, twice)
-        return high, low
+        return _read(*self, twice)
 
 
 @kernel
@@ -104,8 +103,7 @@ def store(digits: Int64Array, low: int, high: int, out: Int64Array, at: int, siz
     return at + 2 + top - low
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _gather(
     lists: Int64Array,
     offsets: Int64Array,
@@ -177,8 +175,7 @@ def round_twice(digits: Int64Array, low: int, top: int, size: Int64Array, spare:
     return value, left
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _read(lists: Int64Array, offsets: Int64Array, flags: Int64Array, twice: bool) -> tuple[FloatArray, FloatArray]:
     """Round every sum to a double, or to two."""
     high, low = np.zeros(flags.size), np.zeros(flags.size)

@@ -14,7 +14,7 @@ import struct
 import numpy as np
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.windows.lists import with_room
 from trimtab.machine_code.kernel import kernel
 
@@ -36,8 +36,7 @@ def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least:
     return b"".join([head, starts.tobytes(), struct.pack("<dd", least, most), sorted_items.tobytes()])
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def exact_quantiles(items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray) -> FloatArray:
     """For each rank, the smallest value that at least this share of the values don't exceed.
 
@@ -115,8 +114,7 @@ def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Ar
             at += 1
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def gather_sketches(
     items: FloatArray,
     offsets: Int64Array,

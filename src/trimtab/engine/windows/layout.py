@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.groups import counting_order
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.signature import signed
-from trimtab.machine_code.kernel import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,7 @@ def bounds(frame: Frame, layout: Layout, order: Int64Array | FloatArray, scale: 
     return _range_whole(whole, layout.starts, layout.fresh, reach), ends
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _range_whole(order: Int64Array, starts: Int64Array, fresh: Int64Array, reach: int) -> Int64Array:
     """The first place within `reach` before each new row."""
     out = np.zeros(order.size, np.int64)
@@ -109,8 +107,7 @@ def _range_whole(order: Int64Array, starts: Int64Array, fresh: Int64Array, reach
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _range_floating(order: FloatArray, starts: Int64Array, fresh: Int64Array, reach: float) -> Int64Array:
     """As `_range_whole`; NaN comes last and is within reach of NaN only."""
     out = np.zeros(order.size, np.int64)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import BoolArray, FloatArray, float64s, int64s, valid_mask
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, float64s, int64s, valid_mask
 from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.kll import LEAST, exact_quantiles, gather_sketches, serialised
 from trimtab.engine.windows.lists import put_together, taken_apart
@@ -102,7 +100,9 @@ class Quantiles:
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, mask=pa.array(empty))
 
 
-def _as_numpy(parts: Sequence[pa.Array]) -> tuple[npt.NDArray[Any], ...]:
+def _as_numpy(
+    parts: Sequence[pa.Array],
+) -> tuple[FloatArray, Int64Array, Int64Array, Int64Array, Int64Array, FloatArray, FloatArray]:
     """The columns of `Quantiles.fields`, each list taken apart into its values and offsets."""
     items, levels, counts, least, most = parts
     return (*taken_apart(items), *taken_apart(levels), int64s(counts), float64s(least), float64s(most))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.windows.exact_columns import flag_of, load, round_twice, store
 from trimtab.engine.windows.exact_sum import DIGITS, MINUS, NAN, PLUS, add, carry, magnitude, nearest, special
 from trimtab.engine.windows.lists import with_room
@@ -39,8 +39,7 @@ def _move(
     return low, high
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def slide_sums(
     bits: Int64Array,
     extra: Int64Array,
@@ -98,8 +97,7 @@ def slide_sums(
     return high_out, low_out, out[:used].copy(), out_offsets, out_flags
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def slide_best(
     codes: Int64Array,
     eligible: BoolArray,

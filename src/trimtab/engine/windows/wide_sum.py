@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, valid_mask
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.windows.accumulator import Slots
 from trimtab.errors import MatchError
-from trimtab.machine_code.kernel import kernel
 
 WIDTH = 4
 MASK = 0xFFFFFFFF
@@ -119,8 +118,7 @@ class WideSums:
         return total / 10.0**scale
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add up rows of digits by slot. A digit has room for 2**31 of them."""
     total = np.zeros((count, WIDTH), np.int64)
@@ -130,8 +128,7 @@ def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     return total
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add up whole numbers by slot."""
     total = np.zeros(count, np.int64)
