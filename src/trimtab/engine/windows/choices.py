@@ -16,7 +16,6 @@ from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.running import Frames, Parts
 from trimtab.engine.windows.sliding import slide_best
 
-VALUE, BY = "value", "by"
 PLACE = (pa.field("time", pa.int64()), pa.field("arrival", pa.int64()))
 
 
@@ -58,10 +57,10 @@ class Choice:
     @property
     def fields(self) -> tuple[pa.Field, ...]:
         """The chosen value, what it was chosen by, and where it was."""
-        value = pa.field(VALUE, self.types[0])
+        value = pa.field("value", self.types[0])
         if self.rule in BY_VALUE:
             return (value,)
-        by = (pa.field(BY, self.types[1]),) if self.rule in BY_OTHER else ()
+        by = (pa.field("by", self.types[1]),) if self.rule in BY_OTHER else ()
         return (value, *by, *(PLACE if self.is_placed else ()))
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:

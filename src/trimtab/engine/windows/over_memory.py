@@ -12,7 +12,7 @@ from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain
 from trimtab.engine.columns.keys import Keys
 from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.operator import Moment, State
-from trimtab.engine.windows.over_plan import Plan
+from trimtab.engine.windows.over_call import Plan
 from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW
 
 FRAME, WAITING = "frame", "waiting"
