@@ -21,8 +21,8 @@ from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
 from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import order_codes
 from trimtab.engine.windows.accumulator import Inputs, Slots
+from trimtab.engine.windows.kll import mixed
 from trimtab.engine.windows.lists import items_of, lists_by_slot, taken_apart
-from trimtab.machine_code.kernel import kernel
 
 DEFAULT_P = 12
 RUN = 6  # bits for the length of a run; the rest of an item is the register
@@ -80,20 +80,12 @@ def hashes(array: pa.Array) -> UInt64Array:
     return hashes(array.cast(pa.string()))
 
 
-@kernel
-def _mixed(z: np.uint64) -> np.uint64:
-    """splitmix64's finaliser."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
 @column_kernel
 def _mix(values: UInt64Array) -> UInt64Array:
     """Hash whole numbers."""
     out = np.empty(values.size, np.uint64)
     for i in range(values.size):
-        out[i] = _mixed(values[i] + np.uint64(0x9E3779B97F4A7C15))
+        out[i] = mixed(values[i] + np.uint64(0x9E3779B97F4A7C15))
     return out
 
 
@@ -108,9 +100,9 @@ def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array
             word |= np.uint64(content[at]) << shift
             shift += np.uint64(8)
             if shift == np.uint64(64):
-                state = _mixed(state ^ word)
+                state = mixed(state ^ word)
                 word, shift = np.uint64(0), np.uint64(0)
-        out[i] = _mixed(state ^ word)
+        out[i] = mixed(state ^ word)
     return out
 
 

@@ -14,7 +14,6 @@ from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import choice_codes, order_codes
 from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.running import Frames, Parts
-from trimtab.engine.windows.sliding import slide_best
 
 PLACE = (pa.field("time", pa.int64()), pa.field("arrival", pa.int64()))
 
@@ -127,7 +126,7 @@ class Choice:
             codes = (choice_codes if rule in BY_VALUE else order_codes)(by)[rows]
             if rule in REVERSED:
                 codes = ~codes
-            return slide_best(codes, eligible, frames.first, frames.ends, layout.starts, layout.fresh, held)
+            return _slide_best(codes, eligible, frames.first, frames.ends, layout.starts, layout.fresh, held)
         here = np.arange(len(layout.order))
         inside, before = eligible[: len(here)], held[layout.keys]
         if rule in REVERSED:  # the last eligible place at or before the end
@@ -157,3 +156,49 @@ def _best(ids: Int64Array, count: int, eligible: BoolArray, criteria: Int64Array
                     best[ids[i]] = i
                 break
     return best
+
+
+@column_kernel
+def _slide_best(
+    codes: Int64Array,
+    eligible: BoolArray,
+    first: Int64Array,
+    ends: Int64Array,
+    starts: Int64Array,
+    fresh: Int64Array,
+    held: Int64Array,
+) -> tuple[Int64Array, Int64Array]:
+    """The place of the smallest code in every new row's frame, the earliest of equals, or -1.
+
+    `held[key]` is the place of a value from before that is part of every frame of its key, or -1.
+    Returns the chosen place for every place, and for each key the one after its last row.
+
+    Codes that can never win again leave the queue at its tail, so each enters and leaves once.
+    """
+    best = np.full(first.size, -1, np.int64)
+    last = held.copy()
+    queue = np.empty(first.size, np.int64)
+    for key in range(fresh.size):
+        stop = starts[key + 1]
+        if fresh[key] == stop:
+            continue
+        head = tail = 0
+        right = first[fresh[key]]
+        winner = -1
+        for i in range(fresh[key], stop):
+            while right < ends[i]:
+                if eligible[right]:
+                    while tail > head and codes[right] < codes[queue[tail - 1]]:
+                        tail -= 1
+                    queue[tail] = right
+                    tail += 1
+                right += 1
+            while head < tail and queue[head] < first[i]:
+                head += 1
+            winner = queue[head] if head < tail else -1
+            before = held[key]
+            if before >= 0 and (winner < 0 or codes[before] <= codes[winner]):
+                winner = before
+            best[i] = winner
+        last[key] = winner
+    return best, last

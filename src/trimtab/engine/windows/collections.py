@@ -11,9 +11,9 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import canonical, int64s, valid_mask
 from trimtab.engine.columns.groups import first_rows
 from trimtab.engine.columns.keys import joint_codes, value_codes
-from trimtab.engine.columns.order import order_codes
+from trimtab.engine.columns.order import order_codes, stable_order
 from trimtab.engine.windows.accumulator import Inputs, Slots
-from trimtab.engine.windows.lists import items_of, lists_by_slot, rank_in_slot, sorted_within
+from trimtab.engine.windows.lists import items_of, lists_by_slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,9 @@ class Tally:
         if self.top is None:
             return pa.array(np.bincount(owners.ids, minlength=owners.count).astype(np.int64))
         counts, _ = items_of(parts[1], every)
-        order = sorted_within(owners, [-int64s(counts), order_codes(items)])
-        order = order[rank_in_slot(owners.ids[order]) < self.top]
+        order = stable_order([owners.ids, -int64s(counts), order_codes(items)], len(items))
+        ids = owners.ids[order]
+        order = order[np.arange(len(ids)) - np.searchsorted(ids, ids) < self.top]  # by the rank in its slot
         places = pa.array(order)
         taken = [items.take(places), counts.take(places)]
         pairs = pa.StructArray.from_arrays(taken, fields=list(self.result.value_type))
@@ -103,6 +104,6 @@ class Collection:
         """The sorted lists; without values an empty one, as in Spark's collect_list."""
         every = Slots(np.arange(len(parts[0])), len(parts[0]))
         (items, owners), (times, _), (arrivals, _) = (items_of(part, every) for part in parts)
-        order = sorted_within(owners, [int64s(times), int64s(arrivals)])
+        order = stable_order([owners.ids, int64s(times), int64s(arrivals)], len(items))
         slots = Slots(owners.ids[order], owners.count)
         return lists_by_slot([items.take(pa.array(order))], slots)[0]

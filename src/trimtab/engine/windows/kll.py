@@ -76,10 +76,15 @@ def capacity(k: int, levels: int) -> int:
 @kernel
 def _coin(count: int, level: int) -> int:
     """A bit that looks random: splitmix64 of the row count and level."""
-    z = np.uint64(count * 64 + level) * np.uint64(0x9E3779B97F4A7C15)
+    return int(mixed(np.uint64(count * 64 + level) * np.uint64(0x9E3779B97F4A7C15)) & np.uint64(1))
+
+
+@kernel
+def mixed(z: np.uint64) -> np.uint64:
+    """splitmix64's finaliser."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int((z ^ (z >> np.uint64(31))) & np.uint64(1))
+    return z ^ (z >> np.uint64(31))
 
 
 @kernel

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, float64s, int64s, valid_mask
 from trimtab.engine.windows.accumulator import Inputs, Slots
-from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
+from trimtab.engine.windows.exact_sum import NO_BITS, ExactSums, slide_sums
 from trimtab.engine.windows.running import Frames, Parts, prefix_sums
-from trimtab.engine.windows.sliding import slide_sums
 from trimtab.engine.windows.wide_sum import DIGITS_TYPE, WideSums, digits_of, small_values, split_whole
 
 COUNT = pa.field("count", pa.int64())
