@@ -34,8 +34,6 @@ def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Arra
 
 def by_group(codes: Int64Array, count: int) -> Int64Array:
     """The order of `counting_order`, without machine code if there are few rows."""
-    if count <= 1:
-        return np.arange(len(codes))
     return np.argsort(codes, kind="stable") if len(codes) < LARGE else counting_order(codes, count)[0]
 
 

@@ -42,8 +42,7 @@ FUNCTIONS = (
 )
 
 APPROXIMATE_ORDER = ("percentile", "percentiles")
-"""Functions whose answer depends on how rows are divided over engines: a sketch keeps values depending on their order.
-"""
+"""Functions whose answer depends on how rows are divided over engines: what a sketch keeps depends on their order."""
 
 
 def is_number(kind: pa.DataType) -> bool:

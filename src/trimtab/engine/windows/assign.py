@@ -8,7 +8,6 @@ import numpy as np
 
 from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.columns.kernels import column_kernel
-from trimtab.engine.columns.order import stable_order
 from trimtab.engine.signature import signed
 
 
@@ -66,10 +65,10 @@ class SessionWindow:
 
 
 @column_kernel
-def _sweep(
+def join_spans(
     order: Int64Array, keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int
 ) -> tuple[Int64Array, int]:
-    """Number the sessions of spans in the order of key and start."""
+    """The number of the session that each span (a row, or a session so far) belongs to; `order` is by key and start."""
     ids = np.empty(order.size, np.int64)
     session, reach = -1, 0
     for place in range(order.size):
@@ -82,8 +81,3 @@ def _sweep(
             reach = max(reach, lasts[i])
         ids[i] = session
     return ids, session + 1
-
-
-def join_spans(keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int) -> tuple[Int64Array, int]:
-    """The number of the session that each span (a row, or a session so far) belongs to."""
-    return _sweep(stable_order([keys, starts], len(keys)), keys, starts, lasts, gap)

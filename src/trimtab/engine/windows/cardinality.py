@@ -1,10 +1,10 @@
 """Approximate number of different values: HyperLogLog in columns.
 
 A value's hash chooses one of 2**p registers, and the register keeps the longest run of zeros so far.
-Only registers that are set are kept, as a sorted list, so a small window has a small state. Maxima
-don't depend on order or repetition, so merging is exact. (The sketch of Apache DataSketches takes
-one value per call, and its estimate depends on the order of the rows.) The estimator is Ertl's
-(2017), arXiv:1702.01284, which needs no tables and is accurate from the first value on.
+Only registers that are set are kept, as a sorted list, so a small window has a small state. Maxima don't depend on
+order or repetition, so merging is exact. (The sketch of Apache DataSketches takes one value per call, and its estimate
+depends on the order of the rows.) The estimator is Ertl's (2017), arXiv:1702.01284, which needs no tables and is
+accurate from the first value on.
 """
 
 from __future__ import annotations

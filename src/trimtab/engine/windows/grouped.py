@@ -183,7 +183,8 @@ class Grouper(Operator):
             all_keys = np.concatenate([before.keys, keys])
             all_starts = np.concatenate([before.starts, times])
             all_lasts = np.concatenate([before.lasts, times])
-            ids, count = join_spans(all_keys, all_starts, all_lasts, self.query.window.gap_us * scale)
+            order = stable_order([all_keys, all_starts], len(all_keys))
+            ids, count = join_spans(order, all_keys, all_starts, all_lasts, self.query.window.gap_us * scale)
         owners = np.zeros(count, np.int64)
         owners[ids] = all_keys
         first = np.full(count, np.iinfo(np.int64).max)

@@ -1,10 +1,9 @@
 """Approximate quantiles: KLL sketches, answered by Apache DataSketches.
 
-The library's own updates flip a coin that can't be seeded: the same rows would give different
-answers in every process, and in a repeated batch. So `kll.py` adds the rows, for all slots at once,
-and the library answers. Rows must come in order of arrival. A sketch of fewer than k values holds
-all of them, and its answer is exact, also when merged. Beyond that, merged sketches are as accurate
-as a single one, but may give another answer.
+The library's own updates flip a coin that can't be seeded: the same rows would give different answers in every process,
+and in a repeated batch. So `kll.py` adds the rows, for all slots at once, and the library answers. Rows must come in
+order of arrival. A sketch of fewer than k values holds all of them, and its answer is exact, also when merged. Beyond
+that, merged sketches are as accurate as a single one, but may give another answer.
 """
 
 from __future__ import annotations

@@ -97,20 +97,17 @@ class Number:
     def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
         """Continue the numbering of earlier batches."""
         layout = frames.layout
-        here = np.arange(len(layout.order))
+        here, fresh = np.arange(len(layout.order)), layout.fresh[layout.keys]
         if self.function == "row_number":
-            numbers = here - layout.fresh[layout.keys] + 1 + frames.rows_before[layout.keys]
+            numbers = here - fresh + 1 + frames.rows_before[layout.keys]
             return pa.array(numbers[layout.places]), []
         # A row is the first of its peers if the peers of the row before it end there.
-        heads = np.append(True, layout.peers[:-1] == here[1:])[: len(here)]
-        heads |= here == layout.fresh[layout.keys]
+        heads = np.append(True, layout.peers[:-1] == here[1:])[: len(here)] | (here == fresh)
         if self.function == "rank":
             first = np.maximum.accumulate(np.where(heads, here, 0))
-            numbers = first - layout.fresh[layout.keys] + 1 + frames.rows_before[layout.keys]
+            numbers = first - fresh + 1 + frames.rows_before[layout.keys]
             return pa.array(numbers[layout.places]), []
-        before = int64s(parts[0])
-        heads &= here >= layout.fresh[layout.keys]
-        groups = prefix_sums(heads.astype(np.int64))
-        numbers = groups[1:] - groups[layout.fresh[layout.keys]] + before[layout.keys]
+        before, groups = int64s(parts[0]), prefix_sums((heads & (here >= fresh)).astype(np.int64))
+        numbers = groups[1:] - groups[fresh] + before[layout.keys]
         after = before + groups[layout.starts[1:]] - groups[layout.fresh]
         return pa.array(numbers[layout.places]), [pa.array(after)]

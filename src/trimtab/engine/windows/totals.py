@@ -32,15 +32,6 @@ def count_by_slot(parts: pa.Array, slots: Slots, rows: Slots) -> Int64Array:
     return before.astype(np.int64) + np.bincount(rows.ids, minlength=slots.count)
 
 
-def sum_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a sum: bigint, double, or a decimal with ten more digits (as in Spark)."""
-    if pa.types.is_integer(kind):
-        return pa.int64()
-    if pa.types.is_decimal128(kind):
-        return pa.decimal128(min(38, kind.precision + 10), kind.scale)
-    return kind if pa.types.is_duration(kind) else pa.float64()
-
-
 @dataclass(frozen=True, slots=True)
 class Count:
     """`count(x)`: the rows where the argument is not null; without an argument, all rows."""
@@ -76,8 +67,12 @@ class WideSum:
 
     @property
     def result(self) -> pa.DataType:
-        """The type of a sum of these numbers; an average is a double."""
-        return pa.float64() if self.average else sum_type(self.kind)
+        """A bigint, a decimal with ten more digits (as in Spark), or a duration; an average is a double."""
+        if pa.types.is_decimal128(self.kind) and not self.average:
+            return pa.decimal128(min(38, self.kind.precision + 10), self.kind.scale)
+        if pa.types.is_duration(self.kind):
+            return self.kind
+        return pa.float64() if self.average else pa.int64()
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
