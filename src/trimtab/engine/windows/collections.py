@@ -63,8 +63,8 @@ class Tally:
             return pa.array(np.bincount(owners.ids, minlength=owners.count).astype(np.int64))
         counts, _ = items_of(parts[1], every)
         order = stable_order([owners.ids, -int64s(counts), order_codes(items)], len(items))
-        ids = owners.ids[order]
-        order = order[np.arange(len(ids)) - np.searchsorted(ids, ids) < self.top]  # by the rank in its slot
+        _, starts = owners.ordered
+        order = order[np.arange(len(order)) - starts[owners.ids[order]] < self.top]  # by the rank in its slot
         places = pa.array(order)
         taken = [items.take(places), counts.take(places)]
         pairs = pa.StructArray.from_arrays(taken, fields=list(self.result.value_type))

@@ -137,11 +137,10 @@ class FloatTotal:
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Add the sums up."""
         valid = valid_mask(rows.args[0])
-        known = row_slots.where(valid)
-        gathered = [pa.array(count_by_slot(parts[0], slots, known))]
-        for i, terms in enumerate(self._terms(float64s(rows.args[0])[valid])):
-            gathered += _sums(parts, i).gather(slots, *terms, known).to_arrow()
-        return gathered
+        known, terms = row_slots.where(valid), self._terms(float64s(rows.args[0])[valid])
+        sums = [_sums(parts, i).gather(slots, *bits, known) for i, bits in enumerate(terms)]
+        columns = [column for each in sums for column in each.to_arrow()]
+        return [pa.array(count_by_slot(parts[0], slots, known)), *columns]
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The sum, average, variance or root; null if there are too few values."""
