@@ -19,20 +19,9 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._slots: list[Int64Array] = []
-        self._spent_ns: list[Int64Array] = []
+        self.slots, self.spent_ns = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def add(self, slots: Int64Array, spent_ns: Int64Array) -> None:
         """Report how long some keys took."""
-        self._slots.append(slots)
-        self._spent_ns.append(spent_ns)
-
-    @property
-    def slots(self) -> Int64Array:
-        """Every reported key."""
-        return np.concatenate(self._slots) if self._slots else np.empty(0, np.int64)
-
-    @property
-    def spent_ns(self) -> Int64Array:
-        """How long each of `slots` took."""
-        return np.concatenate(self._spent_ns) if self._spent_ns else np.empty(0, np.int64)
+        self.slots = np.concatenate([self.slots, slots])
+        self.spent_ns = np.concatenate([self.spent_ns, spent_ns])

@@ -33,15 +33,9 @@ _TEXTS = (
 """Types whose values are written as text, and the name of each."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Signed:
-    """How instances of a class are written: its name, and the fields with their names."""
-
-    name: str
-    fields: tuple[tuple[str, str, Any], ...]  # name in the code, name in signatures, default
-
-
-_signed: dict[type, _Signed] = {}
+_signed: dict[type, tuple[str, list[tuple[str, str, Any]]]] = {}
+"""How instances of a class are written: its name, and of each field the name in the code, that in signatures, and the
+default."""
 
 
 def signed(
@@ -58,12 +52,12 @@ def signed(
     """
 
     def sign(part: type[Part]) -> type[Part]:
-        fields = tuple(
+        fields = [
             (field.name, (renamed or {}).get(field.name, field.name), field.default)
             for field in dataclasses.fields(part)  # type: ignore[arg-type]
             if field.name not in without
-        )
-        _signed[part] = _Signed(name, (*fields, *((each, each, False) for each in computed)))
+        ]
+        _signed[part] = (name, [*fields, *((each, each, False) for each in computed)])
         return part
 
     return sign
@@ -91,15 +85,11 @@ def signature_of(value: Any) -> Any:
     for kind, name in _TEXTS:
         if isinstance(value, kind):
             return {"is": name, "text": str(value)}
-    known = _signed.get(type(value))
-    if known is not None:
-        return {"is": known.name} | _fields(value, known)
+    if type(value) in _signed:
+        name, fields = _signed[type(value)]
+        # No value equals `dataclasses.MISSING`, the default of a field that has none.
+        given = {key: getattr(value, field) for field, key, default in fields if getattr(value, field) != default}
+        return {"is": name} | {key: signature_of(each) for key, each in given.items()}
     if hasattr(value, "signature"):
         return value.signature()
     raise TypeError(f"{type(value).__name__} has no signature: mark the class with @signed")
-
-
-def _fields(value: Any, known: _Signed) -> dict[str, Any]:
-    found = ((name, getattr(value, field), default) for field, name, default in known.fields)
-    written = [(name, each) for name, each, default in found if default is dataclasses.MISSING or each != default]
-    return {name: signature_of(each) for name, each in written}

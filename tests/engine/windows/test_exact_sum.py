@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.engine.windows.exact_columns import NO_BITS, ExactSums
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.windows.accumulator import Slots
+from trimtab.engine.windows.exact_sum import NO_BITS, ExactSums
 
 tame = st.floats(-1e300, 1e300) | st.sampled_from([5e-324, -5e-324, 1.0, 2**-53, 1e16, -1e16, 0.1])
 

@@ -8,18 +8,17 @@ import pyarrow as pa
 import pytest
 
 from trimtab.engine.columns.arrays import FloatArray
-from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
+from trimtab.engine.windows.accumulator import Accumulator, Inputs, Slots
 from trimtab.engine.windows.cardinality import Cardinality, p_for
 from trimtab.engine.windows.kll import serialised
 from trimtab.engine.windows.quantiles import Quantiles, k_for
-from trimtab.engine.windows.slots import Slots
 
 RANKS = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
 
 
 def take_in(accumulator: Accumulator, values: pa.Array, cuts: tuple[int, ...] = ()) -> list[pa.Array]:
     """The partial result of one slot, with rows added piece by piece."""
-    parts = no_parts(accumulator)
+    parts = [pa.array([], field.type) for field in accumulator.fields]
     edges = [0, *cuts, len(values)]
     for start, stop in itertools.pairwise(edges):
         piece = values.slice(start, stop - start)
@@ -27,6 +26,13 @@ def take_in(accumulator: Accumulator, values: pa.Array, cuts: tuple[int, ...] = 
         slots = Slots(np.zeros(len(parts[0]), np.int64), 1)
         parts = accumulator.gather(parts, slots, Inputs((piece,), zeros, zeros), Slots(zeros, 1))
     return parts
+
+
+def merge(accumulator: Accumulator, parts: list[pa.Array]) -> list[pa.Array]:
+    """Partial results merged into one."""
+    nothing = np.empty(0, np.int64)
+    slots = Slots(np.zeros(len(parts[0]), np.int64), 1)
+    return accumulator.gather(parts, slots, Inputs((pa.array([], pa.float64()),), nothing, nothing), Slots(nothing, 1))
 
 
 def rank_error(values: FloatArray, answers: list[float]) -> float:
@@ -64,7 +70,7 @@ def test_merged_quantiles_are_within_their_error() -> None:
     sketch = Quantiles(pa.float64(), RANKS, many=True)
     columns = list(zip(*(take_in(sketch, pa.array(piece)) for piece in pieces), strict=True))
     parts = [pa.concat_arrays(column) for column in columns]
-    merged = merge(sketch, parts, Slots(np.zeros(8, np.int64), 1))
+    merged = merge(sketch, parts)
     (answers,) = sketch.finish(merged).to_pylist()
     assert rank_error(np.concatenate(pieces), answers) < 0.0133 * 1.3
 
@@ -115,23 +121,23 @@ def test_a_better_accuracy_has_a_larger_k() -> None:
 def test_distinct_values_are_counted_within_the_error(size: int, kind: pa.DataType) -> None:
     values = pa.array(np.arange(size)).cast(kind)
     values = pa.concat_arrays([values, values.slice(0, size // 2), pa.nulls(2, kind)])
-    sketch = Cardinality(kind)
+    sketch = Cardinality()
     (estimate,) = sketch.finish(take_in(sketch, values)).to_pylist()
     assert abs(estimate - size) <= 4 * 0.0163 * size
 
 
 def test_merged_registers_equal_those_of_the_whole() -> None:
     values = pa.array(np.arange(50_000) % 9_000)
-    sketch = Cardinality(pa.int64())
+    sketch = Cardinality()
     pieces = [take_in(sketch, values.slice(n * 5_000, 5_000)) for n in range(10)]
     parts = [pa.concat_arrays(column) for column in zip(*pieces, strict=True)]
-    merged = merge(sketch, parts, Slots(np.zeros(10, np.int64), 1))
+    merged = merge(sketch, parts)
     backwards = values.take(pa.array(range(49_999, -1, -1)))
     assert merged == take_in(sketch, values) == take_in(sketch, backwards)
 
 
 def test_zero_has_no_sign_when_counting() -> None:
-    sketch = Cardinality(pa.float64())
+    sketch = Cardinality()
     parts = take_in(sketch, pa.array([0.0, -0.0, float("nan"), float("nan")]))
     assert sketch.finish(parts).to_pylist() == [2]
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.engine.columns.arrays import Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.machine_code.kernel import kernel
+from trimtab.engine.columns.kernels import column_kernel
 
 LARGE = 50_000
 """From this many rows on, machine code saves more time than it takes to load Numba, if nothing else has loaded it."""
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
     """Sort by small whole numbers, ties in order. `numpy.argsort(kind="stable")` is the plain twin of the order.
 
@@ -36,13 +34,10 @@ def counting_order(codes: Int64Array, count: int) -> tuple[Int64Array, Int64Arra
 
 def by_group(codes: Int64Array, count: int) -> Int64Array:
     """The order of `counting_order`, without machine code if there are few rows."""
-    if count <= 1:
-        return np.arange(len(codes))
     return np.argsort(codes, kind="stable") if len(codes) < LARGE else counting_order(codes, count)[0]
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def compiled_first_rows(codes: Int64Array, count: int) -> Int64Array:
     """See `first_rows`."""
     rows = np.full(count, -1, np.int64)
@@ -58,8 +53,7 @@ def first_rows(codes: Int64Array, count: int) -> Int64Array:
     [1, -1, 0]
     """
     if len(codes) >= LARGE:
-        found: Int64Array = compiled_first_rows(codes, count)
-        return found
+        return compiled_first_rows(codes, count)
     rows = np.full(count, -1, np.int64)
     rows[codes[::-1]] = np.arange(len(codes))[::-1]  # of several writes to a code the last one wins
     return rows

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import Int64Array, canonical, int64s, plain, single
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.arrays import Int64Array, canonical, int64s, plain, plain_type, single
 from trimtab.engine.columns.groups import LARGE, compiled_first_rows, counting_order, first_rows
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import is_counted_time, order_codes, unfit
-from trimtab.machine_code.kernel import kernel
+from trimtab.keyed_state import KEY, ROW
 
 SAMPLE = 1_000
 """How many rows are compared first: they mostly show if one column doesn't determine the others."""
@@ -93,8 +93,7 @@ def distinct_numbers(values: Int64Array) -> Numbered:
         return values, 0
     least, most = int(values.min()), int(values.max())
     if most - least <= 8 * len(values) + 65536:
-        codes, count = _table_codes(values, least, most - least + 1)
-        return codes, int(count)
+        return _table_codes(values, least, most - least + 1)
     return _hashed(values)
 
 
@@ -106,8 +105,7 @@ def _numbered(encoded: pa.DictionaryArray) -> Numbered:
     return int64s(encoded.indices), len(encoded.dictionary)
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _table_codes(values: Int64Array, least: int, span: int) -> Numbered:
     """See `distinct_numbers`; hashing is its plain twin."""
     table = np.full(span, -1, np.int64)
@@ -166,6 +164,20 @@ def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) 
     assert not before or codes[before - 1] == before - 1
     keys = Keys(arrays, len(codes)).take(first_rows(codes, count))
     return codes[before:], Keys({name: canonical(array) for name, array in keys.columns.items()}, count)
+
+
+def kept_rows(table: pa.Table | None, columns: Sequence[str], schema: pa.Schema) -> tuple[pa.Table, Int64Array]:
+    """The rows that a table of a state has, with the numbers of their keys; none, if there is no such table yet."""
+    if table is None:
+        fields = [pa.field(name, plain_type(schema.field(name).type)) for name in columns]
+        return pa.schema(fields).empty_table(), np.empty(0, np.int64)
+    return table.select([f"{ROW}{name}" for name in columns]).rename_columns(list(columns)), int64s(plain(table[KEY]))
+
+
+def rows_to_keep(rows: pa.Table, numbers: Int64Array) -> pa.Table:
+    """The table that `kept_rows` reads: names of columns can't collide with that of the key numbers."""
+    names = [f"{ROW}{name}" for name in rows.column_names]
+    return pa.table([pa.array(numbers, pa.int64()), *rows.columns], names=[KEY, *names])
 
 
 def load_machine_code() -> None:

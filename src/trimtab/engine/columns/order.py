@@ -150,25 +150,16 @@ def arrival_order(levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Ar
     [1, 3, 2, 0]
     """
     order = stable_order(levels, len(arrivals))
-    tied = arrivals[order[1:]] < arrivals[order[:-1]]
+    same = np.ones(max(len(order) - 1, 0), np.bool_)  # whether a row ties with the one before it
+    wrong = arrivals[order[1:]] < arrivals[order[:-1]]
     for level in levels:
-        if not tied.any():
+        if not (same & wrong).any():
             return order
         values = level[order]
-        tied &= values[1:] == values[:-1]
-    if not tied.any():
-        return order
-    return _with_ties_sorted(levels, arrivals, order)
-
-
-def _with_ties_sorted(levels: Sequence[Int64Array], arrivals: Int64Array, order: Int64Array) -> Int64Array:
-    """The order with equal rows, which stand side by side in it, sorted by arrival."""
-    same = np.ones(max(len(order) - 1, 0), np.bool_)
-    for level in levels:
-        values = level[order]
         same &= values[1:] == values[:-1]
-    among = np.append(same, False) | np.append(False, same)
-    places = np.flatnonzero(among)
+    if not (same & wrong).any():
+        return order
+    places = np.flatnonzero(np.append(same, False) | np.append(False, same))
     run = np.cumsum(np.append(True, ~same))[places]
     rows = order[places]
     order = order.copy()

@@ -115,7 +115,9 @@ def operator(name: str) -> Callable[[type[Description]], type[Description]]:
         raise OperatorError("operator.name", name, "the name of an operator has letters, digits and _ only")
 
     def register(description: type[Description]) -> type[Description]:
-        _check(name, description)
+        problem, hint = _problem(description)
+        if problem:
+            raise OperatorError("operator.description", name, problem, hint)
         known = _registered.get(name.lower())
         if known is not None and _origin(known) != _origin(description):
             taken = f"the name is taken by {known.__module__}.{known.__qualname__}"
@@ -138,12 +140,6 @@ def registered_names() -> list[str]:
 
 def _origin(description: type) -> tuple[str, str]:
     return description.__module__, description.__qualname__
-
-
-def _check(name: str, description: Any) -> None:
-    problem, hint = _problem(description)
-    if problem:
-        raise OperatorError("operator.description", name, problem, hint)
 
 
 def _problem(description: Any) -> tuple[str, str]:

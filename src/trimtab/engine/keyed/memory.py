@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
-from trimtab.engine.columns.keys import Keys
+from trimtab.engine.columns.arrays import Int64Array, int64s, plain
+from trimtab.engine.columns.keys import Keys, kept_rows, rows_to_keep
 from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.keyed.description import KeyedOperator
 from trimtab.engine.operator import State
 from trimtab.errors import OperatorError
-from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW
+from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 SNAPSHOTS, WAITING = "snapshots", "waiting"
 WAKE, SNAPSHOT = "wake_us", "state"
@@ -36,28 +36,22 @@ class Memory:
     waiting_keys: Int64Array
 
     @classmethod
-    def of_state(cls, description: KeyedOperator, name: str, columns: Sequence[str], state: State) -> Memory:
-        """Read a state that isn't empty. Raises OperatorError `operator.state` if it was written with other types."""
-        table, kind = state[SNAPSHOTS], state_type(description)
+    def of_state(
+        cls, description: KeyedOperator, name: str, columns: Sequence[str], state: State, schema: pa.Schema
+    ) -> Memory:
+        """Read the state; `schema` is that of the rows.
+
+        Raises OperatorError `operator.state` if the state was written with other types.
+        """
+        kind = state_type(description)
+        none = {KEY: pa.array([], pa.int64()), WAKE: pa.array([], pa.int64()), SNAPSHOT: pa.array([], kind)}
+        table = state.get(SNAPSHOTS, pa.table(none))
         snapshots = plain(table[SNAPSHOT])
         if snapshots.type != kind:
             message = f"the stored state is {snapshots.type}, but the declared one is {kind}"
             raise OperatorError("operator.state", name, message, "start again without the old state")
-        waiting = state[WAITING].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
-        return cls(
-            snapshots=snapshots,
-            snapshot_keys=int64s(plain(table[KEY])),
-            wakes_us=int64s(plain(table[WAKE]).fill_null(NEVER)),
-            waiting=waiting,
-            waiting_keys=int64s(plain(state[WAITING][KEY])),
-        )
-
-    @classmethod
-    def empty(cls, description: KeyedOperator, columns: Sequence[str], schema: pa.Schema) -> Memory:
-        """The memory before the first row of such a schema."""
-        none = np.empty(0, np.int64)
-        fields = [pa.field(c, plain_type(schema.field(c).type)) for c in columns]
-        return cls(pa.array([], state_type(description)), none, none, pa.schema(fields).empty_table(), none)
+        waiting = kept_rows(state.get(WAITING), columns, schema)
+        return cls(snapshots, int64s(plain(table[KEY])), int64s(plain(table[WAKE]).fill_null(NEVER)), *waiting)
 
     def to_state(self, keys: Keys, time: str | None) -> State:
         """Pack the state; keys without snapshot and rows are forgotten. `time` is the event-time column, if any."""
@@ -69,12 +63,11 @@ class Memory:
         numbers = np.cumsum(used) - 1
         columns = dict(keys.take(np.flatnonzero(used)).columns)
         columns[DEADLINE] = _times(deadlines[used])
-        names = [KEY, *(f"{ROW}{name}" for name in self.waiting.column_names)]
-        owners, waiting_owners = (pa.array(numbers[own], pa.int64()) for own in (self.snapshot_keys, self.waiting_keys))
+        owners = pa.array(numbers[self.snapshot_keys], pa.int64())
         return {
             KEYS: pa.table(columns),
             SNAPSHOTS: pa.table({KEY: owners, WAKE: _times(self.wakes_us), SNAPSHOT: self.snapshots}),
-            WAITING: pa.table([waiting_owners, *self.waiting.columns], names=names),
+            WAITING: rows_to_keep(self.waiting, numbers[self.waiting_keys]),
         }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -73,8 +73,7 @@ class Visitor(Operator):
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Hand over the rows older than the watermark, and wake the keys that are due."""
         numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
-        memory = self._memory(state, rows.schema)
-        memory = self._with_rows(memory, rows, numbers)
+        memory = self._with_rows(self._memory(state, rows.schema), rows, numbers)
         memory, leaving, leaving_keys = self._leaving(memory, moment)
         shown, starts = self._by_key(leaving, leaving_keys, keys.count)
         dates = self._latest(leaving, leaving_keys, keys.count)
@@ -96,22 +95,21 @@ class Visitor(Operator):
 
         Raises OperatorError `operator.merge` if the description has no `merge`.
         """
-        del schema
         if not self.query.description.merges:
             message = "its states can't be merged, so the rows of a key can't be divided over several engines"
             raise OperatorError("operator.merge", self.query.name, message, "add merge(left, right) to the description")
-        return reduce(self._merged, states, {})
+        return reduce(partial(self._merged, schema), states, {})
 
     def warm(self, schema: pa.Schema) -> bool:
         """Does nothing: a user's own code must not be called with made-up rows."""
         del schema
         return False
 
-    def _merged(self, left: State, right: State) -> State:
+    def _merged(self, schema: pa.Schema, left: State, right: State) -> State:
         if not left or not right:
             return left or right
         others, keys = encode_keys(left[KEYS], right[KEYS], self.query.partition)
-        one, other = self._memory(left), self._memory(right)
+        one, other = self._memory(left, schema), self._memory(right, schema)
         # The right ones come second, so of a key in both states the first snapshot is the left one.
         snapshot_keys = np.concatenate([one.snapshot_keys, others[other.snapshot_keys]])
         order, starts = counting_order(snapshot_keys, keys.count)
@@ -143,11 +141,8 @@ class Visitor(Operator):
         used = [column for _, column in self.query.columns]
         return tuple(dict.fromkeys([*used, *(key.column for key in self.query.order), ARRIVAL]))
 
-    def _memory(self, state: State, schema: pa.Schema | None = None) -> Memory:
-        if state:
-            return Memory.of_state(self.query.description, self.query.name, self._needed, state)
-        assert schema is not None
-        return Memory.empty(self.query.description, self._needed, schema)
+    def _memory(self, state: State, schema: pa.Schema) -> Memory:
+        return Memory.of_state(self.query.description, self.query.name, self._needed, state, schema)
 
     def _with_rows(self, memory: Memory, rows: pa.Table, numbers: Int64Array) -> Memory:
         """The memory with the new rows added to the waiting ones."""

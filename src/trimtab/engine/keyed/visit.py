@@ -45,11 +45,9 @@ class Visit:
 
     def wake(self, logic: Logic, watermark_us: int) -> None:
         """Call `on_time` for every time up to the watermark that the logic asks for."""
-        if not _has_methods_of(Timed, type(logic)):
-            return
-        assert isinstance(logic, Timed)
         last: int | None = None
         while (wake := self.wake_us(logic)) is not None and wake <= watermark_us:
+            assert isinstance(logic, Timed)
             if last is not None and wake <= last:
                 message = f"it asks for {wake} after on_time({last})"
                 raise self._error("operator.failed", "wake_us", message, "on_time has to set a later time, or none")

@@ -10,13 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.columns.groups import counting_order
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The slot in [0, count) that each of some items goes to. There is a slot for each key and window."""
+
+    ids: Int64Array
+    count: int
+
+    @cached_property
+    def ordered(self) -> tuple[Int64Array, Int64Array]:
+        """The items sorted by slot, otherwise in their order, and where each slot starts."""
+        return counting_order(self.ids, self.count)
+
+    def where(self, chosen: BoolArray) -> Slots:
+        """The slots of the chosen items only."""
+        return self if bool(chosen.all()) else Slots(self.ids[chosen], self.count)
+
+    def then(self, more: Slots) -> Slots:
+        """These items followed by `more`."""
+        return Slots(np.concatenate([self.ids, more.ids]), self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +49,9 @@ class Inputs:
     times: Int64Array
     arrivals: Int64Array
 
-    @classmethod
-    def none(cls, types: Sequence[pa.DataType]) -> Inputs:
-        """No rows at all."""
-        nothing = np.empty(0, np.int64)
-        return cls(tuple(pa.array([], kind) for kind in types), nothing, nothing)
-
-    def where(self, chosen: BoolArray) -> Inputs:
-        """The chosen rows only."""
-        if bool(chosen.all()):
-            return self
-        mask = pa.array(chosen)
-        args = tuple(arg.filter(mask) for arg in self.args)
-        return Inputs(args, self.times[chosen], self.arrivals[chosen])
-
 
 class Accumulator(Protocol):
     """One aggregate function for given argument types."""
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """The types of its arguments."""
 
     @property
     def result(self) -> pa.DataType:
@@ -62,26 +66,3 @@ class Accumulator(Protocol):
 
     def finish(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The final value of every partial result."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfOneColumn:
-    """What accumulators of one argument share."""
-
-    kind: pa.DataType
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """One value."""
-        return (self.kind,)
-
-
-def no_parts(accumulator: Accumulator) -> list[pa.Array]:
-    """The columns of no partial results at all."""
-    return [pa.array([], field.type) for field in accumulator.fields]
-
-
-def merge(accumulator: Accumulator, parts: Sequence[pa.Array], slots: Slots) -> list[pa.Array]:
-    """Merge partial results by slot, for instance those of one key and window from two engines."""
-    nothing = Inputs.none(accumulator.types)
-    return accumulator.gather(parts, slots, nothing, Slots(nothing.times, slots.count))

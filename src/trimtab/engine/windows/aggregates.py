@@ -11,7 +11,7 @@ from trimtab.engine.windows.cardinality import DEFAULT_P, Cardinality
 from trimtab.engine.windows.choices import Choice, Rule
 from trimtab.engine.windows.collections import Collection, Tally
 from trimtab.engine.windows.quantiles import DEFAULT_K, Quantiles
-from trimtab.engine.windows.totals import Count, FloatSum, Variance, WideSum
+from trimtab.engine.windows.totals import VARIANCES, Count, FloatTotal, WideSum
 from trimtab.errors import InputError
 
 CHOICES = {
@@ -26,12 +26,6 @@ CHOICES = {
     "any_value": Rule.FIRST_KNOWN,
     "min_by": Rule.SMALLEST_BY,
     "max_by": Rule.LARGEST_BY,
-}
-VARIANCES = {  # sample, root
-    "var_samp": (True, False),
-    "var_pop": (False, False),
-    "stddev_samp": (True, True),
-    "stddev_pop": (False, True),
 }
 TOTALS = ("sum", "avg", *VARIANCES)
 COLLECTIONS = ("array_agg", "collect_list")
@@ -48,8 +42,7 @@ FUNCTIONS = (
 )
 
 APPROXIMATE_ORDER = ("percentile", "percentiles")
-"""Functions whose answer depends on how rows are divided over engines: a sketch keeps values depending on their order.
-"""
+"""Functions whose answer depends on how rows are divided over engines: what a sketch keeps depends on their order."""
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -68,19 +61,18 @@ def accumulator(function: str, types: Sequence[pa.DataType], parameters: Sequenc
     if wrong := fault(function, types):
         raise InputError("input.type", wrong)
     if function == "count":
-        return Count(types)
+        return Count()
     kind = types[0]
-    if function in ("sum", "avg"):
-        exact = FloatSum if pa.types.is_floating(kind) else WideSum
-        return exact(kind, function == "avg")
-    if function in VARIANCES:
-        return Variance(kind, *VARIANCES[function])
+    if function in VARIANCES or (function in TOTALS and pa.types.is_floating(kind)):
+        return FloatTotal(function)
+    if function in TOTALS:
+        return WideSum(kind, function == "avg")
     if function in CHOICES:
         return Choice(CHOICES[function], types)
     if function in COLLECTIONS:
         return Collection(kind, nulls=function == "array_agg")
     if function == "approx_count_distinct":
-        return Cardinality(kind, int(parameters[0]) if parameters else DEFAULT_P)
+        return Cardinality(int(parameters[0]) if parameters else DEFAULT_P)
     if function in ("percentile", "percentiles"):
         k = int(parameters[0]) if parameters else DEFAULT_K
         return Quantiles(kind, tuple(parameters[1:]), function == "percentiles", k)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.engine.columns.arrays import Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.engine.columns.order import stable_order
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.signature import signed
-from trimtab.machine_code.kernel import kernel
 
 
 @signed("clock-window")
@@ -40,8 +38,7 @@ class ClockWindow:
         return rows[inside], starts[inside]
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _latest(times: Int64Array, slide: int, offset: int) -> Int64Array:
     """The start of the last window that covers each time.
 
@@ -67,12 +64,11 @@ class SessionWindow:
     gap_us: int
 
 
-@frozen_arguments
-@kernel
-def _sweep(
+@column_kernel
+def join_spans(
     order: Int64Array, keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int
 ) -> tuple[Int64Array, int]:
-    """Number the sessions of spans in the order of key and start."""
+    """The number of the session that each span (a row, or a session so far) belongs to; `order` is by key and start."""
     ids = np.empty(order.size, np.int64)
     session, reach = -1, 0
     for place in range(order.size):
@@ -85,9 +81,3 @@ def _sweep(
             reach = max(reach, lasts[i])
         ids[i] = session
     return ids, session + 1
-
-
-def join_spans(keys: Int64Array, starts: Int64Array, lasts: Int64Array, gap: int) -> tuple[Int64Array, int]:
-    """The number of the session that each span (a row, or a session so far) belongs to."""
-    ids, count = _sweep(stable_order([keys, starts], len(keys)), keys, starts, lasts, gap)
-    return ids, count

@@ -1,10 +1,10 @@
 """Approximate number of different values: HyperLogLog in columns.
 
 A value's hash chooses one of 2**p registers, and the register keeps the longest run of zeros so far.
-Only registers that are set are kept, as a sorted list, so a small window has a small state. Maxima
-don't depend on order or repetition, so merging is exact. (The sketch of Apache DataSketches takes
-one value per call, and its estimate depends on the order of the rows.) The estimator is Ertl's
-(2017), arXiv:1702.01284, which needs no tables and is accurate from the first value on.
+Only registers that are set are kept, as a sorted list, so a small window has a small state. Maxima don't depend on
+order or repetition, so merging is exact. (The sketch of Apache DataSketches takes one value per call, and its estimate
+depends on the order of the rows.) The estimator is Ertl's (2017), arXiv:1702.01284, which needs no tables and is
+accurate from the first value on.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array, valid_mask
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.columns.order import order_codes
-from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
+from trimtab.engine.windows.accumulator import Inputs, Slots
+from trimtab.engine.windows.kll import mixed
 from trimtab.engine.windows.lists import items_of, lists_by_slot, taken_apart
-from trimtab.engine.windows.slots import Slots
-from trimtab.machine_code.kernel import kernel
 
 DEFAULT_P = 12
 RUN = 6  # bits for the length of a run; the rest of an item is the register
@@ -38,7 +37,7 @@ def p_for(error: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cardinality(OfOneColumn):
+class Cardinality:
     """`approx_count_distinct(x)`: standard error 1.04 / sqrt(2**p), which is 1.6% for p = 12."""
 
     p: int = DEFAULT_P
@@ -73,34 +72,24 @@ def hashes(array: pa.Array) -> UInt64Array:
         _, offsets, data = array.buffers()
         content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-        return np.asarray(_hash_bytes(content, ends))
+        return _hash_bytes(content, ends)
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if numeric or pa.types.is_temporal(kind):
-        return np.asarray(_mix(order_codes(array).view(np.uint64)))
+        return _mix(order_codes(array).view(np.uint64))
     # The order codes of other types are ranks within a batch, so their text is hashed instead.
     return hashes(array.cast(pa.string()))
 
 
-@kernel
-def _mixed(z: np.uint64) -> np.uint64:
-    """splitmix64's finaliser."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@frozen_arguments
-@kernel
+@column_kernel
 def _mix(values: UInt64Array) -> UInt64Array:
     """Hash whole numbers."""
     out = np.empty(values.size, np.uint64)
     for i in range(values.size):
-        out[i] = _mixed(values[i] + np.uint64(0x9E3779B97F4A7C15))
+        out[i] = mixed(values[i] + np.uint64(0x9E3779B97F4A7C15))
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array:
     """Hash texts: eight bytes at a time, mixed in between."""
     out = np.empty(ends.size - 1, np.uint64)
@@ -111,14 +100,13 @@ def _hash_bytes(content: npt.NDArray[np.uint8], ends: Int64Array) -> UInt64Array
             word |= np.uint64(content[at]) << shift
             shift += np.uint64(8)
             if shift == np.uint64(64):
-                state = _mixed(state ^ word)
+                state = mixed(state ^ word)
                 word, shift = np.uint64(0), np.uint64(0)
-        out[i] = _mixed(state ^ word)
+        out[i] = mixed(state ^ word)
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _coupons(values: UInt64Array, p: int) -> Int64Array:
     """Register and run of every hash, in one number."""
     out = np.empty(values.size, np.int64)
@@ -133,8 +121,7 @@ def _coupons(values: UInt64Array, p: int) -> Int64Array:
     return out
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _estimate(items: Int64Array, starts: Int64Array, p: int) -> FloatArray:
     """Ertl's improved raw estimator (algorithm 6), per list of registers."""
     size, longest = 1 << p, 64 - p

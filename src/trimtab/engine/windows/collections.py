@@ -11,20 +11,20 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import canonical, int64s, valid_mask
 from trimtab.engine.columns.groups import first_rows
 from trimtab.engine.columns.keys import joint_codes, value_codes
-from trimtab.engine.columns.order import order_codes
-from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
-from trimtab.engine.windows.lists import items_of, lists_by_slot, rank_in_slot, sorted_within
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.columns.order import order_codes, stable_order
+from trimtab.engine.windows.accumulator import Inputs, Slots
+from trimtab.engine.windows.lists import items_of, lists_by_slot
 
 
 @dataclass(frozen=True, slots=True)
-class Tally(OfOneColumn):
+class Tally:
     """How often each value occurs; the answer is how many there are, or the `top` most frequent.
 
     Exact, so its state grows with the number of different values in the window, not with the
     number of rows. Of equally frequent values the smaller one comes first.
     """
 
+    kind: pa.DataType
     top: int | None = None
 
     @property
@@ -62,8 +62,9 @@ class Tally(OfOneColumn):
         if self.top is None:
             return pa.array(np.bincount(owners.ids, minlength=owners.count).astype(np.int64))
         counts, _ = items_of(parts[1], every)
-        order = sorted_within(owners, [-int64s(counts), order_codes(items)])
-        order = order[rank_in_slot(owners.ids[order]) < self.top]
+        order = stable_order([owners.ids, -int64s(counts), order_codes(items)], len(items))
+        _, starts = owners.ordered
+        order = order[np.arange(len(order)) - starts[owners.ids[order]] < self.top]  # by the rank in its slot
         places = pa.array(order)
         taken = [items.take(places), counts.take(places)]
         pairs = pa.StructArray.from_arrays(taken, fields=list(self.result.value_type))
@@ -71,9 +72,10 @@ class Tally(OfOneColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class Collection(OfOneColumn):
+class Collection:
     """`array_agg` (keeps nulls) and `collect_list` (skips them), by time and then arrival."""
 
+    kind: pa.DataType
     nulls: bool
 
     @property
@@ -90,10 +92,10 @@ class Collection(OfOneColumn):
 
     def gather(self, parts: Sequence[pa.Array], slots: Slots, rows: Inputs, row_slots: Slots) -> list[pa.Array]:
         """Join the lists; `finish` sorts them."""
+        fresh = [rows.args[0], pa.array(rows.times), pa.array(rows.arrivals)]
         if not self.nulls:
             valid = valid_mask(rows.args[0])
-            rows, row_slots = rows.where(valid), row_slots.where(valid)
-        fresh = [rows.args[0], pa.array(rows.times), pa.array(rows.arrivals)]
+            fresh, row_slots = [column.filter(pa.array(valid)) for column in fresh], row_slots.where(valid)
         split = [items_of(part, slots) for part in parts]
         columns = [pa.concat_arrays([old, new]) for (old, _), new in zip(split, fresh, strict=True)]
         return lists_by_slot(columns, split[0][1].then(row_slots))
@@ -102,6 +104,6 @@ class Collection(OfOneColumn):
         """The sorted lists; without values an empty one, as in Spark's collect_list."""
         every = Slots(np.arange(len(parts[0])), len(parts[0]))
         (items, owners), (times, _), (arrivals, _) = (items_of(part, every) for part in parts)
-        order = sorted_within(owners, [int64s(times), int64s(arrivals)])
+        order = stable_order([owners.ids, int64s(times), int64s(arrivals)], len(items))
         slots = Slots(owners.ids[order], owners.count)
         return lists_by_slot([items.take(pa.array(order))], slots)[0]

@@ -8,22 +8,21 @@ within the delay may come in any order and batches may be cut anywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
 from trimtab.engine.columns.keys import Keys, distinct_numbers, encode_keys, joint_codes
-from trimtab.engine.columns.order import stable_order
+from trimtab.engine.columns.order import sorted_by, stable_order
 from trimtab.engine.columns.times import floor_us, tick_type, ticks, ticks_per_us
 from trimtab.engine.made_up import made_up
 from trimtab.engine.operator import ARRIVAL, TIME_US, Description, Moment, Obstacle, Operator, State, StateTable
 from trimtab.engine.signature import signed
-from trimtab.engine.windows.accumulator import Accumulator, Inputs, merge, no_parts
+from trimtab.engine.windows.accumulator import Accumulator, Inputs, Slots
 from trimtab.engine.windows.aggregates import APPROXIMATE_ORDER, accumulator
 from trimtab.engine.windows.assign import ClockWindow, SessionWindow, join_spans
-from trimtab.engine.windows.slots import Slots
 from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 WINDOWS = "windows"
@@ -87,6 +86,10 @@ class GroupQuery(Description):
         types = {field.name: plain_type(field.type) for field in schema}
         return [(c, accumulator(c.function, [types[arg] for arg in c.args], c.parameters)) for c in self.calls]
 
+    def scale(self, schema: pa.Schema) -> int:
+        """How many ticks of the time column are a microsecond."""
+        return ticks_per_us(plain_type(schema.field(self.time_column).type))
+
 
 @dataclass(frozen=True)
 class Grouper(Operator):
@@ -96,57 +99,35 @@ class Grouper(Operator):
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Add rows to their windows, and put out the windows that are complete."""
-        arrivals = int64s(plain(rows[ARRIVAL]))
-        if not bool((arrivals[1:] >= arrivals[:-1]).all()):
-            by_arrival = np.argsort(arrivals, kind="stable")  # sketches take rows in that order
-            rows, arrivals = rows.take(pa.array(by_arrival)), arrivals[by_arrival]
+        by_arrival = sorted_by([int64s(plain(rows[ARRIVAL]))])
+        if by_arrival is not None:
+            rows = rows.take(pa.array(by_arrival))  # sketches take rows in that order
         numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
-        kind = plain(rows[self.query.time_column]).type
-        scale = ticks_per_us(kind)
-        accumulators = self.query.accumulators(rows.schema)
-        before = _Open.of_state(state.get(WINDOWS), accumulators)
-        times = ticks(plain(rows[self.query.time_column]), self.query.time_column)
-        row, after, slots, row_slots = self._place(before, numbers, times, scale)
-        if len(row) == rows.num_rows and bool((row[1:] > row[:-1]).all()):
-            chosen = rows  # every row is in one window: nothing to repeat
-        else:
-            chosen, times, arrivals = rows.take(pa.array(row)), times[row], arrivals[row]
-        parts = [
-            a.gather(old, slots, Inputs(tuple(plain(chosen[arg]) for arg in call.args), times, arrivals), row_slots)
-            for (call, a), old in zip(accumulators, before.parts, strict=True)
-        ]
-        now = _Open(after.keys, after.starts, after.lasts, parts)
-        ends = now.starts + self._length(now, scale)
-        if moment.closing:
-            due = np.ones(len(ends), np.bool_)
-        elif moment.watermark_us is None:
-            due = np.zeros(len(ends), np.bool_)
-        else:
-            due = ends + self._held_us * scale <= moment.watermark_us * scale
+        before = _Open.of_state(state.get(WINDOWS), self.query.accumulators(rows.schema))
+        now = self._with_rows(before, rows, numbers)
+        ends, scale = self._ends(now, rows.schema), self.query.scale(rows.schema)
+        due = np.full(len(ends), moment.closing)
+        if moment.watermark_us is not None:
+            due |= ends + self._held_us * scale <= moment.watermark_us * scale
         order = np.flatnonzero(due)
         order = order[stable_order([ends[order]], len(order))]
         out = self._emit(now.take(order), ends[order], keys, rows.schema)
-        rest = np.flatnonzero(~due)
-        return out, self._keep(now.take(rest), ends[rest], keys, scale, accumulators)
+        return out, self._keep(now.take(np.flatnonzero(~due)), ends[~due], keys, rows.schema)
 
     def merge(self, states: Sequence[State], schema: pa.Schema) -> State:
         """Merge windows of the same key and time."""
         states = [state for state in states if state]
         if len(states) < 2:
             return states[0] if states else {}
-        every = pa.concat_tables([state[KEYS] for state in states])
-        numbers, keys = encode_keys(None, every, self.query.partition)
-        accumulators = self.query.accumulators(schema)
-        scale = ticks_per_us(plain_type(schema.field(self.query.time_column).type))
-        before = _Open.together(
-            [_Open.of_state(state[WINDOWS], accumulators) for state in states],
-            np.split(numbers, np.cumsum([state[KEYS].num_rows for state in states])[:-1]),
-        )
-        none = np.empty(0, np.int64)
-        _, after, slots, _ = self._place(before, none, none, scale)
-        parts = [merge(a, old, slots) for (_, a), old in zip(accumulators, before.parts, strict=True)]
-        now = _Open(after.keys, after.starts, after.lasts, parts)
-        return self._keep(now, now.starts + self._length(now, scale), keys, scale, accumulators)
+        numbers, keys = encode_keys(None, pa.concat_tables([state[KEYS] for state in states]), self.query.partition)
+        windows = pa.concat_tables([state[WINDOWS] for state in states])
+        before = _Open.of_state(windows, self.query.accumulators(schema))
+        # A state's keys come after those of the states before it.
+        first = np.cumsum([0, *(state[KEYS].num_rows for state in states[:-1])])
+        first = np.repeat(first, [state[WINDOWS].num_rows for state in states])
+        before = replace(before, keys=numbers[before.keys + first])
+        now = self._with_rows(before, schema.empty_table(), np.empty(0, np.int64))
+        return self._keep(now, self._ends(now, schema), keys, schema)
 
     def warm(self, schema: pa.Schema) -> bool:
         """Warms merging as well: a job may begin to split its hot keys at any time."""
@@ -159,11 +140,25 @@ class Grouper(Operator):
         """How long a window stays open after its end: a row exactly at a session's end still joins it."""
         return 1 if isinstance(self.query.window, SessionWindow) else 0
 
-    def _length(self, now: _Open, scale: int) -> Int64Array | int:
-        """From a window's start to its end."""
-        if isinstance(self.query.window, ClockWindow):
-            return self.query.window.size_us * scale
-        return now.lasts - now.starts + self.query.window.gap_us * scale
+    def _ends(self, now: _Open, schema: pa.Schema) -> Int64Array:
+        window, scale = self.query.window, self.query.scale(schema)
+        if isinstance(window, ClockWindow):
+            return now.starts + window.size_us * scale
+        return now.lasts + window.gap_us * scale
+
+    def _with_rows(self, before: _Open, rows: pa.Table, keys: Int64Array) -> _Open:
+        """The windows with rows added to them; `keys` are the key numbers of the rows."""
+        times = ticks(plain(rows[self.query.time_column]), self.query.time_column)
+        arrivals = int64s(plain(rows[ARRIVAL]))
+        row, now, slots, row_slots = self._place(before, keys, times, self.query.scale(rows.schema))
+        is_each_once = len(row) == rows.num_rows and bool((row[1:] > row[:-1]).all())
+        if not is_each_once:
+            rows, times, arrivals = rows.take(pa.array(row)), times[row], arrivals[row]
+        parts = [
+            a.gather(old, slots, Inputs(tuple(plain(rows[arg]) for arg in call.args), times, arrivals), row_slots)
+            for (call, a), old in zip(self.query.accumulators(rows.schema), before.parts, strict=True)
+        ]
+        return replace(now, parts=parts)
 
     def _place(
         self, before: _Open, keys: Int64Array, times: Int64Array, scale: int
@@ -188,14 +183,15 @@ class Grouper(Operator):
             all_keys = np.concatenate([before.keys, keys])
             all_starts = np.concatenate([before.starts, times])
             all_lasts = np.concatenate([before.lasts, times])
-            ids, count = join_spans(all_keys, all_starts, all_lasts, self.query.window.gap_us * scale)
+            order = stable_order([all_keys, all_starts], len(all_keys))
+            ids, count = join_spans(order, all_keys, all_starts, all_lasts, self.query.window.gap_us * scale)
         owners = np.zeros(count, np.int64)
         owners[ids] = all_keys
         first = np.full(count, np.iinfo(np.int64).max)
         np.minimum.at(first, ids, all_starts)
         last = np.full(count, np.iinfo(np.int64).min)
         np.maximum.at(last, ids, all_lasts)
-        return (row, _Open(owners, first, last, []), Slots(ids[:known], count), Slots(ids[known:], count))
+        return row, _Open(owners, first, last, []), Slots(ids[:known], count), Slots(ids[known:], count)
 
     def _emit(self, done: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema) -> pa.Table:
         """The output rows of complete windows."""
@@ -208,15 +204,13 @@ class Grouper(Operator):
         fields = zip(columns, target, strict=True)
         return pa.table([column.cast(field.type) for column, field in fields], schema=target)
 
-    def _keep(
-        self, rest: _Open, ends: Int64Array, keys: Keys, scale: int, accumulators: list[tuple[GroupCall, Accumulator]]
-    ) -> State:
+    def _keep(self, rest: _Open, ends: Int64Array, keys: Keys, schema: pa.Schema) -> State:
         """The state of the windows that stay open; keys without one are forgotten."""
         used, numbers = np.unique(rest.keys, return_inverse=True)
         deadlines = np.full(len(used), np.iinfo(np.int64).max)
-        np.minimum.at(deadlines, numbers, -(-ends // scale) + self._held_us)
+        np.minimum.at(deadlines, numbers, -(-ends // self.query.scale(schema)) + self._held_us)
         windows = {KEY: pa.array(numbers), START: pa.array(rest.starts), LAST: pa.array(rest.lasts)}
-        for (call, a), parts in zip(accumulators, rest.parts, strict=True):
+        for (call, a), parts in zip(self.query.accumulators(schema), rest.parts, strict=True):
             for field, part in zip(a.fields, parts, strict=True):
                 windows[f"{call.name}.{field.name}"] = part
         kept = keys.take(used).columns | {DEADLINE: pa.array(deadlines)}
@@ -237,23 +231,10 @@ class _Open:
         """Read them from the state."""
         if table is None:
             nothing = np.empty(0, np.int64)
-            return cls(nothing, nothing, nothing, [no_parts(a) for _, a in accumulators])
+            return cls(nothing, nothing, nothing, [[pa.array([], f.type) for f in a.fields] for _, a in accumulators])
         parts = [[plain(table[f"{call.name}.{field.name}"]) for field in a.fields] for call, a in accumulators]
         keys, starts, lasts = (int64s(plain(table[name])) for name in (KEY, START, LAST))
         return cls(keys, starts, lasts, parts)
-
-    @classmethod
-    def together(cls, several: Sequence[_Open], numbers: Sequence[Int64Array]) -> _Open:
-        """Windows of several states, one after another; `numbers` are the new numbers of each state's keys."""
-        return cls(
-            np.concatenate([own[each.keys] for each, own in zip(several, numbers, strict=True)]),
-            np.concatenate([each.starts for each in several]),
-            np.concatenate([each.lasts for each in several]),
-            [
-                [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
-                for parts in zip(*(each.parts for each in several), strict=True)
-            ],
-        )
 
     def take(self, places: Int64Array) -> _Open:
         """The windows at these places."""

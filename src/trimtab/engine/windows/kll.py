@@ -14,7 +14,7 @@ import struct
 import numpy as np
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
+from trimtab.engine.columns.kernels import column_kernel
 from trimtab.engine.windows.lists import with_room
 from trimtab.machine_code.kernel import kernel
 
@@ -36,8 +36,7 @@ def serialised(k: int, count: int, levels: Int64Array, items: FloatArray, least:
     return b"".join([head, starts.tobytes(), struct.pack("<dd", least, most), sorted_items.tobytes()])
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def exact_quantiles(items: FloatArray, starts: Int64Array, counts: Int64Array, ranks: FloatArray) -> FloatArray:
     """For each rank, the smallest value that at least this share of the values don't exceed.
 
@@ -77,10 +76,15 @@ def capacity(k: int, levels: int) -> int:
 @kernel
 def _coin(count: int, level: int) -> int:
     """A bit that looks random: splitmix64 of the row count and level."""
-    z = np.uint64(count * 64 + level) * np.uint64(0x9E3779B97F4A7C15)
+    return int(mixed(np.uint64(count * 64 + level) * np.uint64(0x9E3779B97F4A7C15)) & np.uint64(1))
+
+
+@kernel
+def mixed(z: np.uint64) -> np.uint64:
+    """splitmix64's finaliser."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int((z ^ (z >> np.uint64(31))) & np.uint64(1))
+    return z ^ (z >> np.uint64(31))
 
 
 @kernel
@@ -115,8 +119,7 @@ def _pour(box: FloatArray, sizes: Int64Array, items: FloatArray, levels: Int64Ar
             at += 1
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def gather_sketches(
     items: FloatArray,
     offsets: Int64Array,

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from trimtab.engine.columns.arrays import FloatArray, Int64Array
-from trimtab.engine.columns.frozen import frozen_arguments
 from trimtab.engine.columns.groups import counting_order
+from trimtab.engine.columns.kernels import column_kernel
+from trimtab.engine.columns.order import order_codes
 from trimtab.engine.signature import signed
-from trimtab.machine_code.kernel import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,42 +87,27 @@ def bounds(frame: Frame, layout: Layout, order: Int64Array | FloatArray, scale: 
         return first, ends
     if frame.unit is Unit.ROWS:
         return np.maximum(first, here - int(frame.preceding)), ends
+    codes, limits = (order_codes(pa.array(each)) for each in (order, further_back(order, frame.preceding * scale)))
+    return _first_within(codes, limits, layout.starts, layout.fresh), ends
+
+
+def further_back(order: Int64Array | FloatArray, reach: int | float) -> Int64Array | FloatArray:
+    """The positions `reach` before these, but not before the smallest int64."""
     if order.dtype == np.float64:
-        wide = order.astype(np.float64, copy=False)
-        return _range_floating(wide, layout.starts, layout.fresh, float(frame.preceding)), ends
-    # Whole numbers are at most 5.5 apart if they are at most 5 apart.
-    reach, whole = int(frame.preceding * scale), order.astype(np.int64, copy=False)
-    return _range_whole(whole, layout.starts, layout.fresh, reach), ends
+        return np.asarray(order - reach, np.float64)
+    # Unsigned, because the distance of two int64 may not fit into one.
+    room = order.astype(np.uint64) - np.uint64(2**63)
+    return np.asarray(order - np.minimum(room, np.uint64(int(reach))).astype(np.int64), np.int64)
 
 
-@frozen_arguments
-@kernel
-def _range_whole(order: Int64Array, starts: Int64Array, fresh: Int64Array, reach: int) -> Int64Array:
-    """The first place within `reach` before each new row."""
-    out = np.zeros(order.size, np.int64)
+@column_kernel
+def _first_within(codes: Int64Array, limits: Int64Array, starts: Int64Array, fresh: Int64Array) -> Int64Array:
+    """The first place whose code is at or after each new row's limit. NaN, which comes last, has only NaN within."""
+    out = np.zeros(codes.size, np.int64)
     for key in range(fresh.size):
         left = starts[key]
         for i in range(fresh[key], starts[key + 1]):
-            # Unsigned, because the distance of two int64 may not fit into one.
-            while np.uint64(order[i]) - np.uint64(order[left]) > np.uint64(reach):
+            while codes[left] < limits[i]:
                 left += 1
-            out[i] = left
-    return out
-
-
-@frozen_arguments
-@kernel
-def _range_floating(order: FloatArray, starts: Int64Array, fresh: Int64Array, reach: float) -> Int64Array:
-    """As `_range_whole`; NaN comes last and is within reach of NaN only."""
-    out = np.zeros(order.size, np.int64)
-    for key in range(fresh.size):
-        left = starts[key]
-        for i in range(fresh[key], starts[key + 1]):
-            if np.isnan(order[i]):
-                while not np.isnan(order[left]):
-                    left += 1
-            else:
-                while left < i and order[left] < order[i] - reach:
-                    left += 1
             out[i] = left
     return out

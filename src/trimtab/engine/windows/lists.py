@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
-from trimtab.engine.columns.order import stable_order
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.windows.accumulator import Slots
 from trimtab.machine_code.kernel import kernel
 
 
@@ -50,15 +49,3 @@ def lists_by_slot(columns: Sequence[pa.Array], slots: Slots) -> list[pa.Array]:
     order, starts = slots.ordered
     places, offsets = pa.array(order), pa.array(starts, pa.int32())
     return [pa.ListArray.from_arrays(offsets, column.take(places)) for column in columns]
-
-
-def sorted_within(slots: Slots, criteria: Sequence[Int64Array]) -> Int64Array:
-    """The permutation that sorts by slot and then by the criteria."""
-    return stable_order([slots.ids, *criteria], len(slots.ids))
-
-
-def rank_in_slot(ids: Int64Array) -> Int64Array:
-    """The place of every item in its slot, from 0; `ids` are sorted."""
-    places = np.arange(len(ids))
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])) if len(ids) else places
-    return places - np.repeat(starts, np.diff(np.append(starts, len(ids))))

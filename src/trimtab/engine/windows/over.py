@@ -7,23 +7,24 @@ leave at once; only the last peers wait, if a frame includes them. The state is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, plain
-from trimtab.engine.columns.keys import encode_keys
-from trimtab.engine.columns.order import OrderKey
-from trimtab.engine.operator import Description, Moment, Obstacle, Operator, State, StateTable
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, plain
+from trimtab.engine.columns.keys import Keys, encode_keys
+from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
+from trimtab.engine.columns.times import floor_us
+from trimtab.engine.operator import ARRIVAL, Description, Moment, Obstacle, Operator, State, StateTable, is_internal
 from trimtab.engine.signature import signed
-from trimtab.engine.windows.layout import Frame, Layout, bounds, lay_out
-from trimtab.engine.windows.over_batch import Batch, refuse_disorder, sort_batch
-from trimtab.engine.windows.over_call import OverCall
+from trimtab.engine.windows.layout import Frame, Layout, bounds, further_back, lay_out
+from trimtab.engine.windows.over_call import OverCall, Plan
 from trimtab.engine.windows.over_memory import FRAME, SEEN, WAITING, Memory, last_column
-from trimtab.engine.windows.over_plan import Plan
 from trimtab.engine.windows.running import Frames
+from trimtab.errors import InputError
 from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 
@@ -72,31 +73,105 @@ class Slider(Operator):
         plan = Plan(query.order, query.calls, query.keep, rows.schema)
         numbers, keys = encode_keys(state.get(KEYS), rows, query.partition)
         memory = Memory.of_state(plan, state, keys.count)
-        batch = sort_batch(plan, rows, numbers, memory, moment)
+        batch = _sort(plan, rows, numbers, memory, moment)
         if moment.watermark_us is None:
-            refuse_disorder(plan, batch, memory, keys)
+            _refuse_disorder(plan, batch, memory, keys)
         layout = lay_out(memory.frame_keys, batch.keys, batch.by_time, batch.ranks, keys.count)
         source = {name: pa.concat_arrays([plain(memory.frame[name]), batch.rows[name]]) for name in plan.retained}
-        laid_out = _LaidOut(plan, batch, memory, layout, _by_place(plan, batch, memory, layout), source)
+        position: Int64Array | FloatArray = np.zeros(len(layout.order), np.int64)
+        if plan.range_back is not None:
+            position = np.concatenate([plan.positions(plain(memory.frame[plan.time])), batch.positions])[layout.order]
+        laid_out = _LaidOut(plan, batch, memory, layout, position, source)
         out, parts = laid_out.compute()
         return out, {} if moment.closing else laid_out.remember(parts, moment).to_state(plan, keys, moment)
 
 
-def _by_place(plan: Plan, batch: Batch, memory: Memory, layout: Layout) -> Int64Array | FloatArray:
-    """The positions in the order by place, where a frame measures distances."""
-    if plan.range_back is None:
-        return np.zeros(len(layout.order), np.int64)
-    kept = plan.positions(plain(memory.frame[plan.time]))
-    together: Int64Array | FloatArray = np.concatenate([kept, batch.positions])[layout.order]
-    return together
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The rows that leave now, and those that keep waiting.
+
+    `by_time` sorts them by the order columns and arrival. `ranks` are the order columns as numbers,
+    `last_ranks` the same for the last row of every key that has left before.
+    """
+
+    rows: dict[str, pa.Array]
+    keys: Int64Array
+    by_time: Int64Array
+    positions: Int64Array | FloatArray
+    ranks: list[Int64Array]
+    last_ranks: list[Int64Array]
+    waiting: pa.Table
+    waiting_keys: Int64Array
+
+
+def _sort(plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, moment: Moment) -> _Batch:
+    """Sort the rows that have waited and the new `rows`, with their key `numbers`."""
+    arrays = {n: pa.concat_arrays([plain(memory.waiting[n]), plain(rows[n])]) for n in plan.columns}
+    keys = np.concatenate([memory.waiting_keys, numbers])
+    positions = plan.positions(arrays[plan.time])
+    ordered = [pa.concat_arrays([last, arrays[k.column]]) for k, last in zip(plan.order, memory.last, strict=True)]
+    levels, known = sort_levels(ordered, plan.order), len(memory.rows_before)
+    last_ranks, ranks = [level[:known] for level in levels], [level[known:] for level in levels]
+    by_time = arrival_order(ranks, int64s(arrays[ARRIVAL]))
+    ready = np.ones(len(keys), np.bool_)
+    if moment.watermark_us is not None and not moment.closing:
+        times = floor_us(positions.astype(np.int64, copy=False), plan.type_of(plan.time))
+        ready = times < moment.watermark_us
+    elif plan.peers and not moment.closing:
+        ready = ~_last_peers(keys, by_time, ranks, known)
+    table = pa.table(arrays)
+    if ready.all():
+        return _Batch(arrays, keys, by_time, positions, ranks, last_ranks, table.slice(0, 0), keys[:0])
+    renumbered = np.cumsum(ready) - 1
+    return _Batch(
+        rows={name: array.filter(pa.array(ready)) for name, array in arrays.items()},
+        keys=keys[ready],
+        by_time=renumbered[by_time[ready[by_time]]],
+        positions=positions[ready],
+        ranks=[rank[ready] for rank in ranks],
+        last_ranks=last_ranks,
+        waiting=table.filter(pa.array(~ready)),
+        waiting_keys=keys[~ready],
+    )
+
+
+def _last_peers(keys: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int) -> BoolArray:
+    """The rows that are last in the order of their key, with all their equals."""
+    last = np.full(count, -1, np.int64)
+    last[keys[by_time]] = by_time  # of several writes to a key the last one wins
+    peers = np.ones(len(keys), np.bool_)
+    for rank in ranks:
+        peers &= rank == rank[last[keys]]
+    return peers
+
+
+def _refuse_disorder(plan: Plan, batch: _Batch, memory: Memory, keys: Keys) -> None:
+    """Raise `input.out-of-order` if a row belongs before one that has left already."""
+    first = np.full(keys.count, -1, np.int64)
+    backwards = batch.by_time[::-1]
+    first[batch.keys[backwards]] = backwards
+    touched = np.flatnonzero((first >= 0) & (memory.rows_before > 0))
+    undecided, before = np.ones(len(touched), np.bool_), np.zeros(len(touched), np.bool_)
+    for rank, last in zip(batch.ranks, batch.last_ranks, strict=True):
+        new, old = rank[first[touched]], last[touched]
+        before |= undecided & (new < old)
+        undecided &= new == old
+    if before.any():
+        key = int(touched[np.flatnonzero(before)[0]])
+        late = batch.rows[plan.time][int(first[key])].as_py()
+        whose = "".join(f", for {n} = {c[key].as_py()}" for n, c in keys.columns.items() if not is_internal(n))
+        left = memory.last[0][key].as_py()
+        message = f"a row with {plan.time} = {late} comes in a later batch than one with {left}{whose}"
+        hint = f"sort the input by {plan.time}, or declare it as the event time with a delay"
+        raise InputError("input.out-of-order", message, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class _LaidOut:
-    """A batch laid out: `position` as in `_by_place`, and `source` has columns of kept and new rows."""
+    """A batch laid out. `position`: by place, for frames that measure distances. `source`: columns of all its rows."""
 
     plan: Plan
-    batch: Batch
+    batch: _Batch
     memory: Memory
     layout: Layout
     position: Int64Array | FloatArray
@@ -155,7 +230,7 @@ def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, mom
     first = stops - plan.rows_back
     if plan.range_back is not None:
         reach = plan.range_back * plan.scale
-        near = _near(position, np.append(position, 0)[stops - 1][layout.keys], reach)
+        near = position >= further_back(np.append(position, 0)[stops - 1][layout.keys], reach)
         if moment.watermark_us is not None:
             # No row before the watermark comes any more, so no frame reaches further back.
             near &= position >= moment.watermark_us * plan.scale - reach
@@ -163,12 +238,3 @@ def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, mom
         counts = np.bincount(layout.keys, weights=near, minlength=len(stops)).astype(np.int64)
         first = np.minimum(first, stops - counts)
     return places[places >= first[layout.keys]]
-
-
-def _near(position: Int64Array | FloatArray, end: Int64Array | FloatArray, reach: int | float) -> BoolArray:
-    """Whether a position is at most `reach` before the end."""
-    if position.dtype == np.int64:
-        # Unsigned, because the distance of two int64 may not fit into one.
-        apart = end.astype(np.uint64) - position.astype(np.uint64)
-        return np.asarray(apart <= np.uint64(int(reach)))
-    return np.asarray(position >= end - reach)

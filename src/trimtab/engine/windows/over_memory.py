@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain
-from trimtab.engine.columns.keys import Keys
+from trimtab.engine.columns.keys import Keys, kept_rows, rows_to_keep
 from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.operator import Moment, State
-from trimtab.engine.windows.over_plan import Plan
-from trimtab.keyed_state import DEADLINE, KEY, KEYS, ROW
+from trimtab.engine.windows.over_call import Plan
+from trimtab.keyed_state import DEADLINE, KEYS
 
 FRAME, WAITING = "frame", "waiting"
 SEEN = "__seen"  # the state column of `rows_before`; checkpoints have this name
@@ -46,17 +45,11 @@ class Memory:
             known = pa.array([], kind) if keys is None else plain(keys[name]).cast(kind)
             return pa.concat_arrays([known, _blank(kind, count - len(known))])
 
-        def table(name: str, columns: Sequence[str]) -> tuple[pa.Table, Int64Array]:
-            if name in state:
-                kept = state[name].select([f"{ROW}{c}" for c in columns]).rename_columns(list(columns))
-                return kept, int64s(plain(state[name][KEY]))
-            fields = [pa.field(c, plan.type_of(c)) for c in columns]
-            return pa.schema(fields).empty_table(), np.empty(0, np.int64)
-
         parts = [[column(name, field.type) for name, field in _part_columns(plan, i)] for i in range(len(plan.calls))]
         last = [column(last_column(i), plan.type_of(k.column)) for i, k in enumerate(plan.order)]
         rows_before = int64s(column(SEEN, pa.int64()))
-        return cls(rows_before, last, parts, *table(FRAME, plan.retained), *table(WAITING, plan.columns))
+        frame = kept_rows(state.get(FRAME), plan.retained, plan.schema)
+        return cls(rows_before, last, parts, *frame, *kept_rows(state.get(WAITING), plan.columns, plan.schema))
 
     def to_state(self, plan: Plan, keys: Keys, moment: Moment) -> State:
         """Pack the state; keys that no later row depends on are forgotten."""
@@ -72,8 +65,8 @@ class Memory:
                 columns[name] = part.filter(chosen)
         return {
             KEYS: pa.table(columns),
-            FRAME: _with_key(self.frame, numbers[self.frame_keys]),
-            WAITING: _with_key(self.waiting, numbers[self.waiting_keys]),
+            FRAME: rows_to_keep(self.frame, numbers[self.frame_keys]),
+            WAITING: rows_to_keep(self.waiting, numbers[self.waiting_keys]),
         }
 
     def _lifetimes(self, plan: Plan, count: int, moment: Moment) -> tuple[BoolArray, Int64Array]:
@@ -105,12 +98,6 @@ def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:
         return []
     name = plan.calls[call].name
     return [(f"{name}.{field.name}", field) for field in plan.running[call].fields]
-
-
-def _with_key(table: pa.Table, keys: Int64Array) -> pa.Table:
-    """The table as state: its column of key numbers in front, and names that can't collide with it."""
-    names = [f"{ROW}{name}" for name in table.column_names]
-    return pa.table([pa.array(keys), *table.columns], names=[KEY, *names])
 
 
 def _blank(kind: pa.DataType, count: int) -> pa.Array:

@@ -1,27 +1,23 @@
 """Approximate quantiles: KLL sketches, answered by Apache DataSketches.
 
-The library's own updates flip a coin that can't be seeded: the same rows would give different
-answers in every process, and in a repeated batch. So `kll.py` adds the rows, for all slots at once,
-and the library answers. Rows must come in order of arrival. A sketch of fewer than k values holds
-all of them, and its answer is exact, also when merged. Beyond that, merged sketches are as accurate
-as a single one, but may give another answer.
+The library's own updates flip a coin that can't be seeded: the same rows would give different answers in every process,
+and in a repeated batch. So `kll.py` adds the rows, for all slots at once, and the library answers. Rows must come in
+order of arrival. A sketch of fewer than k values holds all of them, and its answer is exact, also when merged. Beyond
+that, merged sketches are as accurate as a single one, but may give another answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import BoolArray, FloatArray, float64s, int64s, valid_mask
-from trimtab.engine.windows.accumulator import Inputs, OfOneColumn
+from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, float64s, int64s, valid_mask
+from trimtab.engine.windows.accumulator import Inputs, Slots
 from trimtab.engine.windows.kll import LEAST, exact_quantiles, gather_sketches, serialised
 from trimtab.engine.windows.lists import put_together, taken_apart
-from trimtab.engine.windows.slots import Slots
 
 DEFAULT_K = 200
 LARGEST_K = 4096
@@ -33,12 +29,13 @@ def k_for(accuracy: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantiles(OfOneColumn):
+class Quantiles:
     """`percentile_approx(x, p)`, or with `many`, a list for several p. NaN is ignored.
 
     With k = 200 a rank is off by 1.33% or less in 99 of 100 cases.
     """
 
+    kind: pa.DataType
     ranks: tuple[float, ...]
     many: bool = False
     k: int = DEFAULT_K
@@ -102,7 +99,9 @@ class Quantiles(OfOneColumn):
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, mask=pa.array(empty))
 
 
-def _as_numpy(parts: Sequence[pa.Array]) -> tuple[npt.NDArray[Any], ...]:
+def _as_numpy(
+    parts: Sequence[pa.Array],
+) -> tuple[FloatArray, Int64Array, Int64Array, Int64Array, Int64Array, FloatArray, FloatArray]:
     """The columns of `Quantiles.fields`, each list taken apart into its values and offsets."""
     items, levels, counts, least, most = parts
     return (*taken_apart(items), *taken_apart(levels), int64s(counts), float64s(least), float64s(most))

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import Int64Array
-from trimtab.engine.windows.accumulator import Accumulator
+from trimtab.engine.columns.arrays import Int64Array, int64s
 from trimtab.engine.windows.layout import Layout
-
-Inner = TypeVar("Inner", bound=Accumulator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ Parts = Sequence[pa.Array]
 
 
 class Running(Protocol):
-    """A function of frames."""
+    """A function of frames: an accumulator, `Lag` or `Number`."""
 
     @property
     def result(self) -> pa.DataType:
@@ -55,25 +53,61 @@ class Running(Protocol):
         """A value per new row, in the order in which they leave, and what to keep."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfAccumulator(Generic[Inner]):
-    """What functions share that keep, over all rows so far, what an accumulator of GROUP BY keeps."""
-
-    inner: Inner
-
-    @property
-    def result(self) -> pa.DataType:
-        """As the accumulator has it."""
-        return self.inner.result
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        """As the accumulator has them."""
-        return self.inner.fields
-
-
 def prefix_sums(values: Int64Array) -> Int64Array:
     """Sums of all values before each place, and of all."""
     out = np.zeros((len(values) + 1, *values.shape[1:]), np.int64)
     np.cumsum(values, axis=0, out=out[1:])
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """`lag(x, offset, default)`: the value `offset` rows before; the frame doesn't matter."""
+
+    result: pa.DataType
+    offset: int
+    fields: tuple[pa.Field, ...] = ()
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """Look back; if there is no such row, the current row's default, or null."""
+        del parts
+        layout = frames.layout
+        back = layout.places - self.offset
+        missing = back < layout.starts[layout.keys[layout.places]]
+        rows = pa.array(layout.order[np.where(missing, 0, back)], mask=missing)
+        values = frames.args[0].take(rows)
+        if len(frames.args) > 1:
+            here = frames.args[1].take(pa.array(layout.order[layout.places]))
+            values = pc.if_else(pa.array(missing), here.cast(self.result), values)
+        return values, []
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """`row_number`, `rank` and `dense_rank`: places in the order of all rows so far."""
+
+    function: str
+    result: pa.DataType = pa.int64()
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """How many groups of peers there were; the number of rows is kept in any case."""
+        return (pa.field("groups", pa.int64()),) if self.function == "dense_rank" else ()
+
+    def run(self, frames: Frames, parts: Parts) -> tuple[pa.Array, list[pa.Array]]:
+        """Continue the numbering of earlier batches."""
+        layout = frames.layout
+        here, fresh = np.arange(len(layout.order)), layout.fresh[layout.keys]
+        if self.function == "row_number":
+            numbers = here - fresh + 1 + frames.rows_before[layout.keys]
+            return pa.array(numbers[layout.places]), []
+        # A row is the first of its peers if the peers of the row before it end there.
+        heads = np.append(True, layout.peers[:-1] == here[1:])[: len(here)] | (here == fresh)
+        if self.function == "rank":
+            first = np.maximum.accumulate(np.where(heads, here, 0))
+            numbers = first - fresh + 1 + frames.rows_before[layout.keys]
+            return pa.array(numbers[layout.places]), []
+        before, groups = int64s(parts[0]), prefix_sums((heads & (here >= fresh)).astype(np.int64))
+        numbers = groups[1:] - groups[fresh] + before[layout.keys]
+        after = before + groups[layout.starts[1:]] - groups[layout.fresh]
+        return pa.array(numbers[layout.places]), [pa.array(after)]

@@ -6,16 +6,16 @@ not depend on that order, so only the final sum is checked.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, valid_mask
-from trimtab.engine.columns.frozen import frozen_arguments
-from trimtab.engine.windows.slots import Slots
+from trimtab.engine.columns.kernels import column_kernel
+from trimtab.engine.windows.accumulator import Slots
 from trimtab.errors import MatchError
-from trimtab.machine_code.kernel import kernel
 
 WIDTH = 4
 MASK = 0xFFFFFFFF
@@ -102,14 +102,16 @@ class WideSums:
         """The sums as `kind`, null where not `filled`; raises MatchError `window.overflow` if one does not fit."""
         low = self.digits[:, 0] | (self.digits[:, 1] << 32)
         high = self.digits[:, 2] | (self.digits[:, 3] << 32)
-        small = high == low >> 63
         # The highest digit is signed and 32 bits wide, unless the sum is past 128 bits.
-        small &= (self.digits[:, 3] >= -(2**31)) & (self.digits[:, 3] < 2**31)
-        if pa.types.is_decimal128(kind):
-            return _decimals(low, high, self.digits[:, 3], kind, filled)
-        if not bool(small[filled].all()):
-            raise _overflow(kind)
-        return pa.array(low, pa.int64(), mask=~filled).cast(kind)
+        fits = (self.digits[:, 3] >= -(2**31)) & (self.digits[:, 3] < 2**31)
+        is_decimal = pa.types.is_decimal128(kind)
+        if not is_decimal:
+            fits &= high == low >> 63
+        if bool(fits[filled].all()):
+            with suppress(pa.ArrowInvalid):
+                return _decimals(low, high, kind, filled) if is_decimal else pa.array(low, mask=~filled).cast(kind)
+        hint = "add up doubles instead: sum(cast(x AS DOUBLE))"
+        raise MatchError("window.overflow", f"a sum does not fit into {kind}", hint)
 
     def as_floats(self, scale: int = 0) -> FloatArray:
         """The sums as doubles, each divided by 10**scale."""
@@ -119,8 +121,7 @@ class WideSums:
         return total / 10.0**scale
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add up rows of digits by slot. A digit has room for 2**31 of them."""
     total = np.zeros((count, WIDTH), np.int64)
@@ -130,8 +131,7 @@ def _add(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     return total
 
 
-@frozen_arguments
-@kernel
+@column_kernel
 def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     """Add up whole numbers by slot."""
     total = np.zeros(count, np.int64)
@@ -140,24 +140,11 @@ def _add_small(values: Int64Array, ids: Int64Array, count: int) -> Int64Array:
     return total
 
 
-def _decimals(low: Int64Array, high: Int64Array, top: Int64Array, kind: pa.DataType, filled: BoolArray) -> pa.Array:
-    """Decimals from their words."""
+def _decimals(low: Int64Array, high: Int64Array, kind: pa.DataType, filled: BoolArray) -> pa.Array:
+    """Decimals from their words; raises ArrowInvalid if one does not fit."""
     words = np.ascontiguousarray(np.stack([low, high], axis=1))
     words[~filled] = 0
     valid = pa.array(filled).buffers()[1]
-    wide = pa.decimal128(38, kind.scale)
-    array = pa.Array.from_buffers(wide, len(low), [valid, pa.py_buffer(words)])
-    fits = bool(((top >= -(2**31)) & (top < 2**31))[filled].all())
-    try:
-        array.validate(full=True)
-        array = array.cast(kind)
-    except pa.ArrowInvalid:
-        fits = False
-    if not fits:
-        raise _overflow(kind)
-    return array
-
-
-def _overflow(kind: pa.DataType) -> MatchError:
-    hint = "add up doubles instead: sum(cast(x AS DOUBLE))"
-    return MatchError("window.overflow", f"a sum does not fit into {kind}", hint)
+    array = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(low), [valid, pa.py_buffer(words)])
+    array.validate(full=True)
+    return array.cast(kind)
