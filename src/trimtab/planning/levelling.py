@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from trimtab.planning.board import Board, put_back
+from trimtab.planning.greedy import worst_first
 from trimtab.planning.local_search import Allowance, Best, Goal, cool
 from trimtab.planning.lower_bound import affordable_moves
 from trimtab.planning.pattern_bound import has_patterns, pattern_bound
 from trimtab.planning.pattern_start import Outcome, PatternStarts
 from trimtab.planning.problem import Int64Array, Problem
-from trimtab.planning.worst_first import worst_first
 
 COOLINGS = 9
 """The steps allowed are enough for this many coolings, or somewhat more, as some are shorter."""

@@ -160,12 +160,6 @@ def _aim(board, marks, goal, floor, width):
 
 
 @kernel
-def _copy_owners(units, owner):
-    for unit in range(owner.size):
-        owner[unit] = units[unit].owner
-
-
-@kernel
 def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
     """Some steps of a cooling. Returns whether the floor was reached, and the temperature's share to go on with."""
     unsaved = False
@@ -173,13 +167,13 @@ def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
         share *= rate
         if not next_proposal(board):
             continue
-        better = gain(board.nodes, board.now, board.proposal)
+        better = gain(board)
         if goal != 0:
-            better += emptied(board.units, board.nodes, board.now, board.proposal)
-        if better < 0.0 and chance(board.now) >= np.exp(better / (share * max(best[0], best[1], ROUNDING))):
+            better += emptied(board)
+        if better < 0.0 and chance(board) >= np.exp(better / (share * max(best[0], best[1], ROUNDING))):
             continue
         if unsaved:  # only now: a better one may have followed at once
-            _copy_owners(board.units, best_owner)
+            best_owner[:] = board.units["owner"]
             unsaved = False
         accept(board)
         if _improved(board, best, goal, better):
@@ -188,7 +182,7 @@ def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
                 break
             _aim(board, best, goal, floor, width)
     if unsaved:
-        _copy_owners(board.units, best_owner)
+        best_owner[:] = board.units["owner"]
     return _measure(best, goal) <= floor, share
 
 
@@ -201,6 +195,5 @@ def _improved(board, best, goal, better):
     marks = _marks(board)
     if _measure(marks, goal) >= _measure(best, goal) * (1 - ROUNDING) or (goal == 2 and marks[2] > best[2] + ROUNDING):
         return False
-    for i in range(best.size):
-        best[i] = marks[i]
+    best[:] = marks
     return True

@@ -11,6 +11,7 @@ from trimtab.errors import BalanceError
 from trimtab.planning.assignment_model import solve_assignment
 from trimtab.planning.board import Board, board_of, put_back
 from trimtab.planning.draft import draft_of, place_new
+from trimtab.planning.greedy import clear_closed_nodes, undo_needless_moves
 from trimtab.planning.levelling import level
 from trimtab.planning.local_search import Allowance, Best, Goal, search
 from trimtab.planning.lower_bound import lower_bound
@@ -20,7 +21,6 @@ from trimtab.planning.plan import Plan
 from trimtab.planning.problem import ROUNDING, Problem
 from trimtab.planning.proposals import shift_if_allowed
 from trimtab.planning.solvers import need_solvers
-from trimtab.planning.tidy import clear_closed_nodes, undo_needless_moves
 
 LEAST_STEPS, STEPS_PER_UNIT, STEPS_PER_PAIR = 1_000_000, 80, 1_000
 """Steps of the search by default: the larger of the first two, but no more than the last one for each pair of a unit
