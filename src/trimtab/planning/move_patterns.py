@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.moves_needed import Loads, band
+from trimtab.planning.moves_needed import Loads, own_loads, running, to_change
 from trimtab.planning.problem import Float64Array, Int64Array
 
 MOST_COMBINATIONS = 1_500_000
@@ -75,68 +75,46 @@ def patterns_of(loads: Loads, edges: Float64Array, mean: float, distance: float,
 @kernel
 def _fewest(loads, mean, distance, moves, least):
     """The fewest units that each node has to send and get, in all; 2 * moves + 1 if more are needed."""
-    size = loads.heaviest.size
+    most, small = running(loads.heaviest), running(loads.heaviest[::-1])
     for node in range(least.size):
         if not loads.open_nodes[node]:
             continue
-        own = loads.own[loads.first[node] : loads.first[node + 1]]
-        lowest, highest = band(loads, mean, distance, node)
-        below, above = lowest - loads.at_home[node], highest - loads.at_home[node]
-        best = 2 * moves + 1
-        heavy, light = 0.0, 0.0
+        own = own_loads(loads, node)
+        heavy, light = running(own), running(own[::-1])
+        below, above = to_change(loads, mean, distance, node)
+        least[node] = 2 * moves + 1
         for out in range(min(own.size, moves) + 1):
-            if out > 0:
-                heavy += own[out - 1]
-                light += own[own.size - out]
-            most, small = 0.0, 0.0
-            for into in range(min(size, moves) + 1):
-                if into > 0:
-                    most += loads.heaviest[into - 1]
-                    small += loads.heaviest[size - into]
-                if out + into >= best:
+            for into in range(min(loads.heaviest.size, moves) + 1):
+                if out + into >= least[node]:
                     break
-                if most - light >= below and small - heavy <= above:
-                    best = out + into
-        least[node] = best
+                if most[into] - light[out] >= below and small[into] - heavy[out] <= above:
+                    least[node] = out + into
 
 
 @kernel
-def _class_sums(falling, homes, only, edges, most, heavy, light):
-    """What 0, 1, 2 ... units of each class weigh at most and at least; how many there are of each, up to `most`.
-
-    The units are those of home `only`, or for `only` below 0 those of any other home than `-1 - only`.
-    """
-    counts = np.zeros(edges.size, np.int64)
-    for rising in range(2):
-        sums = light if rising else heavy
-        counts[:] = 0
-        for step in range(falling.size):
-            place = falling.size - 1 - step if rising else step
-            if (only >= 0 and homes[place] != only) or (only < 0 and homes[place] == -1 - only):
-                continue
-            kind = 0
-            while falling[place] < edges[kind]:
-                kind += 1
-            if counts[kind] < most:
-                counts[kind] += 1
-                sums[kind, counts[kind]] = sums[kind, counts[kind] - 1] + falling[place]
-    return counts
+def _class_sums(falling, edges, most):
+    """What 0, 1, 2 ... units of each class weigh at most and at least; how many there are of each, up to `most`."""
+    heavy, light = np.zeros((edges.size, most + 1)), np.zeros((edges.size, most + 1))
+    counts, end = np.zeros(edges.size, np.int64), 0
+    for kind in range(edges.size):
+        start = end
+        while end < falling.size and falling[end] >= edges[kind]:
+            end += 1
+        counts[kind] = min(end - start, most)
+        for place in range(counts[kind]):
+            heavy[kind, place + 1] = heavy[kind, place] + falling[start + place]
+            light[kind, place + 1] = light[kind, place] + falling[end - 1 - place]
+    return heavy, light, counts
 
 
 @kernel
 def _enumerate(loads, edges, mean, distance, node, most):
     """The patterns of a node with up to `most` units sent and got: rows of numbers sent, then got, of each class."""
-    kinds = edges.size
-    heavy, light = np.zeros((2, kinds, most + 1)), np.zeros((2, kinds, most + 1))
-    own = loads.own[loads.first[node] : loads.first[node + 1]]
-    limits = np.zeros(2 * kinds, np.int64)
-    sent_most = _class_sums(own, np.full(own.size, node), node, edges, most, heavy[0], light[0])
-    got_most = _class_sums(loads.heaviest, loads.homes, -1 - node, edges, most, heavy[1], light[1])
-    for kind in range(kinds):
-        limits[kind], limits[kinds + kind] = sent_most[kind], got_most[kind]
-    lowest, highest = band(loads, mean, distance, node)
-    below, above = lowest - loads.at_home[node], highest - loads.at_home[node]
-    width = 2 * most + 1
+    kinds, width = edges.size, 2 * most + 1
+    sent_heavy, sent_light, own = _class_sums(own_loads(loads, node), edges, most)
+    got_heavy, got_light, others = _class_sums(loads.heaviest[loads.homes != node], edges, most)
+    limits = np.concatenate((own, others))
+    below, above = to_change(loads, mean, distance, node)
     fewest = np.full(width**kinds, NONE, np.int16)
     out_of = np.zeros(width**kinds, np.int64)
     numbers = np.zeros(2 * kinds, np.int64)
@@ -148,8 +126,8 @@ def _enumerate(loads, edges, mean, distance, node, most):
             out, into = numbers[kind], numbers[kinds + kind]
             sent += out
             total += out + into
-            least += light[1, kind, into] - heavy[0, kind, out]
-            largest += heavy[1, kind, into] - light[0, kind, out]
+            least += got_light[kind, into] - sent_heavy[kind, out]
+            largest += got_heavy[kind, into] - sent_light[kind, out]
             key = key * width + out - into + most
             out_key = out_key * width + out
         if largest >= below and least <= above and sent < fewest[key]:
