@@ -24,11 +24,27 @@ FREE = 3
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of the program with their limits."""
+    """Some rows of the program.
 
-    matrix: csr_array
+    values, places   (binaries,)  what each binary counts, and in which of the rows; -1: in none
+    lowest, highest  (rows,)      the limits of the rows
+    free             what the other columns count, in every row
+    """
+
+    values: Float64Array
+    places: Int64Array
     lowest: Float64Array
     highest: Float64Array
+    free: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @property
+    def matrix(self) -> csr_array:
+        """What all columns count."""
+        from scipy.sparse import csr_array, hstack
+
+        kept, size = np.flatnonzero(self.places >= 0), (len(self.lowest), len(self.values))
+        binaries = csr_array((self.values[kept], (self.places[kept], kept)), shape=size)
+        return hstack((csr_array(np.tile(self.free, (size[0], 1))), binaries), format="csr")
 
 
 def solve_assignment(
@@ -51,8 +67,10 @@ def solve_assignment(
     from scipy.sparse import vstack
 
     units, nodes = _pairs(problem)
-    rows = [_placed(problem, units), *_levels(problem, units, nodes)]
-    rows += _budgets(problem, units, nodes) + _sides(problem, units, nodes)
+    ones = np.ones(problem.units)
+    placed = Rows(np.ones(len(units)), units, ones, ones)  # constraint (1): every unit is on one node
+    levels, budgets, sides = (rows(problem, units, nodes) for rows in (_levels, _budgets, _sides))
+    rows = [placed, *levels, *budgets, *sides]
     spread = np.inf if spread_weight else 0.0
     program = LinearProgram(
         matrix=vstack([part.matrix for part in rows], format="csr"),
@@ -87,24 +105,6 @@ def _pairs(problem: Problem) -> tuple[Int64Array, Int64Array]:
     return units.astype(np.int64), nodes.astype(np.int64)
 
 
-def _sparse(
-    values: Float64Array, rows: Int64Array, count: int, free: tuple[float, float, float] = (0.0, 0.0, 0.0)
-) -> csr_array:
-    """A matrix with one value in each binary's column, and the same three in each row for the others."""
-    from scipy.sparse import csr_array, hstack
-
-    columns = np.arange(len(values))
-    kept = rows >= 0
-    binaries = csr_array((values[kept], (rows[kept], columns[kept])), shape=(count, len(values)))
-    return hstack((csr_array(np.tile(free, (count, 1))), binaries), format="csr")
-
-
-def _placed(problem: Problem, units: Int64Array) -> Rows:
-    """Constraint (1): every unit is on one node."""
-    ones = np.ones(problem.units)
-    return Rows(_sparse(np.ones(len(units)), units, problem.units), ones, ones)
-
-
 def _levels(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
     """Constraints (3) and (4): open nodes are at most d - d_u above the mean, and d - d_l below it."""
     count = int(problem.open_nodes.sum())
@@ -112,9 +112,7 @@ def _levels(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows
     strength = np.where(problem.open_nodes, problem.strength, np.inf)
     points, rows = 100.0 * problem.work[units] / strength[nodes], row_of[nodes]
     free, mean = np.full(count, np.inf), np.full(count, problem.mean)
-    above = Rows(_sparse(points, rows, count, (-1.0, 1.0, 0.0)), -free, mean)
-    below = Rows(_sparse(points, rows, count, (1.0, 0.0, -1.0)), mean, free)
-    return [above, below]
+    return [Rows(points, rows, -free, mean, (-1.0, 1.0, 0.0)), Rows(points, rows, mean, free, (1.0, 0.0, -1.0))]
 
 
 def _budgets(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
@@ -125,8 +123,8 @@ def _budgets(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Row
     for limit, prices in ((problem.max_moves, np.ones(problem.units)), (problem.max_cost, problem.move_costs)):
         if limit is not None:
             scale = max(1.0, float(limit))
-            matrix = _sparse(leaves * prices[units] / scale, np.zeros(len(units), dtype=np.int64), 1)
-            budgets.append(Rows(matrix, np.array([-np.inf]), np.array([float(limit) / scale])))
+            values, highest = leaves * prices[units] / scale, np.array([float(limit) / scale])
+            budgets.append(Rows(values, np.zeros(len(units), dtype=np.int64), np.array([-np.inf]), highest))
     return budgets
 
 
@@ -136,6 +134,5 @@ def _sides(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]
     for resource in problem.side_resources:
         most = np.maximum(problem.capacities[:, resource], problem.used(problem.homes, resource))
         scale = max(1.0, float(most.max()))
-        matrix = _sparse(problem.loads[units, resource] / scale, nodes, problem.nodes)
-        sides.append(Rows(matrix, np.full(problem.nodes, -np.inf), most / scale))
+        sides.append(Rows(problem.loads[units, resource] / scale, nodes, np.full(len(most), -np.inf), most / scale))
     return sides

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from trimtab.planning.board import Board, put_back
+from trimtab.planning.fitting_patterns import FittingPatterns, Outcome
 from trimtab.planning.greedy import worst_first
 from trimtab.planning.local_search import Allowance, Best, Goal, cool
 from trimtab.planning.lower_bound import affordable_moves
-from trimtab.planning.pattern_bound import has_patterns, pattern_bound
-from trimtab.planning.pattern_start import Outcome, PatternStarts
 from trimtab.planning.problem import Int64Array, Problem
 
 COOLINGS = 9
@@ -36,18 +35,18 @@ def level(
     Ends when the distance is close to the bound or near enough, or when the allowance is used up. The board ends at the
     best placement.
     """
-    homes, moves = board.units["owner"].copy(), affordable_moves(problem)
+    homes = board.units["owner"].copy()
     worst_first(board)
     start, steps = board.units["owner"].copy(), max(1, allowance.steps // COOLINGS)
-    patterns = PatternStarts.of(problem, moves, seed=seed) if has_patterns(problem, moves) else None
+    patterns = FittingPatterns.of(problem, affordable_moves(problem), seed=seed)
     run = _Run(board, homes, start, Best.of(board), bound, near_enough, allowance, steps, patterns)
     run.cool_from_start()
-    run.bound = pattern_bound(problem, moves, run.bound, run.best.distance, allowance.in_time)
+    run.raise_bound()
     pattern, begin, best = run.cool_from_pattern, run.cool_from_start, run.cool_from_best
     turns = cycle((pattern, pattern, begin, pattern, pattern, best))
     while allowance.steps > 0 and run.best.distance > run.floor:
         next(turns)()
-    run.bound = pattern_bound(problem, moves, run.bound, run.best.distance, allowance.in_time)
+    run.raise_bound()
     put_back(board, run.best.owner)
     return run.best, run.bound
 
@@ -70,7 +69,7 @@ class _Run:
     near_enough: float
     allowance: Allowance
     steps: int
-    patterns: PatternStarts | None
+    patterns: FittingPatterns | None
     ceiling: float = float("inf")
     aims: Iterator[float] = field(default_factory=lambda: cycle(AIMS))
 
@@ -78,6 +77,11 @@ class _Run:
     def floor(self) -> float:
         """The distance at which to stop."""
         return max(self.bound * (1 + CLOSE), self.near_enough)
+
+    def raise_bound(self) -> None:
+        """Prove a higher bound, as far as patterns can."""
+        if self.patterns is not None:
+            self.bound = self.patterns.bound(self.bound, self.best.distance, self.allowance.in_time)
 
     def cool_from_start(self) -> None:
         """A hot cooling from where the search began, to find other places; from the best placement if it is short."""

@@ -84,7 +84,18 @@ def solve(
         options["mip_max_nodes"] = max_nodes
     for name, value in options.items():
         solver.setOptionValue(name, value)
-    solver.passModel(_as_highs(program))
+    mixed = bool(program.whole.any())
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = program.matrix.shape
+    model.col_cost_, model.col_lower_, model.col_upper_ = program.costs, np.zeros(len(program.costs)), program.most
+    model.row_lower_, model.row_upper_ = program.lowest, program.highest
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_, model.a_matrix_.index_ = program.matrix.indptr, program.matrix.indices
+    model.a_matrix_.value_ = program.matrix.data
+    if mixed:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[int(whole)] for whole in program.whole]
+    solver.passModel(model)
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -92,7 +103,6 @@ def solve(
     solver.run()
     information, solution = solver.getInfo(), solver.getSolution()
     found = information.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    mixed = bool(program.whole.any())
     bound = float(information.mip_dual_bound if mixed else information.objective_function_value)
     return Answer(
         np.asarray(solution.col_value, dtype=np.float64) if found else np.zeros(0),
@@ -100,20 +110,3 @@ def solve(
         bound,
         solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible,
     )
-
-
-def _as_highs(program: LinearProgram) -> Any:
-    import highspy
-
-    given = highspy.HighsLp()
-    given.num_row_, given.num_col_ = program.matrix.shape
-    given.col_cost_, given.col_upper_ = program.costs, program.most
-    given.col_lower_ = np.zeros(len(program.costs))
-    given.row_lower_, given.row_upper_ = program.lowest, program.highest
-    given.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    given.a_matrix_.start_, given.a_matrix_.index_ = program.matrix.indptr, program.matrix.indices
-    given.a_matrix_.value_ = program.matrix.data
-    if program.whole.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        given.integrality_ = [kinds[int(whole)] for whole in program.whole]
-    return given

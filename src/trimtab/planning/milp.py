@@ -15,8 +15,8 @@ from trimtab.planning.greedy import clear_closed_nodes, undo_needless_moves
 from trimtab.planning.levelling import level
 from trimtab.planning.local_search import Allowance, Best, Goal, search
 from trimtab.planning.lower_bound import lower_bound
+from trimtab.planning.move_patterns import patterns_of
 from trimtab.planning.moves_needed import FEW, loads_of
-from trimtab.planning.pattern_bound import proves
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import ROUNDING, Problem
 from trimtab.planning.proposals import shift_if_allowed
@@ -70,7 +70,7 @@ def _compile() -> None:
             loads, np.arange(100) % 4, np.full(4, 99.0), draining=np.arange(4) == 3, max_moves=moves, max_cost=1.0
         )
         _plan(problem, 60.0, 0, 1_000, 0.0)
-        proves(loads_of(problem), np.array([4.0, 0.0]), problem.mean, problem.mean, 2)
+        patterns_of(loads_of(problem), np.array([4.0, 0.0]), problem.mean, problem.mean, 2)
         shift_if_allowed(board_of(problem, problem.homes, np.zeros((4, 0))), np.int64(0), np.int64(1))
 
 
