@@ -307,7 +307,7 @@ def hot_loads(reports: Sequence[EngineReport], placement: Placement) -> HotLoads
     estimates = LoadEstimates(Measure.EVENTS, half_life=1.0, interval_s=1.0)
     estimates.take(observed)
     slots, loads = estimates.hot_keys()
-    base = np.bincount(placement.array(), weights=estimates.loads_without_hot_keys(), minlength=placement.engines)
+    base = np.bincount(placement.array(), estimates.loads(slots.tolist()), placement.engines)
     return HotLoads(slots, loads, placement.array()[slots >> GROUP_SHIFT], base.astype(np.float64))
 
 

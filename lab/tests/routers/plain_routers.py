@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from trimtab.deciding.virtual_workers import first_owners, mix_plain
+from trimtab.deciding.spreading import first_owners, mix_plain
 from trimtab_lab.routers.bounded_consistent_hash import ring
 from trimtab_lab.routers.counting import checked_capacities
 from trimtab_lab.routers.delegation import Delegation

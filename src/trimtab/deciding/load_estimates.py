@@ -11,18 +11,17 @@ ratio between executors counts: what slows all of them down alike is no reason t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from trimtab.deciding.observation import Float64Array, Int64Array, Observation
 from trimtab.deciding.placement import Spread
 from trimtab.deciding.policy import Measure
 from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.planning.problem import BoolArray
 
-BoolArray = npt.NDArray[np.bool_]
 Scalable = TypeVar("Scalable", float, Float64Array)
 
 COST_HALF_LIFE = 8.0
@@ -101,30 +100,23 @@ class LoadEstimates:
         # A batch writes only the state of the keys that it touched: the group's state is at least as large.
         self._state_bytes = np.maximum(observed.state_bytes, self._state_bytes * 0.99)
 
-    def loads(self, spread: Sequence[Spread] = (), *, now: bool = False) -> Float64Array:
-        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit.
+    def loads(self, apart: Collection[int] = (), *, now: bool = False) -> Float64Array:
+        """By key group, without the hot keys in `apart`: percent of an engine's time at speed 1, or the measure's unit.
 
         `now`: of the last batch alone, unless that batch was small.
         """
-        total = self._loads(self._rates_now if now and not self._is_small else self._rates)
-        apart = {each.slot for each in spread}
+        rates = self._rates_now if now and not self._is_small else self._rates
+        match self._measure:
+            case Measure.BUSY:
+                total = np.asarray(self._scaled(rates * self.event_ns()))
+            case Measure.EVENTS:
+                total = rates.copy()
+            case Measure.STATE:
+                total = self._state_bytes.copy()
         for slot, load in self._hot.items():
             if slot not in apart:
                 total[slot >> GROUP_SHIFT] += self._scaled(load)
         return total
-
-    def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without the loads of `hot_keys`."""
-        return self._loads(self._rates)
-
-    def _loads(self, rates: Float64Array) -> Float64Array:
-        match self._measure:
-            case Measure.BUSY:
-                return np.asarray(self._scaled(rates * self.event_ns()))
-            case Measure.EVENTS:
-                return rates.copy()
-            case Measure.STATE:
-                return self._state_bytes.copy()
 
     def hot_keys(self) -> tuple[Int64Array, Float64Array]:
         """The slots of keys that may be spread, in order, and the load of each."""

@@ -114,18 +114,14 @@ class Placement:
         held = [self.owner.count(engine) for engine in range(engines)]
         for engine in sorted(range(engines), key=lambda engine: -held[engine])[:extra]:
             share[engine] += 1  # the larger shares go where most key groups can stay
-        owner: list[int] = []
-        homeless: list[int] = []
-        for group, engine in enumerate(self.owner):
+        owner = list(self.owner)
+        for group, engine in enumerate(owner):
             if engine < engines and share[engine] > 0:
                 share[engine] -= 1
-                owner.append(engine)
             else:
-                owner.append(-1)
-                homeless.append(group)
-        room = [engine for engine, free in enumerate(share) for _ in range(free)]
-        for group, engine in zip(homeless, room, strict=True):
-            owner[group] = engine
+                owner[group] = -1
+        room = iter([engine for engine, free in enumerate(share) for _ in range(free)])
+        owner = [next(room) if engine < 0 else engine for engine in owner]
         return Placement(engines, tuple(owner), within(self.spread, engines))
 
     def with_spread(self, spread: Iterable[Spread]) -> Placement:

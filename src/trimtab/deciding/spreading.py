@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from trimtab.deciding.observation import Float64Array
 from trimtab.deciding.placement import MOST_SPREAD, SHARES, Int32Array, Int64Array, Spread
-from trimtab.deciding.virtual_workers import first_owners, hashed_order
 
 EPSILON = 0.01
 """How far above its share of all load an engine may be filled."""
@@ -33,6 +33,10 @@ LEAVING = 0.6
 """A spread key goes back to one engine when its load is below this part of the load from which keys are spread."""
 TOLERANCE = 0.05
 """Shares stay as they are while new ones would relieve the fullest engine by at most this part of its fair share."""
+
+MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+SHIFTS = 30, 27, 31
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,3 +200,38 @@ def _is_good_enough(
         np.add.at(now, list(each.engines), loads[each.slot] / SHARES)
     fair = np.where(room.fair > 0, room.fair, np.inf)
     return bool((now / fair).max() <= (taken / fair).max() + TOLERANCE)
+
+
+def mix_plain(word: int) -> int:
+    """Scramble 64 bits so that each depends on all: a bijection (the finaliser of splitmix64)."""
+    word &= _ALL_BITS
+    for shift, multiplier in zip(SHIFTS[:2], MULTIPLIERS, strict=True):
+        word = ((word ^ (word >> shift)) * multiplier) & _ALL_BITS
+    return word ^ (word >> SHIFTS[2])
+
+
+@lru_cache(maxsize=4 * MOST_SPREAD)
+def hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Workers, each an engine and a number there, in the order of a key's own: by a hash of both (rendezvous)."""
+    word = mix_plain(slot)
+    engines = {engine: mix_plain(word + engine + 1) for engine, _ in workers}
+    return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
+
+
+def first_owners(capacities: Float64Array, virtual_workers: int) -> Int32Array:
+    """Deal `virtual_workers` for each worker on average, in proportion to the capacities, by largest remainders.
+
+    Every worker with any capacity gets one at least.
+
+    >>> first_owners(np.array([2.0, 1.0, 0.0]), 2).tolist()
+    [0, 0, 0, 0, 1, 1]
+    """
+    total = virtual_workers * capacities.size
+    some = capacities > 0
+    wanted = capacities * (total / capacities.sum())
+    held = np.where(some, np.maximum(np.floor(wanted), 1), 0).astype(np.int64)
+    missing = max(0, total - int(held.sum()))
+    held[np.argsort(held - wanted, kind="stable")[:missing]] += 1
+    while held.sum() > total:  # the ones that every worker gets were too many
+        held[np.argmax(np.where(held > 1, held - wanted, -np.inf))] -= 1
+    return np.repeat(np.arange(capacities.size, dtype=np.int32), held)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.deciding.virtual_workers import first_owners
+from trimtab.deciding.spreading import first_owners
 from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import kernel
 from trimtab_lab.routers.counting import CountingRouter, checked_option
