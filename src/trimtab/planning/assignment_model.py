@@ -7,8 +7,8 @@ below the mean, is left out, since a node may hold more than twice the mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,35 +16,10 @@ from trimtab.planning.linear_program import TOLERANCE, LinearProgram, solve
 from trimtab.planning.problem import NEW, Float64Array, Int64Array, Problem
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 FREE = 3
 """The columns that aren't binaries: d, d_u and d_l."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows of the program.
-
-    values, places   (binaries,)  what each binary counts, and in which of the rows; -1: in none
-    lowest, highest  (rows,)      the limits of the rows
-    free             what the other columns count, in every row
-    """
-
-    values: Float64Array
-    places: Int64Array
-    lowest: Float64Array
-    highest: Float64Array
-    free: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-    @property
-    def matrix(self) -> csr_array:
-        """What all columns count."""
-        from scipy.sparse import csr_array, hstack
-
-        kept, size = np.flatnonzero(self.places >= 0), (len(self.lowest), len(self.values))
-        binaries = csr_array((self.values[kept], (self.places[kept], kept)), shape=size)
-        return hstack((csr_array(np.tile(self.free, (size[0], 1))), binaries), format="csr")
 
 
 def solve_assignment(
@@ -67,18 +42,15 @@ def solve_assignment(
     from scipy.sparse import vstack
 
     units, nodes = _pairs(problem)
-    ones = np.ones(problem.units)
-    placed = Rows(np.ones(len(units)), units, ones, ones)  # constraint (1): every unit is on one node
-    levels, budgets, sides = (rows(problem, units, nodes) for rows in (_levels, _budgets, _sides))
-    rows = [placed, *levels, *budgets, *sides]
+    rows, lowest, highest = zip(*_rows(problem, units, nodes), strict=True)
     spread = np.inf if spread_weight else 0.0
     program = LinearProgram(
-        matrix=vstack([part.matrix for part in rows], format="csr"),
+        matrix=vstack(rows, format="csr"),
         costs=np.append([1.0, -spread_weight, -spread_weight], np.zeros(len(units))),
         most=np.append([np.inf, spread, spread], np.ones(len(units))),
         whole=np.arange(len(units) + FREE) >= FREE,
-        lowest=np.concatenate([part.lowest for part in rows]),
-        highest=np.concatenate([part.highest for part in rows]),
+        lowest=np.concatenate(lowest),
+        highest=np.concatenate(highest),
     )
     values = None
     if start is not None:
@@ -105,34 +77,36 @@ def _pairs(problem: Problem) -> tuple[Int64Array, Int64Array]:
     return units.astype(np.int64), nodes.astype(np.int64)
 
 
-def _levels(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """Constraints (3) and (4): open nodes are at most d - d_u above the mean, and d - d_l below it."""
-    count = int(problem.open_nodes.sum())
-    row_of = np.where(problem.open_nodes, np.cumsum(problem.open_nodes) - 1, -1)
+def _rows(
+    problem: Problem, units: Int64Array, nodes: Int64Array
+) -> Iterator[tuple[coo_array, Float64Array, Float64Array]]:
+    """Some rows of the program at a time, and their limits."""
+    from scipy.sparse import csr_array, hstack
+
+    ones, pairs = np.ones(len(units)), np.arange(len(units))
+    on_node = csr_array((ones, (nodes, pairs)), shape=(problem.nodes, len(units)))
+
+    def rows(binaries: Any, lowest: Any, highest: Any, free: tuple[float, ...] = (0.0, 0.0, 0.0)) -> Any:
+        count = binaries.shape[0]
+        matrix = hstack((csr_array(np.tile(free, (count, 1))), binaries))
+        return matrix, np.broadcast_to(lowest, count), np.broadcast_to(highest, count)
+
+    # Constraint (1): every unit is on one node.
+    yield rows(csr_array((ones, (units, pairs)), shape=(problem.units, len(units))), 1.0, 1.0)
+    # (3) and (4): open nodes are at most d - d_u above the mean, and d - d_l below it.
     strength = np.where(problem.open_nodes, problem.strength, np.inf)
-    points, rows = 100.0 * problem.work[units] / strength[nodes], row_of[nodes]
-    free, mean = np.full(count, np.inf), np.full(count, problem.mean)
-    return [Rows(points, rows, -free, mean, (-1.0, 1.0, 0.0)), Rows(points, rows, mean, free, (1.0, 0.0, -1.0))]
-
-
-def _budgets(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """Constraint (2), in moves and in cost: what is spent on units that aren't at home."""
+    levels = on_node[problem.open_nodes].multiply(100.0 * problem.work[units] / strength[nodes])
+    yield rows(levels, -np.inf, problem.mean, (-1.0, 1.0, 0.0))
+    yield rows(levels, problem.mean, np.inf, (1.0, 0.0, -1.0))
+    # (2), in moves and in cost: what is spent on units that aren't at home.
     homes = problem.homes[units]
     leaves = (homes != NEW) & (homes != nodes)
-    budgets = []
     for limit, prices in ((problem.max_moves, np.ones(problem.units)), (problem.max_cost, problem.move_costs)):
         if limit is not None:
             scale = max(1.0, float(limit))
-            values, highest = leaves * prices[units] / scale, np.array([float(limit) / scale])
-            budgets.append(Rows(values, np.zeros(len(units), dtype=np.int64), np.array([-np.inf]), highest))
-    return budgets
-
-
-def _sides(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """The other resources: no node is filled past its capacity, or past what it holds now."""
-    sides = []
+            yield rows(csr_array([leaves * prices[units] / scale]), -np.inf, limit / scale)
+    # The other resources: no node is filled past its capacity, or past what it holds now.
     for resource in problem.side_resources:
         most = np.maximum(problem.capacities[:, resource], problem.used(problem.homes, resource))
         scale = max(1.0, float(most.max()))
-        sides.append(Rows(problem.loads[units, resource] / scale, nodes, np.full(len(most), -np.inf), most / scale))
-    return sides
+        yield rows(on_node.multiply(problem.loads[units, resource] / scale), -np.inf, most / scale)
