@@ -108,7 +108,7 @@ def test_engines_get_what_they_are_strong_enough_for(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_keys_below_the_threshold_stay_whole(scheme: str) -> None:
     assert spread_keys(scheme, hot([10.0], [22.5] * 4)) == ()
-    assert spread_keys(scheme, hot([10.0], [22.5] * 4), share_threshold=0.3) != ()
+    assert spread_keys(scheme, hot([20.0], [20.0] * 4)) != ()
     assert spread_keys(scheme, hot([90.0], [10.0])) == (), "one engine has nowhere to spread to"
 
 

@@ -77,7 +77,7 @@ def to_bytes(entry: Entry) -> bytes:
         "batch_s": observed.batch_s,
         "engines": observed.placement.engines,
         "spread": observed.placement.as_json()["spread"],
-        "hot": [observed.hot.slots.tolist(), observed.hot.events.tolist(), observed.hot.busy_ns.tolist()],
+        "hot": [column.tolist() for column in observed.hot],
         "engine_ns": observed.engine_ns.tolist(),
         "hosts": observed.executors,  # the name that logs have for it
         "is_planner_compiled": observed.is_planner_compiled,

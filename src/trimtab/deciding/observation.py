@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +15,15 @@ from trimtab.worker.orders import EngineReport
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
 
-
-def _none() -> Int64Array:
-    return np.empty(0, np.int64)
+_NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ObservedHotKeys:
+class ObservedHotKeys(NamedTuple):
     """Keys of split queries that stood out in a batch, over all engines, in order of their slots."""
 
-    slots: Int64Array = field(default_factory=_none)
-    events: Int64Array = field(default_factory=_none)
-    busy_ns: Int64Array = field(default_factory=_none)
+    slots: Int64Array = _NONE
+    events: Int64Array = _NONE
+    busy_ns: Int64Array = _NONE
 
     @classmethod
     def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> ObservedHotKeys:

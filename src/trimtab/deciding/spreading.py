@@ -29,8 +29,9 @@ EPSILON = 0.01
 """How far above its share of all load an engine may be filled."""
 VIRTUAL_WORKERS = 10
 """How many virtual workers an engine has, on average."""
-LEAVING = 0.6
-"""A spread key goes back to one engine when its load is below this part of the load from which keys are spread."""
+SPREAD_FROM, LEAVING = 0.5, 0.6
+"""A key is spread if its load is more than the first part of an engine's mean load, and goes back to one engine when
+its load is below the second part of that."""
 TOLERANCE = 0.05
 """Shares stay as they are while new ones would relieve the fullest engine by at most this part of its fair share."""
 
@@ -56,12 +57,7 @@ class HotLoads:
 
 
 def spread_keys(
-    scheme: str,
-    hot: HotLoads,
-    capacities: Float64Array | None = None,
-    *,
-    share_threshold: float = 0.5,
-    before: Sequence[Spread] = (),
+    scheme: str, hot: HotLoads, capacities: Float64Array | None = None, *, before: Sequence[Spread] = ()
 ) -> tuple[Spread, ...]:
     """Which keys to spread, and how: in order of their slots, as in a `Placement`.
 
@@ -69,7 +65,6 @@ def spread_keys(
         scheme: One of `placement.SCHEMES`.
         hot: Loads of hot keys and of engines.
         capacities: How strong each engine is, in any unit; an engine of 0 takes nothing. None: all the same.
-        share_threshold: A key is spread if its load is more than this part of an engine's mean load.
         before: The keys that are spread now.
 
     >>> even = HotLoads(np.array([7]), np.array([60.0]), np.array([0], np.int32), np.full(4, 10.0))
@@ -84,7 +79,7 @@ def spread_keys(
     usable = int(np.count_nonzero(strength > 0))
     if usable < 2 or total <= 0:
         return ()
-    chosen = _chosen(hot, share_threshold * total / usable, {each.slot for each in before})
+    chosen = _chosen(hot, SPREAD_FROM * total / usable, {each.slot for each in before})
     held = hot.base.copy()
     np.add.at(held, hot.homes[~chosen], hot.loads[~chosen])
     room = _Room(scheme, strength, total)
@@ -94,10 +89,12 @@ def spread_keys(
     taken = held.copy()
     for number in order.tolist():
         slot, load = int(hot.slots[number]), float(hot.loads[number])
-        counts = _rounded(room.fill(slot, load, taken))
+        parts = room.fill(slot, load, taken)
+        counts = _whole(parts * (SHARES / parts.sum()), SHARES)
         taken += counts * (load / SHARES)
         found[slot] = Spread.of_counts(slot, counts.tolist())
-    if _is_good_enough(before, found, hot, held, taken, room):
+    same_keys = bool(before) and {each.slot for each in before} == set(found)
+    if same_keys and _is_good_enough(before, hot, held, taken, room):
         return tuple(sorted(before, key=lambda each: each.slot))
     at_home = {int(slot): int(home) for slot, home in zip(hot.slots, hot.homes, strict=True)}
     return tuple(found[slot] for slot in sorted(found) if set(found[slot].engines) != {at_home[slot]})
@@ -172,26 +169,18 @@ def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength:
     return taken
 
 
-def _rounded(taken: Float64Array) -> Int64Array:
-    """Parts of a key as whole shares, by largest remainders."""
-    wanted = taken * (SHARES / taken.sum())
-    counts: Int64Array = np.floor(wanted).astype(np.int64)
-    missing = SHARES - int(counts.sum())
+def _whole(wanted: Float64Array, total: int, least: Int64Array | int = 0) -> Int64Array:
+    """Whole numbers with such a sum, by largest remainders, none below `least`, even if that makes the sum larger."""
+    counts = np.maximum(np.floor(wanted), least).astype(np.int64)
+    missing = max(0, total - int(counts.sum()))
     counts[np.argsort(counts - wanted, kind="stable")[:missing]] += 1
     return counts
 
 
 def _is_good_enough(
-    before: Sequence[Spread],
-    found: dict[int, Spread],
-    hot: HotLoads,
-    held: Float64Array,
-    taken: Float64Array,
-    room: _Room,
+    before: Sequence[Spread], hot: HotLoads, held: Float64Array, taken: Float64Array, room: _Room
 ) -> bool:
-    """Whether the current shares are of the same keys, allowed by the scheme, and nearly as even as the new ones."""
-    if not before or {each.slot for each in before} != set(found):
-        return False
+    """Whether the current shares are allowed by the scheme, and nearly as even as new ones that lead to `taken`."""
     loads = {int(slot): float(load) for slot, load in zip(hot.slots, hot.loads, strict=True)}
     now = held.copy()
     for each in before:
@@ -227,11 +216,8 @@ def first_owners(capacities: Float64Array, virtual_workers: int) -> Int32Array:
     [0, 0, 0, 0, 1, 1]
     """
     total = virtual_workers * capacities.size
-    some = capacities > 0
     wanted = capacities * (total / capacities.sum())
-    held = np.where(some, np.maximum(np.floor(wanted), 1), 0).astype(np.int64)
-    missing = max(0, total - int(held.sum()))
-    held[np.argsort(held - wanted, kind="stable")[:missing]] += 1
+    held = _whole(wanted, total, (capacities > 0).astype(np.int64))
     while held.sum() > total:  # the ones that every worker gets were too many
         held[np.argmax(np.where(held > 1, held - wanted, -np.inf))] -= 1
     return np.repeat(np.arange(capacities.size, dtype=np.int32), held)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.errors import BalanceError
 from trimtab.planning.draft import draft_of, empty_closed_nodes, put_all
 from trimtab.planning.plan import Plan, Planner
-from trimtab.planning.problem import NEW, Int64Array, Problem
+from trimtab.planning.problem import NEW, Int64Array, Problem, need
 from trimtab.planning.scaling_rule import Scaling, ScalingRule
 
 
@@ -153,9 +152,8 @@ def _emptied_further(problem: Problem, plan: Plan) -> Plan:
 
 
 def _checked(problem: Problem, state: ClusterState) -> Problem:
-    draining = [node in state.draining for node in state.nodes]
-    if problem.draining.tolist() != draining:
-        message = f"the problem has {problem.nodes} nodes, {int(problem.draining.sum())} of them draining"
-        hint = f"the state has {len(state.nodes)} nodes and drains {sorted(state.draining)}, in the order of `nodes`"
-        raise BalanceError("plan.state", message, hint)
+    is_the_same = problem.draining.tolist() == [node in state.draining for node in state.nodes]
+    message = f"the problem has {problem.nodes} nodes, {int(problem.draining.sum())} of them draining"
+    hint = f"the state has {len(state.nodes)} nodes and drains {sorted(state.draining)}, in the order of `nodes`"
+    need(is_the_same, "plan.state", message, hint)
     return problem

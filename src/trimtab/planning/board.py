@@ -144,8 +144,7 @@ def _list(records: Records, now: Records, name: str, chosen: BoolArray) -> None:
 @kernel
 def excess(level, up, low):
     """How far a level is outside of the band."""
-    over = max(level - up, -low - level)
-    return over if over > 0.0 else 0.0
+    return max(0.0, level - up, -low - level)
 
 
 @kernel

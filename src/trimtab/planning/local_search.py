@@ -102,20 +102,12 @@ def search(
     """
     put_back(board, best.owner)
     while allowance.steps > 0 and _measure(best.marks, int(goal)) > floor:
-        cool(board, best, goal, allowance, floor=floor, width=width, steps=cooling_steps)
+        cool(board, best, goal, allowance, floor=floor, width=width, steps=cooling_steps, heat=1.0)
         put_back(board, best.owner)
 
 
 def cool(
-    board: Board,
-    best: Best,
-    goal: Goal,
-    allowance: Allowance,
-    *,
-    floor: float,
-    width: float,
-    steps: int,
-    heat: float = 1.0,
+    board: Board, best: Best, goal: Goal, allowance: Allowance, *, floor: float, width: float, steps: int, heat: float
 ) -> None:
     """One cooling, from the board's placement; `heat` is a share of the usual temperature."""
     _aim(board, best.marks, int(goal), floor, width)

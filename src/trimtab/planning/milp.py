@@ -7,20 +7,19 @@ from functools import cache
 
 import numpy as np
 
-from trimtab.errors import BalanceError
 from trimtab.planning.assignment_model import solve_assignment
 from trimtab.planning.board import Board, board_of, put_back
 from trimtab.planning.draft import draft_of, place_new
 from trimtab.planning.greedy import clear_closed_nodes, undo_needless_moves
 from trimtab.planning.levelling import level
+from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.local_search import Allowance, Best, Goal, search
 from trimtab.planning.lower_bound import lower_bound
 from trimtab.planning.move_patterns import patterns_of
 from trimtab.planning.moves_needed import FEW, loads_of
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import ROUNDING, Problem
+from trimtab.planning.problem import ROUNDING, Problem, need
 from trimtab.planning.proposals import shift_if_allowed
-from trimtab.planning.solvers import need_solvers
 
 LEAST_STEPS, STEPS_PER_UNIT, STEPS_PER_PAIR = 1_000_000, 80, 1_000
 """Steps of the search by default: the larger of the first two, but no more than the last one for each pair of a unit
@@ -55,7 +54,9 @@ def milp(
 
     Reference: Madsen et al. (2017), section 4.3.1.
     """
-    _check(time_limit_s, effort, near_enough)
+    need(time_limit_s > 0, "plan.options", f"time_limit_s is {time_limit_s}", "give a time above 0")
+    need(effort is None or effort >= 0, "plan.options", f"effort is {effort}", "give a number of steps, 0 or more")
+    need(near_enough >= 0, "plan.options", f"near_enough is {near_enough}", "give percentage points, 0 or more")
     _compile()
     return _plan(problem, time_limit_s, seed, effort, near_enough)
 
@@ -125,12 +126,3 @@ def _settle_ties(board: Board, best: Best, near_enough: float, allowance: Allowa
     undo_needless_moves(board, up, low)
     clear_closed_nodes(board, up, low)
     best.keep(board)
-
-
-def _check(time_limit_s: float, effort: int | None, near_enough: float) -> None:
-    if not time_limit_s > 0:
-        raise BalanceError("plan.options", f"time_limit_s is {time_limit_s}", "give a time above 0")
-    if effort is not None and effort < 0:
-        raise BalanceError("plan.options", f"effort is {effort}", "give a number of steps, 0 or more")
-    if not near_enough >= 0:
-        raise BalanceError("plan.options", f"near_enough is {near_enough}", "give percentage points, 0 or more")

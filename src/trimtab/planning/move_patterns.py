@@ -37,8 +37,7 @@ class Patterns(NamedTuple):
     @property
     def moves(self) -> Int64Array:
         """How many units each pattern sends in all."""
-        total: Int64Array = self.sent.sum(axis=1)
-        return total
+        return np.asarray(self.sent.sum(axis=1))
 
 
 def size_classes(falling: Float64Array, count: int) -> Float64Array:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import Draft
+from trimtab.planning.draft import Draft, put
 from trimtab.planning.problem import Float64Array, Int64Array
 
 NONE = -1
@@ -53,8 +53,10 @@ def node_lists_of(draft: Draft) -> NodeLists:
 
 
 @kernel
-def change_lists(lists, unit, source, target, from_light_end):
-    """Take a unit out of one node's list and sort it into another's, looking for its place from one end."""
+def move(draft, lists, levels, unit, target, from_light_end):
+    """Move a unit to another node, and sort it into that one's list, looking for its place from one end."""
+    source = np.int64(draft.owner[unit])
+    put(draft, unit, target)
     _join(lists, source, lists.heavier[unit], lists.lighter[unit], lists.lighter[unit], lists.heavier[unit])
     weights = lists.weights
     if from_light_end:
@@ -68,6 +70,11 @@ def change_lists(lists, unit, source, target, from_light_end):
             below = lists.lighter[below]
         above = lists.heavier[below] if below != NONE else lists.lightest[target]
     _link(lists, unit, target, above, below)
+    for node in (source, target):
+        if draft.open_nodes[node]:
+            levels[node] = draft.loads[node] / draft.strength[node]
+        else:  # exactly 0 when it is empty, whatever rounding has left
+            levels[node] = draft.loads[node] if lists.heaviest[node] != NONE else 0.0
 
 
 @kernel
