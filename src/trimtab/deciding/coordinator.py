@@ -90,17 +90,14 @@ class Coordinator:
         self, balance: Balance | None, scale: Scale | None = None, *, split: str | None = None, interval_s: float = 1.0
     ) -> None:
         self.balance, self.scale, self.split = balance, scale, split
-        self._policy = balance or DEFAULT
+        self._policy = policy = balance or DEFAULT
         self._rule = None if scale is None else _rule(scale)
-        interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
-        self.interval_s = interval_s
-        self._estimates = LoadEstimates(
-            self._policy.measured, half_life=self._policy.half_life_batches, interval_s=interval_s
-        )
-        check_installed(self._policy.planner)
-        theta = DEFAULT.max_rstd if self._policy.max_rstd is None else self._policy.max_rstd
+        self.interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
+        self._estimates = LoadEstimates(policy.measured, half_life=policy.half_life_batches, interval_s=self.interval_s)
+        check_installed(policy.planner)
+        theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
         assert theta is not None
-        self._planner = planner_for_jobs(self._policy.planner, Limits(theta, self._policy.time_limit_s))
+        self._planner = planner_for_jobs(policy.planner, Limits(theta, policy.time_limit_s))
         self._memory = _Memory()
 
     def step(self, observed: Observation) -> Decision:

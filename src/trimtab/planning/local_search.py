@@ -141,14 +141,9 @@ def _measure(marks, goal):
 def _aim(board, marks, goal, floor, width):
     """The band for a goal: only the side that it is about gets narrower."""
     narrow = max(floor, (1 - NARROWER) * _measure(marks, goal))
-    if goal == 0:
-        aim(board, narrow, narrow)
-    elif goal == 1:
-        aim(board, width, width)
-    elif marks[0] < marks[1]:
-        aim(board, narrow, width)
-    else:
-        aim(board, width, narrow)
+    up = narrow if goal == 0 or (goal == 2 and marks[0] < marks[1]) else width
+    low = narrow if goal == 0 or (goal == 2 and marks[0] >= marks[1]) else width
+    aim(board, up, low)
 
 
 @kernel

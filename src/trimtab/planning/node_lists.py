@@ -13,7 +13,7 @@ import numpy as np
 
 from trimtab.machine_code.kernel import kernel
 from trimtab.planning.draft import Draft, put
-from trimtab.planning.problem import Float64Array, Int64Array
+from trimtab.planning.problem import Int64Array
 
 NONE = -1
 """No unit: the end of a list."""
@@ -26,28 +26,21 @@ class NodeLists(NamedTuple):
 
     heaviest, lightest  (nodes,)  both ends of each node's list
     lighter, heavier    (units,)  the neighbours of a unit in its list
-    weights             (units,)  what the lists are sorted by; of equal units the one nearer to the end it came in by
-                                  is the newer one
+
+    Of equal units the one nearer to the end it came in by is the newer one.
     """
 
     heaviest: Int64Array
     lightest: Int64Array
     lighter: Int64Array
     heavier: Int64Array
-    weights: Float64Array
 
 
 def node_lists_of(draft: Draft) -> NodeLists:
     """The lists of a draft in which every unit has a node."""
     units, nodes = len(draft.owner), len(draft.loads)
     order = np.argsort(-draft.work, kind="stable")
-    lists = NodeLists(
-        heaviest=np.full(nodes, NONE, dtype=np.int64),
-        lightest=np.full(nodes, NONE, dtype=np.int64),
-        lighter=np.full(units, NONE, dtype=np.int64),
-        heavier=np.full(units, NONE, dtype=np.int64),
-        weights=draft.work,
-    )
+    lists = NodeLists(*(np.full(size, NONE, dtype=np.int64) for size in (nodes, nodes, units, units)))
     _fill(lists, draft.owner, order[draft.work[order] > NO_LOAD * draft.work.sum()])
     return lists
 
@@ -58,7 +51,7 @@ def move(draft, lists, levels, unit, target, from_light_end):
     source = np.int64(draft.owner[unit])
     put(draft, unit, target)
     _join(lists, source, lists.heavier[unit], lists.lighter[unit], lists.lighter[unit], lists.heavier[unit])
-    weights = lists.weights
+    weights = draft.work
     if from_light_end:
         above = lists.lightest[target]
         while above != NONE and weights[above] < weights[unit]:

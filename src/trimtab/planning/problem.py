@@ -159,15 +159,9 @@ class Problem:
         >>> Problem(loads=[3.0, 2.0, 1.0], homes=[0, 1, 1], capacities=[9.0, 9.0]).of_units(np.array([2, 0])).work
         array([1., 3.])
         """
-        return replace(
-            self,
-            loads=self.loads[units],
-            homes=self.homes[units],
-            state_bytes=self.state_bytes[units],
-            move_costs=self.move_costs[units],
-            traffic=None if self.traffic is None else self.traffic[units][:, units],
-            operators=self.operators[units],
-        )
+        columns = ("loads", "homes", "state_bytes", "move_costs", "operators")
+        traffic = None if self.traffic is None else self.traffic[units][:, units]
+        return replace(self, traffic=traffic, **{name: getattr(self, name)[units] for name in columns})
 
     def node_loads(self, owner: npt.ArrayLike) -> Float64Array:
         """The load of each node in the bottleneck; units without an owner count nowhere."""
