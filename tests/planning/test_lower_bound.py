@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.planning.problems import problems, started
 from tests.support.brute_force import brute_force
-from trimtab.planning.fitting_patterns import CLASSES, FittingPatterns, Outcome
 from trimtab.planning.local_search import Best
 from trimtab.planning.lower_bound import (
     affordable_moves,
@@ -22,7 +21,7 @@ from trimtab.planning.lower_bound import (
     undrained,
 )
 from trimtab.planning.milp import milp
-from trimtab.planning.move_patterns import patterns_of, size_classes
+from trimtab.planning.move_patterns import CLASSES, FittingPatterns, Outcome, patterns_of, size_classes
 from trimtab.planning.moves_needed import FEW, Loads, loads_of, may_suffice
 from trimtab.planning.problem import Float64Array, Int64Array, Problem
 from trimtab_lab.workloads.clusters import synthetic_cluster

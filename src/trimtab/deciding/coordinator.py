@@ -17,12 +17,12 @@ from trimtab.deciding.observation import Int64Array, Observation
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
 from trimtab.deciding.spreading import HotLoads, spread_keys
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
+from trimtab.planning.adaptation import Adaptation, ClusterState, ScalingRule, adapt
 from trimtab.planning.heaviest_first import heaviest_first
+from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import Int32Array, Problem
-from trimtab.planning.registry import POLICIES, Limits, check_installed, planner_for_jobs
-from trimtab.planning.scaling_rule import ScalingRule
+from trimtab.planning.registry import POLICIES, Limits, planner_for_jobs, solvers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Decision:
     least_rstd: float
     load_distance: float
     utilisation: float
-    planned_rstd: float | None
-    reason: str
+    planned_rstd: float | None = None
+    reason: str = ""
     actions: tuple[Action, ...] = ()
     planner: str = ""
 
@@ -94,7 +94,7 @@ class Coordinator:
         self._rule = None if scale is None else _rule(scale)
         self.interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
         self._estimates = LoadEstimates(policy.measured, half_life=policy.half_life_batches, interval_s=self.interval_s)
-        check_installed(policy.planner)
+        need_solvers(*solvers_of(policy.planner))
         theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
         assert theta is not None
         self._planner = planner_for_jobs(policy.planner, Limits(theta, policy.time_limit_s))
@@ -114,8 +114,6 @@ class Coordinator:
             least_rstd=least_rstd(problem),
             load_distance=problem.load_distance(problem.homes),
             utilisation=problem.mean,
-            planned_rstd=None,
-            reason="",
         )
         if self.scale is not None and (memory.draining or self._has_misfit(problem)):
             adapted = self._adapted(observed, decision)

@@ -44,15 +44,11 @@ class Spread:
         """`counts[engine]` shares for each engine."""
         return cls(slot, tuple(engine for engine, count in enumerate(counts) for _ in range(count)))
 
-    @classmethod
-    def over(cls, slot: int, engines: Sequence[int]) -> Spread:
-        """Shares assigned to these engines in turn."""
-        return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
-
     def within(self, engines: int) -> Spread | None:
         """The same key on the first `engines` engines, which take over the others' shares; None: it has none of them.
 
-        >>> Spread.over(7, [0, 2]).within(2) == Spread.over(7, [0]), Spread.over(7, [2, 3]).within(2)
+        >>> spread = Spread.of_counts(7, [0, 32, 32])
+        >>> spread.within(2) == Spread.of_counts(7, [0, 64]), spread.within(1)
         (True, None)
         """
         left = sorted({engine for engine in self.engines if engine < engines})
@@ -127,7 +123,7 @@ class Placement:
     def with_spread(self, spread: Iterable[Spread]) -> Placement:
         """The placement with exactly these keys spread, over engines that exist; every other key is on one engine.
 
-        >>> Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])]).spread_slots().tolist()
+        >>> Placement.even(2, 4).with_spread([Spread.of_counts(7, [32, 32])]).spread_slots().tolist()
         [7]
         """
         ordered = sorted(spread, key=lambda each: each.slot)
@@ -153,7 +149,7 @@ class Placement:
     def from_json(cls, kept: Mapping[str, Any]) -> Placement:
         """The placement that `as_json` wrote, also by builds that had no spread keys.
 
-        >>> placement = Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])])
+        >>> placement = Placement.even(2, 4).with_spread([Spread.of_counts(7, [32, 32])])
         >>> Placement.from_json(placement.as_json()) == placement
         True
         """

@@ -137,9 +137,7 @@ def balance_of(balance: str | Balance | None) -> Balance | None:
     >>> balance_of("flux").planner
     'flux'
     """
-    if balance is None or isinstance(balance, Balance):
-        return balance
-    return Balance(planner=balance)
+    return balance if balance is None or isinstance(balance, Balance) else Balance(planner=balance)
 
 
 def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from trimtab.deciding.observation import Float64Array
 from trimtab.deciding.placement import MOST_SPREAD, SHARES, Int32Array, Int64Array, Spread
@@ -79,12 +78,14 @@ def spread_keys(
     usable = int(np.count_nonzero(strength > 0))
     if usable < 2 or total <= 0:
         return ()
-    chosen = _chosen(hot, SPREAD_FROM * total / usable, {each.slot for each in before})
+    least = SPREAD_FROM * total / usable
+    wanted = np.where(np.isin(hot.slots, [each.slot for each in before]), LEAVING * least, least)
+    order = np.lexsort((hot.slots, -hot.loads))  # the heaviest keys first, as in any packing
+    order = order[(hot.loads > wanted)[order]][:MOST_SPREAD]
+    whole = np.delete(np.arange(len(hot.slots)), order)
     held = hot.base.copy()
-    np.add.at(held, hot.homes[~chosen], hot.loads[~chosen])
+    np.add.at(held, hot.homes[whole], hot.loads[whole])
     room = _Room(scheme, strength, total)
-    order = np.flatnonzero(chosen)
-    order = order[np.lexsort((hot.slots[order], -hot.loads[order]))]  # the heaviest keys first, as in any packing
     found: dict[int, Spread] = {}
     taken = held.copy()
     for number in order.tolist():
@@ -137,22 +138,11 @@ class _Room:
         if self.scheme == "random-choices":
             free = np.maximum((1 + EPSILON) * self.fair - held, 0.0)
             return [(engine, float(free[engine])) for engine in self.candidates(slot)]
-        owners = first_owners(self.strength, VIRTUAL_WORKERS)
-        workers = np.bincount(owners, minlength=len(held))
-        free = np.maximum((1 + EPSILON) * self.total / len(owners) - held / np.maximum(workers, 1), 0.0)
+        workers = count_virtual_workers(self.strength, VIRTUAL_WORKERS)
+        free = np.maximum((1 + EPSILON) * self.total / workers.sum() - held / np.maximum(workers, 1), 0.0)
         # A virtual worker is identified by its engine and its number there, so others can come and go without effect.
-        virtual = [(int(engine), number) for engine in range(len(held)) for number in range(int(workers[engine]))]
+        virtual = [(engine, number) for engine, count in enumerate(workers.tolist()) for number in range(count)]
         return [(engine, float(free[engine])) for engine, _ in hashed_order(slot, tuple(virtual))]
-
-
-def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.bool_]:
-    """The keys that are hot enough; for those that are spread already the limit is lower."""
-    wanted = np.where(np.isin(hot.slots, list(spread)), LEAVING * least, least)
-    chosen: npt.NDArray[np.bool_] = hot.loads > wanted
-    if np.count_nonzero(chosen) > MOST_SPREAD:
-        hottest = np.argsort(-np.where(chosen, hot.loads, -1.0), kind="stable")[:MOST_SPREAD]
-        chosen = np.isin(np.arange(len(chosen)), hottest)
-    return chosen
 
 
 def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength: Float64Array) -> Float64Array:
@@ -207,17 +197,17 @@ def hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[
     return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
 
 
-def first_owners(capacities: Float64Array, virtual_workers: int) -> Int32Array:
-    """Deal `virtual_workers` for each worker on average, in proportion to the capacities, by largest remainders.
+def count_virtual_workers(capacities: Float64Array, on_average: int) -> Int64Array:
+    """How many virtual workers each worker has, in proportion to the capacities, by largest remainders.
 
     Every worker with any capacity gets one at least.
 
-    >>> first_owners(np.array([2.0, 1.0, 0.0]), 2).tolist()
-    [0, 0, 0, 0, 1, 1]
+    >>> count_virtual_workers(np.array([2.0, 1.0, 0.0]), 2).tolist()
+    [4, 2, 0]
     """
-    total = virtual_workers * capacities.size
+    total = on_average * capacities.size
     wanted = capacities * (total / capacities.sum())
     held = _whole(wanted, total, (capacities > 0).astype(np.int64))
     while held.sum() > total:  # the ones that every worker gets were too many
         held[np.argmax(np.where(held > 1, held - wanted, -np.inf))] -= 1
-    return np.repeat(np.arange(capacities.size, dtype=np.int32), held)
+    return held

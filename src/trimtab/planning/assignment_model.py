@@ -52,9 +52,7 @@ def solve_assignment(
         lowest=np.concatenate(lowest),
         highest=np.concatenate(highest),
     )
-    values = None
-    if start is not None:
-        values = np.append([problem.load_distance(start), 0.0, 0.0], nodes == start[units])
+    values = None if start is None else np.append([problem.load_distance(start), 0.0, 0.0], nodes == start[units])
     answer = solve(program, time_limit_s=time_limit_s, max_nodes=max_nodes, start=values)
     if not len(answer.values):
         return None, 0.0

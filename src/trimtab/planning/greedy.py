@@ -43,10 +43,7 @@ def _best_unit(board, source, target):
     if nodes[source].count == 0 or source == target:
         return -1
     above, below = nodes[source].level, nodes[target].level
-    if nodes[source].points > 0.0:
-        ideal = (above - below) / (nodes[source].points + nodes[target].points)
-    else:
-        ideal = -below / nodes[target].points
+    ideal = (above - below) / (nodes[source].points + nodes[target].points)  # a closed source has 0 of both
     best, distance = -1, max(abs(above), abs(below)) * (1 - 1e-9)
     near = at_least(board, source, ideal)
     start, end = nodes[source].start, nodes[source].start + nodes[source].count

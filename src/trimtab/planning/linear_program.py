@@ -78,14 +78,13 @@ def solve(
     solver.silent()
     options: dict[str, Any] = {
         "threads": 1,
+        "time_limit": max(0.0, time_limit_s),
         "random_seed": 0,
         "mip_rel_gap": ROUNDING,
         "mip_abs_gap": ROUNDING,
         "mip_feasibility_tolerance": TOLERANCE,
         "primal_feasibility_tolerance": TOLERANCE,
     }
-    if np.isfinite(time_limit_s):
-        options["time_limit"] = max(0.0, time_limit_s)
     if max_nodes is not None:
         options["mip_max_nodes"] = max_nodes
     for name, value in options.items():

@@ -11,12 +11,11 @@ import numpy as np
 from trimtab.planning.assignment_model import solve_assignment
 from trimtab.planning.board import Board, board_of, put_back
 from trimtab.planning.draft import draft_of, place_new
-from trimtab.planning.fitting_patterns import FittingPatterns, Outcome
 from trimtab.planning.greedy import clear_closed_nodes, undo_needless_moves, worst_first
 from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.local_search import Allowance, Best, Goal, cool, search
 from trimtab.planning.lower_bound import affordable_moves, lower_bound
-from trimtab.planning.move_patterns import patterns_of
+from trimtab.planning.move_patterns import FittingPatterns, Outcome, patterns_of
 from trimtab.planning.moves_needed import FEW, loads_of
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import ROUNDING, Problem, need

@@ -80,11 +80,9 @@ class Problem:
         needs, has = _table(loads, "loads"), _table(capacities, "capacities")
         units, nodes = len(needs), len(has)
         need(nodes > 0, "plan.nodes", "there are no nodes", "give capacities at least one entry")
-        if units == 0:
-            needs = np.zeros((0, has.shape[1]))
-        resources = needs.shape[1]
-        message = f"loads have {resources} resource(s) and capacities {has.shape[1]}"
-        need(resources == has.shape[1], "plan.shape", message)
+        needs = needs if units else np.zeros((0, has.shape[1]))
+        message = f"loads have {needs.shape[1]} resource(s) and capacities {has.shape[1]}"
+        need(needs.shape[1] == has.shape[1], "plan.shape", message)
         need(max_moves is None or max_moves >= 0, "plan.budget", f"max_moves is {max_moves}", "0 or more")
         need(max_cost is None or max_cost >= 0, "plan.budget", f"max_cost is {max_cost}", "0 or more")
         sizes = _amounts(state_bytes, units, "state_bytes")

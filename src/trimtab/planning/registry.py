@@ -13,7 +13,6 @@ from trimtab.planning.dlb import dlb
 from trimtab.planning.flux import flux
 from trimtab.planning.heaviest_first import heaviest_first
 from trimtab.planning.hot_units import plan_around_hot_units
-from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.lptf import lptf
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan, Planner
@@ -115,8 +114,3 @@ def planner_for_jobs(policy: str, limits: Limits) -> Planner:
 def solvers_of(policy: str) -> tuple[str, ...]:
     """The packages that a job's policy can't do without."""
     return next(each.solvers for each in PLANNERS.values() if policy in each.policies)
-
-
-def check_installed(policy: str) -> None:
-    """Raise BalanceError `plan.solver` unless everything is installed that a job's policy needs."""
-    need_solvers(*solvers_of(policy))
