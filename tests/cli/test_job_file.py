@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.cli.job_file import JobFile, QuerySection, SinkSection, StreamSection, read_job_file
+from trimtab.cli.job_file import read_job_file
+from trimtab.cli.job_sections import JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.toml import line_of, setting_lines
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.errors import JobError

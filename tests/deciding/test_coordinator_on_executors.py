@@ -9,11 +9,12 @@ import math
 import numpy as np
 import pytest
 
+from tests.support.spreads import spread_over
 from trimtab.deciding.actions import applied
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.load_estimates import LoadEstimates
 from trimtab.deciding.observation import Int64Array, Observation, ObservedHotKeys
-from trimtab.deciding.placement import Placement, Spread
+from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab_lab.workloads.key_streams import zipf_keys
@@ -138,7 +139,7 @@ def test_a_hot_key_is_as_heavy_on_a_slow_host_as_elsewhere() -> None:
     """A key on each executor, and one that is spread over both: 300 events each."""
     estimates = LoadEstimates(Measure.BUSY, half_life=2.0, interval_s=1.0)
     slots = np.array([group << GROUP_SHIFT for group in range(3)])
-    placement = Placement.even(2, 64).with_spread((Spread.over(int(slots[2]), [0, 1]),))
+    placement = Placement.even(2, 64).with_spread((spread_over(int(slots[2]), [0, 1]),))
     observed = Observation.of_events(0, placement, [320, 320, *[20] * 62])
     slower = np.where(placement.array() == 1, 3.0, 1.0)
     hot = ObservedHotKeys(slots, np.full(3, 300), (300 * EVENT_NS * np.array([1.0, 3.0, 2.0])).astype(np.int64))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.spreads import spread_over
 from trimtab.deciding.placement import SCHEMES, SHARES, Placement, Spread
 from trimtab.deciding.spreading import HotLoads, spread_keys
 
@@ -108,7 +109,7 @@ def test_engines_get_what_they_are_strong_enough_for(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_keys_below_the_threshold_stay_whole(scheme: str) -> None:
     assert spread_keys(scheme, hot([10.0], [22.5] * 4)) == ()
-    assert spread_keys(scheme, hot([10.0], [22.5] * 4), share_threshold=0.3) != ()
+    assert spread_keys(scheme, hot([20.0], [20.0] * 4)) != ()
     assert spread_keys(scheme, hot([90.0], [10.0])) == (), "one engine has nowhere to spread to"
 
 
@@ -131,7 +132,7 @@ def test_a_key_that_cools_down_returns_to_one_engine_but_not_at_once() -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_shares_of_another_scheme_or_of_engines_without_capacity_are_not_kept(scheme: str) -> None:
     observed = hot([60.0], [10.0] * 4)
-    [even] = [Spread.over(SLOTS[0], [0, 1, 2, 3])]
+    [even] = [spread_over(SLOTS[0], [0, 1, 2, 3])]
     found = spread_keys(scheme, observed, before=[even])
     assert (found == (even,)) == (scheme != "pkg")
     [weak] = spread_keys(scheme, observed, np.array([0.0, 1.0, 1.0, 1.0]), before=[even])

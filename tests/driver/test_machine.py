@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.deciding.placement import Placement, Spread
+from tests.support.spreads import spread_over
+from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
 from trimtab.driver.happenings import (
     BatchArrived,
@@ -111,7 +112,7 @@ def test_a_batch_goes_from_its_plan_to_its_commit() -> None:
 
 def test_parts_of_spread_keys_are_merged_before_anything_is_handed_over() -> None:
     step = Checked()
-    step(arrived(0, placement=TWO.with_spread([Spread.over(7, [0, 1])])))
+    step(arrived(0, placement=TWO.with_spread([spread_over(7, [0, 1])])))
     (merge,) = step(reported(0))
     assert isinstance(merge, MergeParts)
     assert merge.watermark_us == 9_000

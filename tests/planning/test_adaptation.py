@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from tests.support.brute_force import brute_force
 from trimtab.errors import BalanceError
-from trimtab.planning.adaptation import ClusterState, adapt
+from trimtab.planning.adaptation import ClusterState, Scaling, ScalingRule, adapt
 from trimtab.planning.flux import flux
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
-from trimtab.planning.scaling_rule import Scaling, ScalingRule
 
 RULE = ScalingRule(target=60, low=40, high=80, cool_down_periods=2)
 

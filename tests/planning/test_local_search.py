@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from tests.planning.problems import problems, started
 from trimtab.planning.board import Board, aim, excess, shift
+from trimtab.planning.greedy import clear_closed_nodes, undo_needless_moves, worst_first
 from trimtab.planning.local_search import Allowance, Best, Goal, search
 from trimtab.planning.neighbourhoods import exchange, follow_up, pay, retarget, send_home, swap, transfer
 from trimtab.planning.neighbourhoods import replace as replace_unit
 from trimtab.planning.problem import NEW, Problem
 from trimtab.planning.proposals import accept, emptied, fits, forget, gain
-from trimtab.planning.tidy import clear_closed_nodes, undo_needless_moves
-from trimtab.planning.worst_first import worst_first
 from trimtab_lab.workloads.clusters import shrinking_cluster, synthetic_cluster
 
 WAYS = (transfer, swap, replace_unit, retarget, exchange, send_home)
@@ -52,7 +51,7 @@ def test_every_way_to_change_keeps_the_board_right_and_the_rules(
     aim(board, 3.0, 2.0)
     check(problem, board)
     for way in data.draw(st.lists(st.sampled_from(WAYS), max_size=25)):
-        forget(board.now)
+        forget(board)
         if not way(board):
             continue
         while board.now[0]["changes"] < 4 and follow_up(board):
@@ -60,8 +59,8 @@ def test_every_way_to_change_keeps_the_board_right_and_the_rules(
         if not (pay(board) and fits(board)):
             continue
         before = board.now[0]["outside_points"], board.now[0]["closed_points"]
-        better = gain(board.nodes, board.now, board.proposal)
-        less = emptied(board.units, board.nodes, board.now, board.proposal)
+        better = gain(board)
+        less = emptied(board)
         accept(board)
         check(problem, board)
         assert before[0] - board.now[0]["outside_points"] == pytest.approx(better, abs=1e-7)

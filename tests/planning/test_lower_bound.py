@@ -10,14 +10,19 @@ from hypothesis import strategies as st
 
 from tests.planning.problems import problems, started
 from tests.support.brute_force import brute_force
-from trimtab.planning.cost_needed import bargains_of, cost_may_suffice
 from trimtab.planning.local_search import Best
-from trimtab.planning.lower_bound import affordable_moves, crowding, lower_bound, starving, undrained
+from trimtab.planning.lower_bound import (
+    affordable_moves,
+    bargains_of,
+    cost_may_suffice,
+    crowding,
+    lower_bound,
+    starving,
+    undrained,
+)
 from trimtab.planning.milp import milp
-from trimtab.planning.move_patterns import patterns_of, size_classes
+from trimtab.planning.move_patterns import CLASSES, FittingPatterns, Outcome, patterns_of, size_classes
 from trimtab.planning.moves_needed import FEW, Loads, loads_of, may_suffice
-from trimtab.planning.pattern_bound import pattern_bound, proves
-from trimtab.planning.pattern_start import Outcome, PatternStarts
 from trimtab.planning.problem import Float64Array, Int64Array, Problem
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
@@ -33,6 +38,12 @@ def test_no_bound_is_above_the_best_placement(problem: Problem) -> None:
     assert lower_bound(problem) <= almost
 
 
+def patterns_within(problem: Problem, moves: int, *, classes: int = CLASSES, seed: int = 1) -> FittingPatterns:
+    loads = loads_of(problem)
+    edges = size_classes(loads.heaviest, classes)
+    return FittingPatterns(problem, moves, loads, edges, np.random.default_rng(seed))
+
+
 @settings(max_examples=150)
 @given(problem=problems(), classes=st.integers(1, 4))
 def test_what_is_possible_is_never_proved_impossible(problem: Problem, classes: int) -> None:
@@ -42,7 +53,7 @@ def test_what_is_possible_is_never_proved_impossible(problem: Problem, classes: 
     assert may_suffice(loads, problem.mean, best, moves + FEW)  # by the other way of adding up
     assert cost_may_suffice(problem, loads, bargains_of(problem), best)
     if loads.new == 0.0 and len(loads.heaviest):
-        assert not proves(loads, size_classes(loads.heaviest, classes), problem.mean, best, moves)
+        assert not patterns_within(problem, moves, classes=classes).rule_out(best)
 
 
 @settings(max_examples=60)
@@ -166,18 +177,17 @@ def test_a_start_from_patterns_keeps_the_rules_and_is_never_said_to_be_impossibl
     if not problem.units:
         return
     problem, board = started(problem)
-    outcome = PatternStarts.of(problem, moves, seed=seed).lay_out(board, best, 60.0)
-    assert outcome is not Outcome.IMPOSSIBLE
+    assert patterns_within(problem, moves, seed=seed).lay_out(board, best, 60.0) is not Outcome.IMPOSSIBLE
     assert problem.faults(board.units["owner"]) == []
 
 
 def test_a_start_from_patterns_has_about_the_distance_that_it_aims_at() -> None:
     problem = synthetic_cluster(20, 400, varies=40.0, seed=1)
     problem, board = started(problem)
-    assert PatternStarts.of(problem, 20, seed=1).lay_out(board, 0.15, 60.0) is Outcome.LAID_OUT
+    assert patterns_within(problem, 20).lay_out(board, 0.15, 60.0) is Outcome.LAID_OUT
     assert Best.of(board).distance < 2.0 < problem.load_distance(problem.homes)
     problem, board = started(problem)
-    assert PatternStarts.of(problem, 20, seed=1).lay_out(board, 0.001, 60.0) is Outcome.IMPOSSIBLE
+    assert patterns_within(problem, 20).lay_out(board, 0.001, 60.0) is Outcome.IMPOSSIBLE
 
 
 def test_more_moves_never_raise_the_bound() -> None:
@@ -199,14 +209,14 @@ def test_the_pattern_bound_knows_that_a_unit_sent_is_a_unit_got() -> None:
     problem = synthetic_cluster(20, 400, varies=40.0, seed=8)
     plan = milp(problem, effort=300_000, time_limit_s=60.0)
     simple = lower_bound(problem)
-    better = pattern_bound(problem, 20, simple, plan.load_distance, lambda: True)
+    better = patterns_within(problem, 20).bound(simple, plan.load_distance, lambda: True)
     assert simple < 0.7 * plan.load_distance
     assert better > 0.95 * plan.load_distance
 
 
 def test_out_of_time_the_pattern_bound_is_what_was_known() -> None:
     problem = synthetic_cluster(20, 400, varies=40.0, seed=8)
-    assert pattern_bound(problem, 20, 0.1, 1.0, lambda: False) == 0.1
+    assert patterns_within(problem, 20).bound(0.1, 1.0, lambda: False) == 0.1
 
 
 def test_a_budget_in_cost_bounds_as_one_in_moves_does() -> None:

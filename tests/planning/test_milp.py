@@ -146,9 +146,9 @@ def test_unequal_capacities_get_unequal_loads() -> None:
 
 def kernels() -> dict[str, int]:
     """How many types each compiled function of the search was compiled for."""
-    files = ("board", "draft", "proposals", "neighbourhoods", "local_search", "worst_first", "tidy")
+    files = ("board", "draft", "proposals", "neighbourhoods", "local_search", "greedy")
     found = {}
-    for name in (*files, "moves_needed", "cost_needed", "move_patterns"):
+    for name in (*files, "moves_needed", "lower_bound", "move_patterns"):
         for function, value in vars(sys.modules[f"trimtab.planning.{name}"]).items():
             if isinstance(value, Kernel):
                 found[f"{name}.{function}"] = len(value.machine.signatures)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import trimtab
 from tests.spark.bench import COLUMNS, COUNTS, KEY_GROUPS, RISES, Bench
 from tests.support.bottle import Bottle
+from tests.support.spreads import spread_over
 from trimtab.deciding.load_estimates import LoadEstimates
 from trimtab.deciding.observation import observe
 from trimtab.deciding.placement import SCHEMES, Placement, Spread
@@ -86,7 +87,7 @@ class Ways:
 
     def spread(self, batch: int, slots: Sequence[int]) -> list[Spread]:
         engines = self.of_batch[batch] if batch < len(self.of_batch) else None
-        return [] if engines is None else [Spread.over(slot, engines) for slot in slots]
+        return [] if engines is None else [spread_over(slot, engines) for slot in slots]
 
 
 WAYS = Ways([None, (0, 1, 2, 3), (0, 1, 2, 3), (1, 3, 3), None, (2, 0), (0, 3)])  # the last one is the end of the input
@@ -247,7 +248,7 @@ def test_spreading_any_keys_in_any_batch_does_not_change_the_answer(data: st.Dat
             engines = data.draw(st.integers(1, 3))
             chosen = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
             numbers = st.lists(st.integers(0, engines - 1), min_size=1, max_size=4)
-            spread = [Spread.over(slot, data.draw(numbers)) for slot in chosen]
+            spread = [spread_over(slot, data.draw(numbers)) for slot in chosen]
             now = bottle.placement.resized(engines).with_spread(spread)
             closing = start == len(rows) == stop
             dies_after = data.draw(st.none() | st.integers(0, 16))
@@ -268,7 +269,7 @@ def test_an_operator_that_puts_out_rows_for_a_part_is_an_error(tmp_path: pathlib
     bottle = Bottle(str(tmp_path), {"minutes": early}, SCHEMA, "ts", split=["minutes"])
     [slot, *_] = bottle.slots_of("minutes", table)
     with pytest.raises(OperatorError, match="before the parts were merged") as raised:
-        bottle.batch(table, Placement.even(2, KEY_GROUPS).with_spread([Spread.over(int(slot), [0, 1])]))
+        bottle.batch(table, Placement.even(2, KEY_GROUPS).with_spread([spread_over(int(slot), [0, 1])]))
     assert raised.value.code == "operator.merge"
 
 
@@ -307,7 +308,7 @@ def hot_loads(reports: Sequence[EngineReport], placement: Placement) -> HotLoads
     estimates = LoadEstimates(Measure.EVENTS, half_life=1.0, interval_s=1.0)
     estimates.take(observed)
     slots, loads = estimates.hot_keys()
-    base = np.bincount(placement.array(), weights=estimates.loads_without_hot_keys(), minlength=placement.engines)
+    base = np.bincount(placement.array(), estimates.loads(slots.tolist()), placement.engines)
     return HotLoads(slots, loads, placement.array()[slots >> GROUP_SHIFT], base.astype(np.float64))
 
 

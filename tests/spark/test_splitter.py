@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.plain_splitter import Splitter, slot_of
+from tests.support.spreads import spread_over
 from trimtab.deciding.placement import Placement, Spread
 from trimtab.engine.columns.watermark import ONLY, BatchTime, StreamTime, TimeRule
 from trimtab.language.compile import compile_query
@@ -144,7 +145,7 @@ def test_rows_go_where_the_plain_splitter_sends_them(
     time = BatchTime(TimeRule(0))
     rows = tier_one.rows(frame, time).toArrow()
     slots = sorted({int(slot) for slot in rows[SLOT].to_pylist()})
-    spread = tuple(Spread.over(slot, (0, 1, 2)) for slot in slots[:3]) if queries is SPLIT else ()
+    spread = tuple(spread_over(slot, (0, 1, 2)) for slot in slots[:3]) if queries is SPLIT else ()
     work = orders(time, spread)
     _, found = at_engines(frame, tier_one, work)
     assert [bag(each) for each in found] == [bag(each) for each in by_twin(rows, intake, work)]

@@ -31,9 +31,10 @@ from tests.support.bottle_rows import SLOT_BITS, Int64Array
 from tests.support.bottle_shell import compiled
 from tests.support.choices import Choices, SeededChoices, between, chance, one_of
 from tests.support.laws import bag
+from tests.support.spreads import spread_over
 from tests.support.stream_cases import EVENT_TIME, FIXED_QUERIES, StreamCase, a_stream
 from trimtab.api.evaluate import answer
-from trimtab.deciding.placement import Placement, Spread
+from trimtab.deciding.placement import Placement
 from trimtab.driver import machine
 from trimtab.engine.columns.watermark import Silence, TimeRule
 from trimtab.errors import MatchError, ThreadLimitError
@@ -180,7 +181,7 @@ def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -
     slots = distinct(bottle.slots_of(one_of(choices, *bottle.split), rows)).tolist()
     chosen = {one_of(choices, *slots) for _ in range(choices.below(4))} if slots else set()
     engines = [[choices.below(now.engines) for _ in range(3)] for _ in chosen]
-    return now.with_spread(Spread.over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
+    return now.with_spread(spread_over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
 
 
 def _live(choices: Choices, bottle: Bottle, case: StreamCase, reading: Reading, queries: dict[str, str]) -> int:

@@ -9,12 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.support.choices import Choices, SeededChoices, between, chance, one_of
+from tests.support.spreads import spread_over
 from trimtab.deciding import balancer, decision_log
 from trimtab.deciding.actions import Action, AddEngines, DropEngines, Move, SpreadKeys, applied
 from trimtab.deciding.coordinator import Decision
 from trimtab.deciding.decision_log import Entry
 from trimtab.deciding.observation import Observation
-from trimtab.deciding.placement import Placement, Spread
+from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.planning.registry import POLICIES
 from trimtab.spark import pipeline
@@ -80,7 +81,7 @@ CHANGES: tuple[Callable[[Choices, Placement, int], list[Action]], ...] = (_more_
 def _random_spread(choices: Choices, seen: Observation, engines: int) -> tuple[Action, ...]:
     """Spread some of the hot keys over some engines, and gather the others."""
     slots = [slot for slot in seen.hot.slots.tolist() if chance(choices, 60)]
-    spread = [Spread.over(slot, sorted({choices.below(engines) for _ in range(3)})) for slot in slots]
+    spread = [spread_over(slot, sorted({choices.below(engines) for _ in range(3)})) for slot in slots]
     return (SpreadKeys(tuple(spread)),)
 
 

@@ -1,8 +1,8 @@
 from scipy.sparse import csr_array
 
+from trimtab.planning.adaptation import ScalingRule
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
-from trimtab.planning.scaling_rule import ScalingRule
 from trimtab_lab.planners.traffic_scaling import TrafficScalingRule
 
 RULE = ScalingRule(target=60, low=40, high=80, cool_down_periods=2)

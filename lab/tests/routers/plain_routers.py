@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from trimtab.deciding.virtual_workers import first_owners, mix_plain
+from trimtab.deciding.spreading import count_virtual_workers, mix_plain
 from trimtab_lab.routers.bounded_consistent_hash import ring
 from trimtab_lab.routers.counting import checked_capacities
 from trimtab_lab.routers.delegation import Delegation
@@ -198,7 +198,8 @@ class PlainConsistentGrouping(PlainRouter):
         half_life: float | None = None,
     ) -> None:
         super().__init__(workers, sources=sources, seed=seed, capacities=capacities)
-        owner = first_owners(np.array(self.capacities), virtual_workers)
+        counts = count_virtual_workers(np.array(self.capacities), virtual_workers)
+        owner = np.repeat(np.arange(workers, dtype=np.int32), counts)
         self.porc = PlainRandomChoices(
             owner.size, epsilon=epsilon, max_rehash=max_rehash, sources=sources, seed=seed, half_life=half_life
         )

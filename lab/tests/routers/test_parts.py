@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.deciding.virtual_workers import mix_plain
+from trimtab.deciding.spreading import mix_plain
 from trimtab_lab.routers import KeyGrouping
 from trimtab_lab.routers.decay import HUGE
 from trimtab_lab.routers.hashing import alias_table, mix

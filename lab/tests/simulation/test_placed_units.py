@@ -3,11 +3,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from trimtab.errors import BalanceError
+from trimtab.planning.adaptation import ScalingRule
 from trimtab.planning.dlb import dlb
 from trimtab.planning.flux import flux
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Float64Array, Problem
-from trimtab.planning.scaling_rule import ScalingRule
 from trimtab_lab.simulation.placed_units import Job, PlacedUnits, node_drift, run
 
 

@@ -26,7 +26,8 @@ from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
-from trimtab.planning.registry import check_installed
+from trimtab.planning.linear_program import need_solvers
+from trimtab.planning.registry import solvers_of
 from trimtab.spark.brokers import TIMEOUT_S, unreachable
 from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, local_folder, option
 from trimtab.state.checkpoint import Checkpoint
@@ -45,7 +46,7 @@ def check_before_spark(file: JobFile) -> None:
     Raises JobError, StateError or BalanceError for the first thing that is wrong.
     """
     if file.balance is not None or file.scale is not None:
-        check_installed((file.balance or DEFAULT).planner)
+        need_solvers(*solvers_of((file.balance or DEFAULT).planner))
     _check_inputs(file)
     for folder in _written(file):
         folder.check_writable()

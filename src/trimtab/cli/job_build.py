@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from trimtab.cli.around_spark import check_spark, spark_errors
 from trimtab.cli.files import import_from
-from trimtab.cli.job_file import JobFile, SinkSection, StreamSection
+from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
 from trimtab.driver.progress import BatchProgress, Progress
 
 

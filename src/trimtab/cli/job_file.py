@@ -21,9 +21,9 @@ import pyarrow as pa
 from trimtab.cli.files import import_from, look_for
 from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_queries import Streams, columns_of, compile_known, is_schema
+from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
-from trimtab.deciding.policy import DEFAULT, Balance, Scale
 from trimtab.errors import JobError, QueryError, TrimtabError
 from trimtab.language.compile import check_syntax
 from trimtab.language.mistakes import did_you_mean
@@ -40,7 +40,6 @@ SINKS = (*FILE_FORMATS, *OWN_SINKS, *PACKAGED, "jdbc", "noop", "xml")
 """Formats whose names are known; there may be others, from packages and from Python."""
 
 MAX_ENGINES = 4096
-DEFAULT_KEY_GROUPS = 1024
 
 _PACKAGE_SETTINGS = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
@@ -62,79 +61,6 @@ _NEEDED: Mapping[str, Sequence[tuple[str, ...]]] = {
     "socket": (("host",), ("port",)),
 }
 """Options that a source needs: one of each group."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSection:
-    """Where rows go: a Spark format with its options (`path` among them), or a function as "module:name"."""
-
-    format: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
-    python: str = ""
-
-    def __str__(self) -> str:
-        """For people: what it is, and where."""
-        return self.python or " ".join(part for part in (self.format, self.options.get("path", "")) if part)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSection:
-    """A source, what is done to its rows first, and where its rejected rows go."""
-
-    name: str
-    format: str
-    event_time: str
-    delay: str = "0 seconds"
-    schema: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    select: tuple[str, ...] = ()
-    where: str | None = None
-    late: SinkSection | None = None
-    quarantine: SinkSection | None = None
-    time: Mapping[str, Any] = field(default_factory=dict)  # partition_by, partitions, idle_after, max_ahead, if written
-
-
-@dataclass(frozen=True, slots=True)
-class QuerySection:
-    """A query and its sinks, of which there is at least one."""
-
-    name: str
-    sql: str
-    sinks: tuple[SinkSection, ...]
-    reset: bool = False
-    split: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobFile:
-    """A checked job: every path in it is absolute."""
-
-    path: Path
-    checkpoint: str
-    streams: tuple[StreamSection, ...]
-    queries: tuple[QuerySection, ...]
-    key_groups: int = DEFAULT_KEY_GROUPS
-    engines: int | None = None  # None: as many as the checkpoint has, or one per core for a new one
-    balance: Balance | None = DEFAULT
-    scale: Scale | None = None
-    trigger: str | None = None  # None: a batch starts as soon as there is data
-    available_now: bool = False
-    close: bool = False
-    operators: tuple[str, ...] = ()
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    are_modules_imported: bool = True  # False: they are only looked for, so that none of their code runs
-
-    def sinks(self) -> dict[str, SinkSection]:
-        """All sinks, by their places in the file."""
-        rejects = {
-            f"streams.{stream.name}.{what}": sink
-            for stream in self.streams
-            for what, sink in (("late", stream.late), ("quarantine", stream.quarantine))
-            if sink is not None
-        }
-        found = {f"queries.{each.name}.sinks[{i}]": sink for each in self.queries for i, sink in enumerate(each.sinks)}
-        return {**rejects, **found}
 
 
 def read_job_file(path: Path, *, imports: bool = True) -> JobFile:

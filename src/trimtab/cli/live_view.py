@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli.job_file import JobFile
+from trimtab.cli.job_sections import JobFile
 from trimtab.cli.texts import bytes_text, duration_text, number_text, rate_text, time_text
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 

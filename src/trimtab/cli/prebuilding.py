@@ -20,8 +20,8 @@ from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.policy import DEFAULT, Balance
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import operator_of
+from trimtab.planning.linear_program import missing
 from trimtab.planning.registry import POLICIES, solvers_of
-from trimtab.planning.solvers import missing
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _NUMBERS = ("n", "x", "d")

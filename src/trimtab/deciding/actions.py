@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from trimtab.deciding.placement import Placement, Spread, within
@@ -45,6 +45,11 @@ class SpreadKeys:
 
 
 Action = AddEngines | DrainEngine | Move | DropEngines | SpreadKeys
+
+_KINDS: dict[str, type[Action]] = {
+    "add": AddEngines, "drain": DrainEngine, "move": Move, "drop": DropEngines, "spread": SpreadKeys
+}  # fmt: skip
+"""The actions by their names in the log."""
 
 
 def applied(actions: Iterable[Action], placement: Placement) -> Placement:
@@ -94,24 +99,12 @@ def in_words(actions: Iterable[Action]) -> str:
 
 def as_json(actions: Iterable[Action]) -> list[dict[str, Any]]:
     """Actions as plain values, for the log."""
-    found: list[dict[str, Any]] = []
-    for action in actions:
-        match action:
-            case AddEngines(count):
-                found.append({"add": count})
-            case DrainEngine(engine):
-                found.append({"drain": engine})
-            case Move(moves):
-                found.append({"move": {str(group): engine for group, engine in moves.items()}})
-            case DropEngines(count):
-                found.append({"drop": count})
-            case SpreadKeys(spread):
-                found.append({"spread": [[each.slot, list(each.engines)] for each in spread]})
-    return found
+    names = {kind: name for name, kind in _KINDS.items()}
+    return [{names[type(action)]: astuple(action)[0]} for action in actions]
 
 
 def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Action, ...]:
-    """Actions from what `as_json` returned.
+    """Actions from what `as_json` returned, also if it has been JSON in the meantime.
 
     >>> from_json(as_json([AddEngines(1), Move({3: 2}), DrainEngine(1), DropEngines(1)]))
     (AddEngines(count=1), Move(moves={3: 2}), DrainEngine(engine=1), DropEngines(count=1))
@@ -121,14 +114,8 @@ def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Action, ...]:
 
 def _action(value: Mapping[str, Any]) -> Action:
     ((kind, content),) = value.items()
-    match kind:
-        case "add":
-            return AddEngines(content)
-        case "drain":
-            return DrainEngine(content)
-        case "move":
-            return Move({int(group): engine for group, engine in content.items()})
-        case "spread":
-            return SpreadKeys(tuple(Spread(slot, tuple(engines)) for slot, engines in content))
-        case _:
-            return DropEngines(content)
+    if kind == "move":
+        content = {int(group): engine for group, engine in content.items()}
+    elif kind == "spread":
+        content = tuple(Spread(slot, tuple(engines)) for slot, engines in content)
+    return _KINDS[kind](content)

@@ -13,16 +13,16 @@ import numpy as np
 
 from trimtab.deciding.actions import Action, AddEngines, DrainEngine, DropEngines, Move, SpreadKeys, in_words
 from trimtab.deciding.load_estimates import LoadEstimates
-from trimtab.deciding.observation import Float64Array, Int64Array, Observation
+from trimtab.deciding.observation import Int64Array, Observation
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
 from trimtab.deciding.spreading import HotLoads, spread_keys
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
+from trimtab.planning.adaptation import Adaptation, ClusterState, ScalingRule, adapt
 from trimtab.planning.heaviest_first import heaviest_first
+from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.plan import Plan, Planner
-from trimtab.planning.problem import BoolArray, Int32Array, Problem
-from trimtab.planning.registry import POLICIES, Limits, check_installed, planner_for_jobs
-from trimtab.planning.scaling_rule import ScalingRule
+from trimtab.planning.problem import Int32Array, Problem
+from trimtab.planning.registry import POLICIES, Limits, planner_for_jobs, solvers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Decision:
     least_rstd: float
     load_distance: float
     utilisation: float
-    planned_rstd: float | None
-    reason: str
+    planned_rstd: float | None = None
+    reason: str = ""
     actions: tuple[Action, ...] = ()
     planner: str = ""
 
@@ -90,35 +90,30 @@ class Coordinator:
         self, balance: Balance | None, scale: Scale | None = None, *, split: str | None = None, interval_s: float = 1.0
     ) -> None:
         self.balance, self.scale, self.split = balance, scale, split
-        self._policy = balance or DEFAULT
+        self._policy = policy = balance or DEFAULT
         self._rule = None if scale is None else _rule(scale)
-        interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
-        self.interval_s = interval_s
-        self._estimates = LoadEstimates(
-            self._policy.measured, half_life=self._policy.half_life_batches, interval_s=interval_s
-        )
-        check_installed(self._policy.planner)
-        theta = DEFAULT.max_rstd if self._policy.max_rstd is None else self._policy.max_rstd
+        self.interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
+        self._estimates = LoadEstimates(policy.measured, half_life=policy.half_life_batches, interval_s=self.interval_s)
+        need_solvers(*solvers_of(policy.planner))
+        theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
         assert theta is not None
-        self._planner = planner_for_jobs(self._policy.planner, Limits(theta, self._policy.time_limit_s))
+        self._planner = planner_for_jobs(policy.planner, Limits(theta, policy.time_limit_s))
         self._memory = _Memory()
 
     def step(self, observed: Observation) -> Decision:
         """Take a batch in, and decide what should change; called for every batch, in order."""
-        memory, engines = self._memory, observed.placement.engines
+        memory = self._memory
         self._estimates.take(observed)
         memory.since_moving.passes(observed.span_s)
         memory.since_scaling.passes(observed.span_s)
-        memory.draining = _last_ones(memory.draining, engines)
-        problem = self._problem(observed, engines)
+        memory.draining = _last_ones(memory.draining, observed.placement.engines)
+        problem = self._problem(observed, self._cluster(observed))
         decision = Decision(
             batch=observed.batch,
             rstd=problem.rstd(problem.homes),
             least_rstd=least_rstd(problem),
             load_distance=problem.load_distance(problem.homes),
             utilisation=problem.mean,
-            planned_rstd=None,
-            reason="",
         )
         if self.scale is not None and (memory.draining or self._has_misfit(problem)):
             adapted = self._adapted(observed, decision)
@@ -153,7 +148,7 @@ class Coordinator:
     def _balanced(self, observed: Observation, problem: Problem, decision: Decision) -> Decision:
         memory, policy = self._memory, self._policy
         is_uneven = self._is_uneven(problem)
-        is_uneven_now = is_uneven and self._is_uneven(self._problem(observed, problem.nodes, now=True))
+        is_uneven_now = is_uneven and self._is_uneven(self._problem(observed, self._cluster(observed), now=True))
         memory.uneven = memory.uneven + 1 if is_uneven_now else 0
         if (respread := self._respread(observed, decision)) is not None:
             return respread
@@ -183,8 +178,7 @@ class Coordinator:
             return None
         slots, loads = self._estimates.hot_keys()
         homes, engines = observed.placement.array(), observed.placement.engines
-        cold = self._estimates.loads_without_hot_keys()
-        base = np.bincount(homes, weights=cold, minlength=engines).astype(np.float64)
+        base = np.bincount(homes, self._estimates.loads(slots.tolist()), engines).astype(np.float64)
         hot = HotLoads(slots, loads, homes[slots >> GROUP_SHIFT], base)
         found = spread_keys(self.split, hot, self._estimates.capacities(engines), before=before)
         if found == before:
@@ -217,10 +211,10 @@ class Coordinator:
 
     def _adapted(self, observed: Observation, decision: Decision) -> Decision | None:
         """One period of Madsen's Algorithm 1: grow, shrink, or go on emptying engines; None: nothing to do."""
-        memory, engines = self._memory, observed.placement.engines
+        memory = self._memory
         rule = None if memory.draining else self._rule
-        state = ClusterState(tuple(range(engines)), memory.draining, engines)
-        found = adapt(state, partial(self._problem_on, observed), self._planner_for(observed), rule)
+        problem_of = partial(self._problem, observed, is_change=True)
+        found = adapt(self._cluster(observed), problem_of, self._planner_for(observed), rule)
         if rule is not None:
             memory.since_scaling, memory.misfit = _Rest(0, 0.0), 0
             if not (found.added or found.drained):
@@ -250,49 +244,36 @@ class Coordinator:
 
     # The problem -------------------------------------------------------------------------------
 
-    def _problem_on(self, observed: Observation, state: ClusterState) -> Problem:
-        capacities = self._estimates.capacities(max(state.nodes) + 1)[list(state.nodes)]
-        places = {node: place for place, node in enumerate(state.nodes)}
-        homes = np.array([places[owner] for owner in observed.placement.owner], np.int32)
-        draining = np.array([node in state.draining for node in state.nodes])
-        coming = len(state.nodes) - observed.placement.engines
-        # Key groups that must leave an engine or go to a new one come on top of what balancing may move.
-        extra = int(draining[homes].sum()) + max(0, coming) * len(homes) // len(state.nodes)
-        ballast = self._estimates.ballast(observed.placement.spread, max(state.nodes) + 1)[list(state.nodes)]
-        # The shares of an engine that is drained go to the others.
-        ballast = np.where(draining, 0.0, ballast + ballast[draining].sum() / np.count_nonzero(~draining))
-        loads = self._estimates.loads(observed.placement.spread)
-        return self._made(loads, homes, capacities, draining, ballast, extra)
+    def _cluster(self, observed: Observation) -> ClusterState:
+        engines = observed.placement.engines
+        return ClusterState(tuple(range(engines)), self._memory.draining, engines)
 
-    def _problem(self, observed: Observation, engines: int, *, now: bool = False) -> Problem:
-        """The problem for the current placement; `now`: with the loads of the last batch alone."""
-        spread = observed.placement.spread
-        loads = self._estimates.loads(spread, now=now)
-        draining = np.array([engine in self._memory.draining for engine in range(engines)])
-        ballast = self._estimates.ballast(spread, engines)
-        return self._made(loads, observed.placement.array(), self._estimates.capacities(engines), draining, ballast, 0)
-
-    def _made(
-        self,
-        loads: Float64Array,
-        homes: Int32Array,
-        capacities: Float64Array,
-        draining: BoolArray,
-        ballast: Float64Array,
-        extra: int,
+    def _problem(
+        self, observed: Observation, state: ClusterState, *, now: bool = False, is_change: bool = False
     ) -> Problem:
-        """The problem; an engine's parts of spread keys count as one unit that is too costly to move."""
-        policy = self._policy
+        """The problem on the engines of a state; an engine's parts of spread keys count as one unit that can't move.
+
+        `now`: with the loads of the last batch alone. `is_change`: an engine that is drained has no such parts.
+        """
+        policy, estimates, placement = self._policy, self._estimates, observed.placement
+        nodes, engines = np.array(state.nodes), state.nodes[-1] + 1  # they are in order
+        homes, draining = np.searchsorted(nodes, placement.array()), np.isin(nodes, list(state.draining))
         moves = policy.max_moves
         if moves is None and not POLICIES[policy.planner].moves_many:
-            moves = max(1, len(homes) // 8) + extra
-        costs = self._estimates.state_bytes
+            # Key groups that must leave an engine or go to a new one come on top of what balancing may move.
+            coming = max(0, len(nodes) - placement.engines) * len(homes) // len(nodes)
+            moves = max(1, len(homes) // 8) + int(draining[homes].sum()) + coming
+        loads, costs = estimates.loads([each.slot for each in placement.spread], now=now), estimates.state_bytes
         max_cost: float | None = policy.max_state_bytes
+        ballast = estimates.ballast(placement.spread, engines)[nodes]
+        if is_change:  # its shares go to the others
+            ballast = np.where(draining, 0.0, ballast + ballast[draining].sum() / np.count_nonzero(~draining))
         if ballast.any():
             max_cost = max_cost if max_cost is not None else float(costs.sum())
             loads = np.concatenate([loads, ballast])
             costs = np.concatenate([costs, np.full(len(ballast), 2 * max_cost + 1.0)])
-            homes = np.concatenate([homes, np.arange(len(ballast), dtype=np.int32)])
+            homes = np.concatenate([homes, np.arange(len(ballast))])
+        capacities = estimates.capacities(engines)[nodes]
         return Problem(
             loads, homes, capacities, draining=draining, state_bytes=costs, max_moves=moves, max_cost=max_cost
         )

@@ -25,6 +25,7 @@ KEPT = 1_000
 """How many batches the log goes back."""
 FORMAT = 1
 _ABOUT = b"trimtab"
+_COLUMNS = ("events", "busy_ns", "state_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def to_bytes(entry: Entry) -> bytes:
         "batch_s": observed.batch_s,
         "engines": observed.placement.engines,
         "spread": observed.placement.as_json()["spread"],
-        "hot": [observed.hot.slots.tolist(), observed.hot.events.tolist(), observed.hot.busy_ns.tolist()],
+        "hot": [column.tolist() for column in observed.hot],
         "engine_ns": observed.engine_ns.tolist(),
         "hosts": observed.executors,  # the name that logs have for it
         "is_planner_compiled": observed.is_planner_compiled,
@@ -87,14 +88,8 @@ def to_bytes(entry: Entry) -> bytes:
         "interval_s": entry.interval_s,
         "is_first": entry.is_first,
     }
-    table = pa.table(
-        {
-            "owner": observed.placement.array(),
-            "events": observed.events,
-            "busy_ns": observed.busy_ns,
-            "state_bytes": observed.state_bytes,
-        }
-    ).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
+    columns = {"owner": observed.placement.array(), **{name: getattr(observed, name) for name in _COLUMNS}}
+    table = pa.table(columns).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
@@ -107,18 +102,13 @@ def from_bytes(content: bytes) -> Entry:
     about: dict[str, Any] = json.loads((table.schema.metadata or {})[_ABOUT])
     if about["format"] != FORMAT:
         raise ValueError(f"its format is {about['format']}, and {FORMAT} was expected")
-
-    def column(name: str) -> Any:
-        return table.column(name).to_numpy().astype(np.int64)
-
+    columns: dict[str, Any] = {name: table.column(name).to_numpy().astype(np.int64) for name in ("owner", *_COLUMNS)}
     observed = Observation(
         batch=about["batch"],
         span_s=about["span_s"],
         batch_s=about["batch_s"],
-        placement=Placement.from_json({**about, "owner": column("owner").tolist()}),
-        events=column("events"),
-        busy_ns=column("busy_ns"),
-        state_bytes=column("state_bytes"),
+        placement=Placement.from_json({**about, "owner": columns.pop("owner").tolist()}),
+        **columns,
         engine_ns=np.array(about["engine_ns"], np.int64),
         executors=tuple(about["hosts"]),
         hot=ObservedHotKeys(*(np.array(each, np.int64) for each in about["hot"])),

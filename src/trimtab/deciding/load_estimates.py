@@ -11,18 +11,17 @@ ratio between executors counts: what slows all of them down alike is no reason t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from trimtab.deciding.observation import Float64Array, Int64Array, Observation
 from trimtab.deciding.placement import Spread
 from trimtab.deciding.policy import Measure
 from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.planning.problem import BoolArray
 
-BoolArray = npt.NDArray[np.bool_]
 Scalable = TypeVar("Scalable", float, Float64Array)
 
 COST_HALF_LIFE = 8.0
@@ -66,7 +65,7 @@ class LoadEstimates:
         self._is_small = False  # the last batch
         self._events: Float64Array = np.zeros(0)  # long averages of a batch's events, and of their time at speed 1
         self._busy_ns: Float64Array = np.zeros(0)
-        self._state_bytes: Float64Array = np.zeros(0)
+        self.state_bytes: Float64Array = np.zeros(0)  # the size of each group's state, as far as batches have shown it
         self._hot: dict[int, float] = {}  # nanoseconds or events in a second, by slot
         self._speeds: dict[str, float] = {}
         self._executors: tuple[str, ...] = ()
@@ -90,7 +89,7 @@ class LoadEstimates:
         self._gaps_s.append(max(0.0, observed.span_s - max(observed.batch_s, self._interval_s)))
         if fresh:
             self._rates, self._events, self._busy_ns = rates, events.astype(np.float64), busy
-            self._state_bytes, self._overhead_s = observed.state_bytes.astype(np.float64), observed.overhead_s
+            self.state_bytes, self._overhead_s = observed.state_bytes.astype(np.float64), observed.overhead_s
             return
         self._is_small = float(observed.events.sum()) < SMALL_BATCH * float(self._events.sum())
         busy = np.where(begins[observed.placement.array()], events * self.event_ns(), busy)
@@ -99,32 +98,25 @@ class LoadEstimates:
         self._busy_ns = _faded(self._busy_ns, busy, self._cost_fade)
         self._overhead_s = self._fade * self._overhead_s + (1 - self._fade) * observed.overhead_s
         # A batch writes only the state of the keys that it touched: the group's state is at least as large.
-        self._state_bytes = np.maximum(observed.state_bytes, self._state_bytes * 0.99)
+        self.state_bytes = np.maximum(observed.state_bytes, self.state_bytes * 0.99)
 
-    def loads(self, spread: Sequence[Spread] = (), *, now: bool = False) -> Float64Array:
-        """By key group, without spread keys: percent of an engine's time at speed 1, or in the measure's own unit.
+    def loads(self, apart: Collection[int] = (), *, now: bool = False) -> Float64Array:
+        """By key group, without the hot keys in `apart`: percent of an engine's time at speed 1, or the measure's unit.
 
         `now`: of the last batch alone, unless that batch was small.
         """
-        total = self._loads(self._rates_now if now and not self._is_small else self._rates)
-        apart = {each.slot for each in spread}
+        rates = self._rates_now if now and not self._is_small else self._rates
+        match self._measure:
+            case Measure.BUSY:
+                total = np.asarray(self._scaled(rates * self.event_ns()))
+            case Measure.EVENTS:
+                total = rates.copy()
+            case Measure.STATE:
+                total = self.state_bytes.copy()
         for slot, load in self._hot.items():
             if slot not in apart:
                 total[slot >> GROUP_SHIFT] += self._scaled(load)
         return total
-
-    def loads_without_hot_keys(self) -> Float64Array:
-        """By key group, without the loads of `hot_keys`."""
-        return self._loads(self._rates)
-
-    def _loads(self, rates: Float64Array) -> Float64Array:
-        match self._measure:
-            case Measure.BUSY:
-                return np.asarray(self._scaled(rates * self.event_ns()))
-            case Measure.EVENTS:
-                return rates.copy()
-            case Measure.STATE:
-                return self._state_bytes.copy()
 
     def hot_keys(self) -> tuple[Int64Array, Float64Array]:
         """The slots of keys that may be spread, in order, and the load of each."""
@@ -181,11 +173,6 @@ class LoadEstimates:
         return (self._busy_ns + KNOWN_EVENTS * usual) / (self._events + KNOWN_EVENTS)
 
     @property
-    def state_bytes(self) -> Float64Array:
-        """The size of each key group's state, as far as batches have shown it."""
-        return self._state_bytes
-
-    @property
     def free_share(self) -> float:
         """The share of time that is left to the engines, if a batch is begun once in every interval."""
         overhead_s = self._overhead_s + min(self._gaps_s, default=0.0)
@@ -198,11 +185,8 @@ class LoadEstimates:
         return 100.0 * np.concatenate([known, coming])
 
     def _engine_speeds(self) -> Float64Array:
-        return np.array([self._speed(executor) for executor in self._executors])
-
-    def _speed(self, executor: str) -> float:
-        speed = self._speeds.get(executor, 1.0)
-        return speed if abs(speed - 1.0) > ALIKE else 1.0
+        speeds = np.array([self._speeds.get(executor, 1.0) for executor in self._executors])
+        return np.where(np.abs(speeds - 1.0) > ALIKE, speeds, 1.0)
 
     def _begins(self, observed: Observation) -> BoolArray:
         """Which engines are new or on a new executor: they load code and connect workers, which happens only once."""

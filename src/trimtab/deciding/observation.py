@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +15,15 @@ from trimtab.worker.orders import EngineReport
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
 
-
-def _none() -> Int64Array:
-    return np.empty(0, np.int64)
+_NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ObservedHotKeys:
+class ObservedHotKeys(NamedTuple):
     """Keys of split queries that stood out in a batch, over all engines, in order of their slots."""
 
-    slots: Int64Array = field(default_factory=_none)
-    events: Int64Array = field(default_factory=_none)
-    busy_ns: Int64Array = field(default_factory=_none)
+    slots: Int64Array = _NONE
+    events: Int64Array = _NONE
+    busy_ns: Int64Array = _NONE
 
     @classmethod
     def of(cls, reports: Sequence[EngineReport], receive_ns: Mapping[str, float]) -> ObservedHotKeys:
@@ -66,25 +64,17 @@ class Observation:
     state_bytes: Int64Array
     engine_ns: Int64Array
     executors: tuple[str, ...]
-    hot: ObservedHotKeys = field(default_factory=lambda: ObservedHotKeys())
+    hot: ObservedHotKeys = field(default_factory=ObservedHotKeys)
     is_planner_compiled: bool = True
 
     @classmethod
     def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:
         """A batch of one second, in which every event took a millisecond: for examples and tests."""
         counts = np.asarray(events, np.int64)
-        spent = np.bincount(placement.array(), weights=counts * 1e6, minlength=placement.engines)
-        return cls(
-            batch=batch,
-            span_s=1.0,
-            batch_s=1.0,
-            placement=placement,
-            events=counts,
-            busy_ns=counts * 1_000_000,
-            state_bytes=np.zeros(len(counts), np.int64),
-            engine_ns=spent.astype(np.int64),
-            executors=("",) * placement.engines,
-        )
+        busy_ns, state_bytes = counts * 1_000_000, np.zeros(len(counts), np.int64)
+        engine_ns = np.bincount(placement.array(), busy_ns, placement.engines).astype(np.int64)
+        executors = ("",) * placement.engines
+        return cls(batch, 1.0, 1.0, placement, counts, busy_ns, state_bytes, engine_ns, executors)
 
     @property
     def overhead_s(self) -> float:
@@ -104,18 +94,9 @@ def observe(
         own, arrived, spent, written = report.loads
         events[own], state_bytes[own] = arrived, written
         busy_ns[own] = np.rint(spent + receive_ns[report.executor] * arrived)
-    return Observation(
-        batch=batch,
-        span_s=span_s,
-        batch_s=batch_s,
-        placement=placement,
-        events=events,
-        busy_ns=busy_ns,
-        state_bytes=state_bytes,
-        engine_ns=np.array([round(report.busy_ms * 1e6) for report in reports], np.int64),
-        executors=tuple(report.executor for report in reports),
-        hot=ObservedHotKeys.of(reports, receive_ns),
-    )
+    engine_ns = np.array([round(report.busy_ms * 1e6) for report in reports], np.int64)
+    executors, hot = tuple(report.executor for report in reports), ObservedHotKeys.of(reports, receive_ns)
+    return Observation(batch, span_s, batch_s, placement, events, busy_ns, state_bytes, engine_ns, executors, hot)
 
 
 def _receive_ns(reports: Sequence[EngineReport]) -> dict[str, float]:

@@ -44,15 +44,11 @@ class Spread:
         """`counts[engine]` shares for each engine."""
         return cls(slot, tuple(engine for engine, count in enumerate(counts) for _ in range(count)))
 
-    @classmethod
-    def over(cls, slot: int, engines: Sequence[int]) -> Spread:
-        """Shares assigned to these engines in turn."""
-        return cls(slot, tuple(engines[share % len(engines)] for share in range(SHARES)))
-
     def within(self, engines: int) -> Spread | None:
         """The same key on the first `engines` engines, which take over the others' shares; None: it has none of them.
 
-        >>> Spread.over(7, [0, 2]).within(2) == Spread.over(7, [0]), Spread.over(7, [2, 3]).within(2)
+        >>> spread = Spread.of_counts(7, [0, 32, 32])
+        >>> spread.within(2) == Spread.of_counts(7, [0, 64]), spread.within(1)
         (True, None)
         """
         left = sorted({engine for engine in self.engines if engine < engines})
@@ -114,24 +110,20 @@ class Placement:
         held = [self.owner.count(engine) for engine in range(engines)]
         for engine in sorted(range(engines), key=lambda engine: -held[engine])[:extra]:
             share[engine] += 1  # the larger shares go where most key groups can stay
-        owner: list[int] = []
-        homeless: list[int] = []
-        for group, engine in enumerate(self.owner):
+        owner = list(self.owner)
+        for group, engine in enumerate(owner):
             if engine < engines and share[engine] > 0:
                 share[engine] -= 1
-                owner.append(engine)
             else:
-                owner.append(-1)
-                homeless.append(group)
-        room = [engine for engine, free in enumerate(share) for _ in range(free)]
-        for group, engine in zip(homeless, room, strict=True):
-            owner[group] = engine
+                owner[group] = -1
+        room = iter([engine for engine, free in enumerate(share) for _ in range(free)])
+        owner = [next(room) if engine < 0 else engine for engine in owner]
         return Placement(engines, tuple(owner), within(self.spread, engines))
 
     def with_spread(self, spread: Iterable[Spread]) -> Placement:
         """The placement with exactly these keys spread, over engines that exist; every other key is on one engine.
 
-        >>> Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])]).spread_slots().tolist()
+        >>> Placement.even(2, 4).with_spread([Spread.of_counts(7, [32, 32])]).spread_slots().tolist()
         [7]
         """
         ordered = sorted(spread, key=lambda each: each.slot)
@@ -157,7 +149,7 @@ class Placement:
     def from_json(cls, kept: Mapping[str, Any]) -> Placement:
         """The placement that `as_json` wrote, also by builds that had no spread keys.
 
-        >>> placement = Placement.even(2, 4).with_spread([Spread.over(7, [0, 1])])
+        >>> placement = Placement.even(2, 4).with_spread([Spread.of_counts(7, [32, 32])])
         >>> Placement.from_json(placement.as_json()) == placement
         True
         """

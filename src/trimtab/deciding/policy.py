@@ -6,6 +6,7 @@ These are descriptions without logic: the coordinator acts on them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -34,19 +35,16 @@ class Balance:
     Args:
         planner: What finds new placements: one of `trimtab.planning.registry.POLICIES`.
         measure: What counts as load: "busy", "events" or "state", or a `Measure`.
-        max_rstd: Act when the relative standard deviation of the engines' loads is above this, in percent; None: it is
-            ignored.
+        max_rstd: Act if the engines' loads have a relative standard deviation above this, in percent; None: ignore it.
         max_load_distance: Act when an engine's utilisation is further than this from the mean, in percentage points.
         patience: Act only if this was so for `patience` batches in a row, so that a short spike moves nothing.
         period_batches: Act at most once in this many batches.
         period_s: And at most once in this many seconds.
         max_moves: Key groups that may move at once; None: an eighth of all, and more while engines come and go. With
             "dlb-light" as many as needed, because it moves only the lightest ones.
-        max_state_bytes: State that may move at once; None: any amount, because a move rewrites the table of owners and
-            copies no state.
+        max_state_bytes: State that may move at once; None: any amount, because a move copies no state.
         half_life_batches: Rates are averaged over batches; after this many batches, a rate counts half.
-        min_gain: A plan is carried out only if it removes at least this share of the deviation: nothing moves in vain
-            if a single hot key is the cause.
+        min_gain: The share of the deviation that a plan has to remove: nothing moves in vain if a hot key is the cause.
         time_limit_s: How long planning may take.
 
     >>> Balance(planner="dlb-heavy", max_rstd=10.0).patience
@@ -75,18 +73,10 @@ class Balance:
         except ValueError:
             message = f"load can't be measured as {self.measure!r}"
             raise JobError("job.balance", message, "there are busy, events and state") from None
-        _at_least(
-            "job.balance",
-            max_rstd=(self.max_rstd, 0.0),
-            max_load_distance=(self.max_load_distance, 0.0),
-            patience=(self.patience, 1),
-            period_batches=(self.period_batches, 1),
-            period_s=(self.period_s, 0.0),
-            max_moves=(self.max_moves, 0),
-            max_state_bytes=(self.max_state_bytes, 0),
-            min_gain=(self.min_gain, 0.0),
-        )
-        _above_0("job.balance", half_life_batches=self.half_life_batches, time_limit_s=self.time_limit_s)
+        not_negative = ("max_rstd", "max_load_distance", "period_s", "max_moves", "max_state_bytes", "min_gain")
+        _check("job.balance", self, not_negative, "0 or more", lambda value: value >= 0)
+        _check("job.balance", self, ("patience", "period_batches"), "1 or more", lambda value: value >= 1)
+        _check("job.balance", self, ("half_life_batches", "time_limit_s"), "above 0", lambda value: value > 0)
 
     @property
     def measured(self) -> Measure:
@@ -110,8 +100,7 @@ class Scale:
         high: Engines are added when one is above this and balancing can't help.
         cool_down_batches: How many batches pass after a change before the next one.
         cool_down_s: And how many seconds.
-        interval_s: How long a batch should take; engines are added when the work doesn't fit. None: the job's trigger
-            interval, or a second.
+        interval_s: How long a batch should take; None: the job's trigger interval, or a second.
 
     >>> Scale(max_engines=8).target
     60.0
@@ -134,9 +123,8 @@ class Scale:
         if not 1 <= self.min_engines <= self.max_engines:
             message = f"min_engines {self.min_engines}, max_engines {self.max_engines}"
             raise JobError("job.scale", message, "at least one engine, and at most as many as max_engines")
-        _at_least("job.scale", cool_down_batches=(self.cool_down_batches, 0), cool_down_s=(self.cool_down_s, 0.0))
-        if self.interval_s is not None:
-            _above_0("job.scale", interval_s=self.interval_s)
+        _check("job.scale", self, ("cool_down_batches", "cool_down_s"), "0 or more", lambda value: value >= 0)
+        _check("job.scale", self, ("interval_s",), "above 0", lambda value: value > 0)
 
     def as_json(self) -> dict[str, Any]:
         """The rule as plain values, for the log."""
@@ -149,9 +137,7 @@ def balance_of(balance: str | Balance | None) -> Balance | None:
     >>> balance_of("flux").planner
     'flux'
     """
-    if balance is None or isinstance(balance, Balance):
-        return balance
-    return Balance(planner=balance)
+    return balance if balance is None or isinstance(balance, Balance) else Balance(planner=balance)
 
 
 def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> None:
@@ -164,16 +150,12 @@ def check_scale(scale: Scale, balance: Balance | None, engines: int | None) -> N
         raise JobError("job.scale", message, 'measure busy time: Balance(measure="busy")')
 
 
-def _at_least(code: str, **limits: tuple[float | None, float]) -> None:
-    for name, (value, limit) in limits.items():
-        if value is not None and not value >= limit:
-            raise JobError(code, f"{name} is {value}", f"it must be {limit} or more")
-
-
-def _above_0(code: str, **lengths: float) -> None:
-    for name, length in lengths.items():
-        if not length > 0:
-            raise JobError(code, f"{name} is {length}", "it must be above 0")
+def _check(code: str, rule: object, names: Sequence[str], wanted: str, holds: Callable[[float], bool]) -> None:
+    """Raise JobError unless these fields hold what is wanted, or None."""
+    for name in names:
+        value = getattr(rule, name)
+        if value is not None and not holds(value):
+            raise JobError(code, f"{name} is {value}", f"it must be {wanted}")
 
 
 DEFAULT = Balance()

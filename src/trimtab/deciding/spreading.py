@@ -17,22 +17,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from trimtab.deciding.observation import Float64Array
 from trimtab.deciding.placement import MOST_SPREAD, SHARES, Int32Array, Int64Array, Spread
-from trimtab.deciding.virtual_workers import first_owners, hashed_order
 
 EPSILON = 0.01
 """How far above its share of all load an engine may be filled."""
 VIRTUAL_WORKERS = 10
 """How many virtual workers an engine has, on average."""
-LEAVING = 0.6
-"""A spread key goes back to one engine when its load is below this part of the load from which keys are spread."""
+SPREAD_FROM, LEAVING = 0.5, 0.6
+"""A key is spread if its load is more than the first part of an engine's mean load, and goes back to one engine when
+its load is below the second part of that."""
 TOLERANCE = 0.05
 """Shares stay as they are while new ones would relieve the fullest engine by at most this part of its fair share."""
+
+MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+SHIFTS = 30, 27, 31
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +56,7 @@ class HotLoads:
 
 
 def spread_keys(
-    scheme: str,
-    hot: HotLoads,
-    capacities: Float64Array | None = None,
-    *,
-    share_threshold: float = 0.5,
-    before: Sequence[Spread] = (),
+    scheme: str, hot: HotLoads, capacities: Float64Array | None = None, *, before: Sequence[Spread] = ()
 ) -> tuple[Spread, ...]:
     """Which keys to spread, and how: in order of their slots, as in a `Placement`.
 
@@ -65,7 +64,6 @@ def spread_keys(
         scheme: One of `placement.SCHEMES`.
         hot: Loads of hot keys and of engines.
         capacities: How strong each engine is, in any unit; an engine of 0 takes nothing. None: all the same.
-        share_threshold: A key is spread if its load is more than this part of an engine's mean load.
         before: The keys that are spread now.
 
     >>> even = HotLoads(np.array([7]), np.array([60.0]), np.array([0], np.int32), np.full(4, 10.0))
@@ -80,20 +78,24 @@ def spread_keys(
     usable = int(np.count_nonzero(strength > 0))
     if usable < 2 or total <= 0:
         return ()
-    chosen = _chosen(hot, share_threshold * total / usable, {each.slot for each in before})
+    least = SPREAD_FROM * total / usable
+    wanted = np.where(np.isin(hot.slots, [each.slot for each in before]), LEAVING * least, least)
+    order = np.lexsort((hot.slots, -hot.loads))  # the heaviest keys first, as in any packing
+    order = order[(hot.loads > wanted)[order]][:MOST_SPREAD]
+    whole = np.delete(np.arange(len(hot.slots)), order)
     held = hot.base.copy()
-    np.add.at(held, hot.homes[~chosen], hot.loads[~chosen])
+    np.add.at(held, hot.homes[whole], hot.loads[whole])
     room = _Room(scheme, strength, total)
-    order = np.flatnonzero(chosen)
-    order = order[np.lexsort((hot.slots[order], -hot.loads[order]))]  # the heaviest keys first, as in any packing
     found: dict[int, Spread] = {}
     taken = held.copy()
     for number in order.tolist():
         slot, load = int(hot.slots[number]), float(hot.loads[number])
-        counts = _rounded(room.fill(slot, load, taken))
+        parts = room.fill(slot, load, taken)
+        counts = _whole(parts * (SHARES / parts.sum()), SHARES)
         taken += counts * (load / SHARES)
         found[slot] = Spread.of_counts(slot, counts.tolist())
-    if _is_good_enough(before, found, hot, held, taken, room):
+    same_keys = bool(before) and {each.slot for each in before} == set(found)
+    if same_keys and _is_good_enough(before, hot, held, taken, room):
         return tuple(sorted(before, key=lambda each: each.slot))
     at_home = {int(slot): int(home) for slot, home in zip(hot.slots, hot.homes, strict=True)}
     return tuple(found[slot] for slot in sorted(found) if set(found[slot].engines) != {at_home[slot]})
@@ -136,22 +138,11 @@ class _Room:
         if self.scheme == "random-choices":
             free = np.maximum((1 + EPSILON) * self.fair - held, 0.0)
             return [(engine, float(free[engine])) for engine in self.candidates(slot)]
-        owners = first_owners(self.strength, VIRTUAL_WORKERS)
-        workers = np.bincount(owners, minlength=len(held))
-        free = np.maximum((1 + EPSILON) * self.total / len(owners) - held / np.maximum(workers, 1), 0.0)
+        workers = count_virtual_workers(self.strength, VIRTUAL_WORKERS)
+        free = np.maximum((1 + EPSILON) * self.total / workers.sum() - held / np.maximum(workers, 1), 0.0)
         # A virtual worker is identified by its engine and its number there, so others can come and go without effect.
-        virtual = [(int(engine), number) for engine in range(len(held)) for number in range(int(workers[engine]))]
+        virtual = [(engine, number) for engine, count in enumerate(workers.tolist()) for number in range(count)]
         return [(engine, float(free[engine])) for engine, _ in hashed_order(slot, tuple(virtual))]
-
-
-def _chosen(hot: HotLoads, least: float, spread: set[int]) -> npt.NDArray[np.bool_]:
-    """The keys that are hot enough; for those that are spread already the limit is lower."""
-    wanted = np.where(np.isin(hot.slots, list(spread)), LEAVING * least, least)
-    chosen: npt.NDArray[np.bool_] = hot.loads > wanted
-    if np.count_nonzero(chosen) > MOST_SPREAD:
-        hottest = np.argsort(-np.where(chosen, hot.loads, -1.0), kind="stable")[:MOST_SPREAD]
-        chosen = np.isin(np.arange(len(chosen)), hottest)
-    return chosen
 
 
 def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength: Float64Array) -> Float64Array:
@@ -168,26 +159,18 @@ def _levelled(engines: Sequence[int], load: float, held: Float64Array, strength:
     return taken
 
 
-def _rounded(taken: Float64Array) -> Int64Array:
-    """Parts of a key as whole shares, by largest remainders."""
-    wanted = taken * (SHARES / taken.sum())
-    counts: Int64Array = np.floor(wanted).astype(np.int64)
-    missing = SHARES - int(counts.sum())
+def _whole(wanted: Float64Array, total: int, least: Int64Array | int = 0) -> Int64Array:
+    """Whole numbers with such a sum, by largest remainders, none below `least`, even if that makes the sum larger."""
+    counts = np.maximum(np.floor(wanted), least).astype(np.int64)
+    missing = max(0, total - int(counts.sum()))
     counts[np.argsort(counts - wanted, kind="stable")[:missing]] += 1
     return counts
 
 
 def _is_good_enough(
-    before: Sequence[Spread],
-    found: dict[int, Spread],
-    hot: HotLoads,
-    held: Float64Array,
-    taken: Float64Array,
-    room: _Room,
+    before: Sequence[Spread], hot: HotLoads, held: Float64Array, taken: Float64Array, room: _Room
 ) -> bool:
-    """Whether the current shares are of the same keys, allowed by the scheme, and nearly as even as the new ones."""
-    if not before or {each.slot for each in before} != set(found):
-        return False
+    """Whether the current shares are allowed by the scheme, and nearly as even as new ones that lead to `taken`."""
     loads = {int(slot): float(load) for slot, load in zip(hot.slots, hot.loads, strict=True)}
     now = held.copy()
     for each in before:
@@ -196,3 +179,35 @@ def _is_good_enough(
         np.add.at(now, list(each.engines), loads[each.slot] / SHARES)
     fair = np.where(room.fair > 0, room.fair, np.inf)
     return bool((now / fair).max() <= (taken / fair).max() + TOLERANCE)
+
+
+def mix_plain(word: int) -> int:
+    """Scramble 64 bits so that each depends on all: a bijection (the finaliser of splitmix64)."""
+    word &= _ALL_BITS
+    for shift, multiplier in zip(SHIFTS[:2], MULTIPLIERS, strict=True):
+        word = ((word ^ (word >> shift)) * multiplier) & _ALL_BITS
+    return word ^ (word >> SHIFTS[2])
+
+
+@lru_cache(maxsize=4 * MOST_SPREAD)
+def hashed_order(slot: int, workers: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Workers, each an engine and a number there, in the order of a key's own: by a hash of both (rendezvous)."""
+    word = mix_plain(slot)
+    engines = {engine: mix_plain(word + engine + 1) for engine, _ in workers}
+    return sorted(workers, key=lambda worker: mix_plain(engines[worker[0]] + worker[1]))
+
+
+def count_virtual_workers(capacities: Float64Array, on_average: int) -> Int64Array:
+    """How many virtual workers each worker has, in proportion to the capacities, by largest remainders.
+
+    Every worker with any capacity gets one at least.
+
+    >>> count_virtual_workers(np.array([2.0, 1.0, 0.0]), 2).tolist()
+    [4, 2, 0]
+    """
+    total = on_average * capacities.size
+    wanted = capacities * (total / capacities.sum())
+    held = _whole(wanted, total, (capacities > 0).astype(np.int64))
+    while held.sum() > total:  # the ones that every worker gets were too many
+        held[np.argmax(np.where(held > 1, held - wanted, -np.inf))] -= 1
+    return held

@@ -8,7 +8,7 @@ step around them (plan, decide to scale, plan again, drain gradually) is `adapt`
 [1, 0, 0]
 """
 
-from trimtab.planning.adaptation import Adaptation, ClusterState, adapt
+from trimtab.planning.adaptation import Adaptation, ClusterState, Scaling, ScalingRule, adapt
 from trimtab.planning.dlb import dlb
 from trimtab.planning.flux import flux
 from trimtab.planning.heaviest_first import heaviest_first
@@ -17,7 +17,6 @@ from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import NEW, Problem
 from trimtab.planning.registry import PLANNERS, Registered
-from trimtab.planning.scaling_rule import Scaling, ScalingRule
 
 __all__ = [
     "NEW",

@@ -7,8 +7,8 @@ below the mean, is left out, since a node may hold more than twice the mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,19 +16,10 @@ from trimtab.planning.linear_program import TOLERANCE, LinearProgram, solve
 from trimtab.planning.problem import NEW, Float64Array, Int64Array, Problem
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 FREE = 3
 """The columns that aren't binaries: d, d_u and d_l."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows of the program with their limits."""
-
-    matrix: csr_array
-    lowest: Float64Array
-    highest: Float64Array
 
 
 def solve_assignment(
@@ -51,20 +42,17 @@ def solve_assignment(
     from scipy.sparse import vstack
 
     units, nodes = _pairs(problem)
-    rows = [_placed(problem, units), *_levels(problem, units, nodes)]
-    rows += _budgets(problem, units, nodes) + _sides(problem, units, nodes)
+    rows, lowest, highest = zip(*_rows(problem, units, nodes), strict=True)
     spread = np.inf if spread_weight else 0.0
     program = LinearProgram(
-        matrix=vstack([part.matrix for part in rows], format="csr"),
+        matrix=vstack(rows, format="csr"),
         costs=np.append([1.0, -spread_weight, -spread_weight], np.zeros(len(units))),
         most=np.append([np.inf, spread, spread], np.ones(len(units))),
         whole=np.arange(len(units) + FREE) >= FREE,
-        lowest=np.concatenate([part.lowest for part in rows]),
-        highest=np.concatenate([part.highest for part in rows]),
+        lowest=np.concatenate(lowest),
+        highest=np.concatenate(highest),
     )
-    values = None
-    if start is not None:
-        values = np.append([problem.load_distance(start), 0.0, 0.0], nodes == start[units])
+    values = None if start is None else np.append([problem.load_distance(start), 0.0, 0.0], nodes == start[units])
     answer = solve(program, time_limit_s=time_limit_s, max_nodes=max_nodes, start=values)
     if not len(answer.values):
         return None, 0.0
@@ -87,55 +75,36 @@ def _pairs(problem: Problem) -> tuple[Int64Array, Int64Array]:
     return units.astype(np.int64), nodes.astype(np.int64)
 
 
-def _sparse(
-    values: Float64Array, rows: Int64Array, count: int, free: tuple[float, float, float] = (0.0, 0.0, 0.0)
-) -> csr_array:
-    """A matrix with one value in each binary's column, and the same three in each row for the others."""
+def _rows(
+    problem: Problem, units: Int64Array, nodes: Int64Array
+) -> Iterator[tuple[coo_array, Float64Array, Float64Array]]:
+    """Some rows of the program at a time, and their limits."""
     from scipy.sparse import csr_array, hstack
 
-    columns = np.arange(len(values))
-    kept = rows >= 0
-    binaries = csr_array((values[kept], (rows[kept], columns[kept])), shape=(count, len(values)))
-    return hstack((csr_array(np.tile(free, (count, 1))), binaries), format="csr")
+    ones, pairs = np.ones(len(units)), np.arange(len(units))
+    on_node = csr_array((ones, (nodes, pairs)), shape=(problem.nodes, len(units)))
 
+    def rows(binaries: Any, lowest: Any, highest: Any, free: tuple[float, ...] = (0.0, 0.0, 0.0)) -> Any:
+        count = binaries.shape[0]
+        matrix = hstack((csr_array(np.tile(free, (count, 1))), binaries))
+        return matrix, np.broadcast_to(lowest, count), np.broadcast_to(highest, count)
 
-def _placed(problem: Problem, units: Int64Array) -> Rows:
-    """Constraint (1): every unit is on one node."""
-    ones = np.ones(problem.units)
-    return Rows(_sparse(np.ones(len(units)), units, problem.units), ones, ones)
-
-
-def _levels(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """Constraints (3) and (4): open nodes are at most d - d_u above the mean, and d - d_l below it."""
-    count = int(problem.open_nodes.sum())
-    row_of = np.where(problem.open_nodes, np.cumsum(problem.open_nodes) - 1, -1)
+    # Constraint (1): every unit is on one node.
+    yield rows(csr_array((ones, (units, pairs)), shape=(problem.units, len(units))), 1.0, 1.0)
+    # (3) and (4): open nodes are at most d - d_u above the mean, and d - d_l below it.
     strength = np.where(problem.open_nodes, problem.strength, np.inf)
-    points, rows = 100.0 * problem.work[units] / strength[nodes], row_of[nodes]
-    free, mean = np.full(count, np.inf), np.full(count, problem.mean)
-    above = Rows(_sparse(points, rows, count, (-1.0, 1.0, 0.0)), -free, mean)
-    below = Rows(_sparse(points, rows, count, (1.0, 0.0, -1.0)), mean, free)
-    return [above, below]
-
-
-def _budgets(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """Constraint (2), in moves and in cost: what is spent on units that aren't at home."""
+    levels = on_node[problem.open_nodes].multiply(100.0 * problem.work[units] / strength[nodes])
+    yield rows(levels, -np.inf, problem.mean, (-1.0, 1.0, 0.0))
+    yield rows(levels, problem.mean, np.inf, (1.0, 0.0, -1.0))
+    # (2), in moves and in cost: what is spent on units that aren't at home.
     homes = problem.homes[units]
     leaves = (homes != NEW) & (homes != nodes)
-    budgets = []
     for limit, prices in ((problem.max_moves, np.ones(problem.units)), (problem.max_cost, problem.move_costs)):
         if limit is not None:
             scale = max(1.0, float(limit))
-            matrix = _sparse(leaves * prices[units] / scale, np.zeros(len(units), dtype=np.int64), 1)
-            budgets.append(Rows(matrix, np.array([-np.inf]), np.array([float(limit) / scale])))
-    return budgets
-
-
-def _sides(problem: Problem, units: Int64Array, nodes: Int64Array) -> list[Rows]:
-    """The other resources: no node is filled past its capacity, or past what it holds now."""
-    sides = []
+            yield rows(csr_array([leaves * prices[units] / scale]), -np.inf, limit / scale)
+    # The other resources: no node is filled past its capacity, or past what it holds now.
     for resource in problem.side_resources:
         most = np.maximum(problem.capacities[:, resource], problem.used(problem.homes, resource))
         scale = max(1.0, float(most.max()))
-        matrix = _sparse(problem.loads[units, resource] / scale, nodes, problem.nodes)
-        sides.append(Rows(matrix, np.full(problem.nodes, -np.inf), most / scale))
-    return sides
+        yield rows(on_node.multiply(problem.loads[units, resource] / scale), -np.inf, most / scale)

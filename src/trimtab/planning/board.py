@@ -58,7 +58,6 @@ NOW = np.dtype(
         ("open", "i8"),
         ("closed", "i8"),
         ("changes", "i8"),
-        ("tallied", "i8"),
         ("touched", "i8"),
         ("pool_end", "i8"),
         ("chain", "f8"),  # the probability that a change brings another one along
@@ -145,8 +144,7 @@ def _list(records: Records, now: Records, name: str, chosen: BoolArray) -> None:
 @kernel
 def excess(level, up, low):
     """How far a level is outside of the band."""
-    over = max(level - up, -low - level)
-    return over if over > 0.0 else 0.0
+    return max(0.0, level - up, -low - level)
 
 
 @kernel
@@ -157,13 +155,9 @@ def aim(board, up, low):
     now[0].outside, now[0].outside_points = 0, 0.0
     for place in range(now[0].open):
         node = nodes[place].nth_open
-        over = excess(nodes[node].level, up, low)
         nodes[node].outside_at = -1
-        if over > 0.0:
-            nodes[now[0].outside].nth_outside = node
-            nodes[node].outside_at = now[0].outside
-            now[0].outside += 1
-            now[0].outside_points += over
+        now[0].outside_points += excess(nodes[node].level, up, low)
+        _add_load(nodes, now, node, 0.0)
 
 
 @kernel
@@ -261,24 +255,20 @@ def _sort_in(nodes, now, pool, node, unit):
 def _make_space(nodes, now, pool, node):
     """Move a full list to the end of the pool, where it can grow; if the pool is full too, close all gaps instead."""
     wanted = 2 * nodes[node].count + 4
-    if now[0].pool_end + wanted > pool.size:
-        _close_gaps(nodes, now, pool)
+    if now[0].pool_end + wanted <= pool.size:
+        _move_list(nodes, now, pool, node, pool, wanted)
         return
-    start, end = nodes[node].start, now[0].pool_end
-    for place in range(nodes[node].count):
-        pool[end + place] = pool[start + place]
-    nodes[node].start, nodes[node].space = end, wanted
-    now[0].pool_end = end + wanted
+    kept = pool.copy()
+    now[0].pool_end = 0
+    for each in range(nodes.size):
+        _move_list(nodes, now, pool, each, kept, nodes[each].count + nodes[each].count // 2 + 4)
 
 
 @kernel
-def _close_gaps(nodes, now, pool):
-    """Write all lists one after another, each with some space."""
-    kept, end = pool.copy(), 0
-    for node in range(nodes.size):
-        start = nodes[node].start
-        for place in range(nodes[node].count):
-            pool[end + place] = kept[start + place]
-        nodes[node].start, nodes[node].space = end, nodes[node].count + nodes[node].count // 2 + 4
-        end += nodes[node].space
-    now[0].pool_end = end
+def _move_list(nodes, now, pool, node, kept, space):
+    """Write a list, which is in `kept`, to the end of the pool."""
+    start, end = nodes[node].start, now[0].pool_end
+    for place in range(nodes[node].count):
+        pool[end + place] = kept[start + place]
+    nodes[node].start, nodes[node].space = end, space
+    now[0].pool_end = end + space

@@ -8,12 +8,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, levels_in_order, place_new, put
-from trimtab.planning.node_lists import NONE, change_lists, node_lists_of, sort_again
+from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, levels_in_order, place_new
+from trimtab.planning.node_lists import NONE, move, node_lists_of, sort_again
 from trimtab.planning.plan import Plan
-from trimtab.planning.problem import Problem
+from trimtab.planning.problem import Problem, need
 
 Policy = Literal["heavy", "light"]
 
@@ -38,10 +37,8 @@ def dlb(problem: Problem, *, policy: Policy = "heavy", theta: float = 15.0) -> P
     Time O(nodes + units of a node) a move. Reference: Zacheilas et al. (2016), Algorithm 1. There a trial that doesn't
     help is not taken back (line 7 stands outside of the loop); the text has it as here: each trial is of one key.
     """
-    if policy not in get_args(Policy):
-        raise BalanceError("plan.policy", f"there is no policy {policy!r}", 'it is "heavy" or "light"')
-    if not theta >= 0:
-        raise BalanceError("plan.theta", f"theta is {theta}", "a percentage, 0 or more")
+    need(policy in get_args(Policy), "plan.policy", f"there is no policy {policy!r}", 'it is "heavy" or "light"')
+    need(theta >= 0, "plan.theta", f"theta is {theta}", "a percentage, 0 or more")
     started = time.perf_counter()
     draft, light = draft_of(problem), policy == "light"
     place_new(problem, draft)
@@ -61,12 +58,9 @@ def _balance(draft, lists, levels, order, limit, light):
         if spread[0] <= max(limit, 1e-15):
             return
         target = order[receivers[order]][-1]
-        source, unit = _key_to_move(draft, lists, levels, order, target, spread, light)
+        unit = _key_to_move(draft, lists, levels, order, target, spread, light)
         if unit != NONE:
-            put(draft, unit, target)
-            change_lists(lists, unit, source, target, light)
-            levels[source] = draft.loads[source] / draft.strength[source]
-            levels[target] = draft.loads[target] / draft.strength[target]
+            move(draft, lists, levels, unit, target, light)
         elif draft.needs.shape[1] > 0:
             receivers[target] = False
         else:
@@ -85,14 +79,14 @@ def _spread(levels, nodes):
 
 @kernel
 def _key_to_move(draft, lists, levels, order, target, spread, light):
-    """The first node that has a key to give, from the fullest down to the target, and that key; or NONE."""
+    """The key to take: of the first node that has one to give, from the fullest down to the target; or NONE."""
     for source in order:
         if levels[source] <= levels[target]:
             break
         unit = _select_key(draft, lists, levels, source, target, spread, light)
         if unit != NONE:
-            return source, unit
-    return np.int64(-1), np.int64(NONE)
+            return unit
+    return NONE
 
 
 @kernel

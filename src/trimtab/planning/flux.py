@@ -8,8 +8,8 @@ import time
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, levels_in_order, place_new, put
-from trimtab.planning.node_lists import NONE, change_lists, node_lists_of, sort_again
+from trimtab.planning.draft import affordable, draft_of, empty_closed_nodes, fits, levels_in_order, place_new
+from trimtab.planning.node_lists import NONE, move, node_lists_of, sort_again
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import Problem
 
@@ -69,19 +69,8 @@ def _level(draft, lists, levels, order):
                 break
             unit = _biggest_suitable(draft, lists, source, target)
             if unit != NONE:
-                put(draft, unit, target)
-                change_lists(lists, unit, source, target, False)
-                _measure(draft, lists, levels, source)
-                _measure(draft, lists, levels, target)
+                move(draft, lists, levels, unit, target, False)
                 moved = True
-
-
-@kernel
-def _measure(draft, lists, levels, node):
-    if draft.open_nodes[node]:
-        levels[node] = draft.loads[node] / draft.strength[node]
-    else:  # exactly 0 when it is empty, whatever rounding has left
-        levels[node] = draft.loads[node] if lists.heaviest[node] != NONE else 0.0
 
 
 @kernel

@@ -1,12 +1,18 @@
-"""Linear program: what HiGHS is given, and what it answers. It runs on one thread and prints nothing."""
+"""Linear program: what HiGHS is given, and what it answers. It runs on one thread and prints nothing.
+
+HiGHS and SciPy's sparse tables are needed by some planners, and only when they are called.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.errors import BalanceError
 from trimtab.planning.problem import ROUNDING, BoolArray, Float64Array
 
 if TYPE_CHECKING:
@@ -72,19 +78,29 @@ def solve(
     solver.silent()
     options: dict[str, Any] = {
         "threads": 1,
+        "time_limit": max(0.0, time_limit_s),
         "random_seed": 0,
         "mip_rel_gap": ROUNDING,
         "mip_abs_gap": ROUNDING,
         "mip_feasibility_tolerance": TOLERANCE,
         "primal_feasibility_tolerance": TOLERANCE,
     }
-    if np.isfinite(time_limit_s):
-        options["time_limit"] = max(0.0, time_limit_s)
     if max_nodes is not None:
         options["mip_max_nodes"] = max_nodes
     for name, value in options.items():
         solver.setOptionValue(name, value)
-    solver.passModel(_as_highs(program))
+    mixed = bool(program.whole.any())
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = program.matrix.shape
+    model.col_cost_, model.col_lower_, model.col_upper_ = program.costs, np.zeros(len(program.costs)), program.most
+    model.row_lower_, model.row_upper_ = program.lowest, program.highest
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_, model.a_matrix_.index_ = program.matrix.indptr, program.matrix.indices
+    model.a_matrix_.value_ = program.matrix.data
+    if mixed:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[int(whole)] for whole in program.whole]
+    solver.passModel(model)
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
@@ -92,7 +108,6 @@ def solve(
     solver.run()
     information, solution = solver.getInfo(), solver.getSolution()
     found = information.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    mixed = bool(program.whole.any())
     bound = float(information.mip_dual_bound if mixed else information.objective_function_value)
     return Answer(
         np.asarray(solution.col_value, dtype=np.float64) if found else np.zeros(0),
@@ -102,18 +117,19 @@ def solve(
     )
 
 
-def _as_highs(program: LinearProgram) -> Any:
-    import highspy
+def missing(packages: Sequence[str]) -> list[str]:
+    """Those that aren't installed; nothing is imported."""
+    return [package for package in packages if find_spec(package) is None]
 
-    given = highspy.HighsLp()
-    given.num_row_, given.num_col_ = program.matrix.shape
-    given.col_cost_, given.col_upper_ = program.costs, program.most
-    given.col_lower_ = np.zeros(len(program.costs))
-    given.row_lower_, given.row_upper_ = program.lowest, program.highest
-    given.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    given.a_matrix_.start_, given.a_matrix_.index_ = program.matrix.indptr, program.matrix.indices
-    given.a_matrix_.value_ = program.matrix.data
-    if program.whole.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        given.integrality_ = [kinds[int(whole)] for whole in program.whole]
-    return given
+
+def need_solvers(*packages: str) -> None:
+    """Raise BalanceError `plan.solver` unless all of them are installed.
+
+    >>> need_solvers("json", "no_such_solver")
+    Traceback (most recent call last):
+    trimtab.errors.BalanceError: error[plan.solver]: this needs no_such_solver, which isn't installed
+      hint: pip install no_such_solver
+    """
+    if found := missing(packages):
+        message = f"this needs {' and '.join(found)}, which {'is' if len(found) == 1 else 'are'}n't installed"
+        raise BalanceError("plan.solver", message, f"pip install {' '.join(found)}")

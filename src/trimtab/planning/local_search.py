@@ -102,20 +102,12 @@ def search(
     """
     put_back(board, best.owner)
     while allowance.steps > 0 and _measure(best.marks, int(goal)) > floor:
-        cool(board, best, goal, allowance, floor=floor, width=width, steps=cooling_steps)
+        cool(board, best, goal, allowance, floor=floor, width=width, steps=cooling_steps, heat=1.0)
         put_back(board, best.owner)
 
 
 def cool(
-    board: Board,
-    best: Best,
-    goal: Goal,
-    allowance: Allowance,
-    *,
-    floor: float,
-    width: float,
-    steps: int,
-    heat: float = 1.0,
+    board: Board, best: Best, goal: Goal, allowance: Allowance, *, floor: float, width: float, steps: int, heat: float
 ) -> None:
     """One cooling, from the board's placement; `heat` is a share of the usual temperature."""
     _aim(board, best.marks, int(goal), floor, width)
@@ -149,20 +141,9 @@ def _measure(marks, goal):
 def _aim(board, marks, goal, floor, width):
     """The band for a goal: only the side that it is about gets narrower."""
     narrow = max(floor, (1 - NARROWER) * _measure(marks, goal))
-    if goal == 0:
-        aim(board, narrow, narrow)
-    elif goal == 1:
-        aim(board, width, width)
-    elif marks[0] < marks[1]:
-        aim(board, narrow, width)
-    else:
-        aim(board, width, narrow)
-
-
-@kernel
-def _copy_owners(units, owner):
-    for unit in range(owner.size):
-        owner[unit] = units[unit].owner
+    up = narrow if goal == 0 or (goal == 2 and marks[0] < marks[1]) else width
+    low = narrow if goal == 0 or (goal == 2 and marks[0] >= marks[1]) else width
+    aim(board, up, low)
 
 
 @kernel
@@ -173,13 +154,13 @@ def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
         share *= rate
         if not next_proposal(board):
             continue
-        better = gain(board.nodes, board.now, board.proposal)
+        better = gain(board)
         if goal != 0:
-            better += emptied(board.units, board.nodes, board.now, board.proposal)
-        if better < 0.0 and chance(board.now) >= np.exp(better / (share * max(best[0], best[1], ROUNDING))):
+            better += emptied(board)
+        if better < 0.0 and chance(board) >= np.exp(better / (share * max(best[0], best[1], ROUNDING))):
             continue
         if unsaved:  # only now: a better one may have followed at once
-            _copy_owners(board.units, best_owner)
+            best_owner[:] = board.units["owner"]
             unsaved = False
         accept(board)
         if _improved(board, best, goal, better):
@@ -188,7 +169,7 @@ def _anneal(board, best_owner, best, goal, floor, width, steps, share, rate):
                 break
             _aim(board, best, goal, floor, width)
     if unsaved:
-        _copy_owners(board.units, best_owner)
+        best_owner[:] = board.units["owner"]
     return _measure(best, goal) <= floor, share
 
 
@@ -201,6 +182,5 @@ def _improved(board, best, goal, better):
     marks = _marks(board)
     if _measure(marks, goal) >= _measure(best, goal) * (1 - ROUNDING) or (goal == 2 and marks[2] > best[2] + ROUNDING):
         return False
-    for i in range(best.size):
-        best[i] = marks[i]
+    best[:] = marks
     return True

@@ -4,13 +4,16 @@ The largest of four bounds, each of which leaves out most of what makes the prob
 resources: leaving out conditions can only lower a bound.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 from __future__ import annotations
 
 import numpy as np
 
-from trimtab.planning.cost_needed import bargains_of, cost_may_suffice
-from trimtab.planning.moves_needed import loads_of, may_suffice
-from trimtab.planning.problem import NEW, ROUNDING, Problem
+from trimtab.machine_code.kernel import kernel
+from trimtab.planning.moves_needed import Loads, loads_of, may_suffice
+from trimtab.planning.problem import NEW, ROUNDING, Float64Array, Int64Array, Problem
+
+Bargains = tuple[Float64Array, Float64Array, Int64Array]
 
 NEAR = 1e-6
 """Bounds are found by halving, until they are known up to this share of them."""
@@ -81,9 +84,9 @@ def undrained(problem: Problem) -> float:
     if problem.max_moves is not None:
         leaves = min(leaves, float(np.sort(work)[::-1][: problem.max_moves].sum()))
     if problem.max_cost is not None:
-        bargains = bargains_of(problem)
-        closed = ~problem.open_nodes[bargains.homes]
-        paid, gone = np.cumsum(bargains.cost[closed]), np.cumsum(bargains.work[closed])
+        weights, costs, homes = bargains_of(problem)
+        closed = ~problem.open_nodes[homes]
+        paid, gone = np.cumsum(costs[closed]), np.cumsum(weights[closed])
         allowed = problem.max_cost * (1 + ROUNDING) + ROUNDING
         leaves = min(leaves, float(np.interp(allowed, np.append(0.0, paid), np.append(0.0, gone))))
     return 100.0 * (float(work.sum()) - leaves) / float(problem.strength[problem.open_nodes].sum())
@@ -117,3 +120,51 @@ def _by_moves(problem: Problem, known: float) -> float:
         else:
             low = middle
     return low
+
+
+def bargains_of(problem: Problem) -> Bargains:
+    """Work, costs and homes of the units that have a home and a load, the most load for its cost first.
+
+    >>> bargains_of(Problem([2.0, 3.0, 0.0], [0, 0, 0], [9.0], move_costs=[1.0, 0.0, 1.0]))[0].tolist()
+    [3.0, 2.0]
+    """
+    units = np.flatnonzero((problem.homes != NEW) & (problem.work > 0))
+    work, cost = problem.work[units], problem.move_costs[units]
+    worth = np.divide(work, cost, out=np.full(len(units), np.inf), where=cost > 0)
+    order = np.argsort(-worth, kind="stable")
+    return work[order], cost[order], problem.homes[units][order].astype(np.int64)
+
+
+def cost_may_suffice(problem: Problem, loads: Loads, bargains: Bargains, distance: float) -> bool:
+    """False if it is proved that the cost allowed can't bring all nodes within this distance of the mean.
+
+    Nodes that are too full have to send load, and nodes that are too empty to get some. At best they choose the units
+    with the most load for their cost, the last one only in part (a fractional knapsack).
+
+    >>> problem = Problem([2.0] * 4, [0] * 4, [10.0, 10.0], move_costs=[3.0] * 4, max_cost=5.0)
+    >>> loads, bargains = loads_of(problem), bargains_of(problem)
+    >>> [cost_may_suffice(problem, loads, bargains, distance) for distance in (5.0, 10.0)]
+    [False, True]
+    """
+    if problem.max_cost is None:
+        return True
+    per_point = problem.strength / 100.0
+    slack = ROUNDING * (problem.mean + distance) + ROUNDING
+    send = np.where(problem.open_nodes, loads.at_home - (problem.mean + distance + slack) * per_point, 0.0)
+    get = np.where(problem.open_nodes, (problem.mean - distance - slack) * per_point - loads.at_home - loads.new, 0.0)
+    # At best each node that gets load could have the best bargains of all.
+    got, paid = (np.append(0.0, np.cumsum(each)) for each in bargains[:2])
+    needed = max(float(_to_send(send, *bargains)), float(np.interp(get[get > 0], got, paid).sum()))
+    return needed <= problem.max_cost * (1 + ROUNDING) + ROUNDING
+
+
+@kernel
+def _to_send(send, work, cost, homes):
+    """What it costs at least that each node sends this much of its own load; `send` is used up."""
+    total = 0.0
+    for unit in range(work.size):
+        wanted = send[homes[unit]]
+        if wanted > 0.0:
+            total += cost[unit] * min(1.0, wanted / work[unit])
+            send[homes[unit]] = wanted - work[unit]
+    return total

@@ -38,7 +38,9 @@ def lptf(problem: Problem) -> Plan:
     draft, wanted = draft_of(problem), _from_scratch(problem)
     if bool((wanted != NEW).all()) and not problem.faults(wanted):
         return Plan.of(problem, wanted, "lptf", seconds=time.perf_counter() - started)
-    _place_new_as_wanted(problem, draft, wanted)
+    new = by_load(problem, np.flatnonzero((problem.homes == NEW) & (wanted != NEW)))
+    _put_as_wanted(draft, new, wanted, np.full(len(new), -np.inf))
+    place_new(problem, draft)
     _most_useful_moves(problem, draft, np.where(wanted == NEW, draft.owner, wanted))
     return Plan.of(problem, draft.owner, "lptf", seconds=time.perf_counter() - started)
 
@@ -51,12 +53,6 @@ def _from_scratch(problem: Problem) -> Int64Array:
     draft.owner[:], draft.loads[:], draft.budget[:] = NEW, 0.0, np.inf
     put_on_least_filled(draft, by_load(problem, np.arange(problem.units)))
     return draft.owner.astype(np.int64)
-
-
-def _place_new_as_wanted(problem: Problem, draft: Draft, wanted: Int64Array) -> None:
-    new = by_load(problem, np.flatnonzero((problem.homes == NEW) & (wanted != NEW)))
-    _put_as_wanted(draft, new, wanted, np.full(len(new), -np.inf))
-    place_new(problem, draft)
 
 
 def _most_useful_moves(problem: Problem, draft: Draft, wanted: Int64Array) -> None:

@@ -78,11 +78,20 @@ def may_suffice(loads: Loads, mean: float, distance: float, moves: int) -> bool:
 
 
 @kernel
-def band(loads, mean, distance, node):
-    """The loads that a node may have, a little wider than asked: rounding must never prove anything."""
+def own_loads(loads, node):
+    """The loads of a node's units, the heaviest first."""
+    return loads.own[loads.first[node] : loads.first[node + 1]]
+
+
+@kernel
+def to_change(loads, mean, distance, node):
+    """By how much a node's load must change at least and at most to come into the band.
+
+    The band is a little wider than asked: rounding must never prove anything.
+    """
     slack = ROUNDING * (mean + distance) + ROUNDING
-    per_point = loads.strength[node] / 100.0
-    return (mean - distance - slack) * per_point, (mean + distance + slack) * per_point
+    per_point, now = loads.strength[node] / 100.0, loads.at_home[node]
+    return (mean - distance - slack) * per_point - now, (mean + distance + slack) * per_point - now
 
 
 @kernel
@@ -96,9 +105,10 @@ def _some_sum_fits(loads, mean, distance, moves):
         if not loads.open_nodes[node]:
             spare += loads.first[node + 1] - loads.first[node]  # it may send whatever it has, or nothing
             continue
-        others = _others(loads, node, most, least)
-        band_of_node = band(loads, mean, distance, node)
-        reached = _with_node(loads, node, reached, most[: others + 1], least[: others + 1], band_of_node)
+        others = _others(loads.heaviest, loads.homes, node, most)
+        _others(loads.heaviest[::-1], loads.homes[::-1], node, least)
+        change = to_change(loads, mean, distance, node)
+        reached = _with_node(loads, node, reached, most[: others + 1], least[: others + 1], change)
     for sent in range(moves + 1):
         for extra in range(min(spare, moves - sent) + 1):
             if (reached[sent] >> np.uint64(sent + extra)) & np.uint64(1):
@@ -107,13 +117,12 @@ def _some_sum_fits(loads, mean, distance, moves):
 
 
 @kernel
-def _with_node(loads, node, reached, most, least, band_of_node):
+def _with_node(loads, node, reached, most, least, change):
     """The sums that can be had with a node on top of those before it."""
     moves = reached.size - 1
     within = (np.uint64(1) << np.uint64(moves + 1)) - np.uint64(1)
-    own = loads.own[loads.first[node] : loads.first[node + 1]]
-    heavy, light = _running(own), _running(own[::-1])
-    below, above = band_of_node[0] - loads.at_home[node], band_of_node[1] - loads.at_home[node]
+    own, (below, above) = own_loads(loads, node), change
+    heavy, light = running(own), running(own[::-1])
     after = np.zeros(moves + 1, np.uint64)
     seen = np.zeros(2 * moves + 1, np.bool_)
     for out in range(min(own.size, moves) + 1):
@@ -132,27 +141,20 @@ def _with_node(loads, node, reached, most, least, band_of_node):
 
 
 @kernel
-def _others(loads, node, most, least):
-    """Fill what 0, 1, 2 ... units of other nodes weigh at most and at least; how many there are, as far as they fit."""
-    size, count = loads.heaviest.size, 0
-    for place in range(size):
-        if count + 1 == most.size:
-            break
-        if loads.homes[place] != node:
-            most[count + 1] = most[count] + loads.heaviest[place]
-            count += 1
+def _others(work, homes, node, sums):
+    """Fill what the first 0, 1, 2 ... units of other nodes weigh together; how many there are, as far as they fit."""
     count = 0
-    for place in range(size - 1, -1, -1):
-        if count + 1 == least.size:
+    for place in range(work.size):
+        if count + 1 == sums.size:
             break
-        if loads.homes[place] != node:
-            least[count + 1] = least[count] + loads.heaviest[place]
+        if homes[place] != node:
+            sums[count + 1] = sums[count] + work[place]
             count += 1
     return count
 
 
 @kernel
-def _running(loads):
+def running(loads):
     """What the first 0, 1, 2 ... weigh together."""
     sums = np.zeros(loads.size + 1)
     for place in range(loads.size):
@@ -201,24 +203,21 @@ def _two_between(falling, least, most):
 @kernel
 def _price_is_low_enough(loads, mean, distance, moves, leanings):
     """Whether all nodes can pay for their moves if a unit sent costs (1 + x) / 2 and one received (1 - x) / 2."""
-    most, least = _running(loads.heaviest), _running(loads.heaviest[::-1])
+    most, least = running(loads.heaviest), running(loads.heaviest[::-1])
     paid = np.zeros(leanings.size)
     cheapest = np.empty(leanings.size)
     for node in range(loads.at_home.size):
-        own = loads.own[loads.first[node] : loads.first[node + 1]]
+        own = own_loads(loads, node)
         if not loads.open_nodes[node]:
             for lean in range(leanings.size):
                 paid[lean] += min(0.0, (1 + leanings[lean]) / 2 * own.size)
             continue
-        lowest, highest = band(loads, mean, distance, node)
+        below, above = to_change(loads, mean, distance, node)
         cheapest[:] = np.inf
-        heavy, light = 0.0, 0.0
+        heavy, light = running(own), running(own[::-1])
         for out in range(min(own.size, moves) + 1):
-            if out > 0:
-                heavy += own[out - 1]
-                light += own[own.size - out]
-            fewest = np.searchsorted(most, lowest - loads.at_home[node] + light - loads.new)
-            largest = min(np.searchsorted(least, highest - loads.at_home[node] + heavy, side="right") - 1, moves)
+            fewest = np.searchsorted(most, below + light[out] - loads.new)
+            largest = min(np.searchsorted(least, above + heavy[out], side="right") - 1, moves)
             if fewest > largest:
                 continue
             for lean in range(leanings.size):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.machine_code.kernel import kernel
-from trimtab.planning.draft import Draft
-from trimtab.planning.problem import Float64Array, Int64Array
+from trimtab.planning.draft import Draft, put
+from trimtab.planning.problem import Int64Array
 
 NONE = -1
 """No unit: the end of a list."""
@@ -26,37 +26,32 @@ class NodeLists(NamedTuple):
 
     heaviest, lightest  (nodes,)  both ends of each node's list
     lighter, heavier    (units,)  the neighbours of a unit in its list
-    weights             (units,)  what the lists are sorted by; of equal units the one nearer to the end it came in by
-                                  is the newer one
+
+    Of equal units the one nearer to the end it came in by is the newer one.
     """
 
     heaviest: Int64Array
     lightest: Int64Array
     lighter: Int64Array
     heavier: Int64Array
-    weights: Float64Array
 
 
 def node_lists_of(draft: Draft) -> NodeLists:
     """The lists of a draft in which every unit has a node."""
     units, nodes = len(draft.owner), len(draft.loads)
     order = np.argsort(-draft.work, kind="stable")
-    lists = NodeLists(
-        heaviest=np.full(nodes, NONE, dtype=np.int64),
-        lightest=np.full(nodes, NONE, dtype=np.int64),
-        lighter=np.full(units, NONE, dtype=np.int64),
-        heavier=np.full(units, NONE, dtype=np.int64),
-        weights=draft.work,
-    )
+    lists = NodeLists(*(np.full(size, NONE, dtype=np.int64) for size in (nodes, nodes, units, units)))
     _fill(lists, draft.owner, order[draft.work[order] > NO_LOAD * draft.work.sum()])
     return lists
 
 
 @kernel
-def change_lists(lists, unit, source, target, from_light_end):
-    """Take a unit out of one node's list and sort it into another's, looking for its place from one end."""
+def move(draft, lists, levels, unit, target, from_light_end):
+    """Move a unit to another node, and sort it into that one's list, looking for its place from one end."""
+    source = np.int64(draft.owner[unit])
+    put(draft, unit, target)
     _join(lists, source, lists.heavier[unit], lists.lighter[unit], lists.lighter[unit], lists.heavier[unit])
-    weights = lists.weights
+    weights = draft.work
     if from_light_end:
         above = lists.lightest[target]
         while above != NONE and weights[above] < weights[unit]:
@@ -68,6 +63,11 @@ def change_lists(lists, unit, source, target, from_light_end):
             below = lists.lighter[below]
         above = lists.heavier[below] if below != NONE else lists.lightest[target]
     _link(lists, unit, target, above, below)
+    for node in (source, target):
+        if draft.open_nodes[node]:
+            levels[node] = draft.loads[node] / draft.strength[node]
+        else:  # exactly 0 when it is empty, whatever rounding has left
+            levels[node] = draft.loads[node] if lists.heaviest[node] != NONE else 0.0
 
 
 @kernel

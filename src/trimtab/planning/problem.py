@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trimtab.errors import BalanceError
-from trimtab.planning.solvers import need_solvers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, sparray
@@ -80,14 +79,12 @@ class Problem:
         """Bring every column to its shape and type. Raises BalanceError for columns that can't be."""
         needs, has = _table(loads, "loads"), _table(capacities, "capacities")
         units, nodes = len(needs), len(has)
-        _need(nodes > 0, "plan.nodes", "there are no nodes", "give capacities at least one entry")
-        if units == 0:
-            needs = np.zeros((0, has.shape[1]))
-        resources = needs.shape[1]
-        message = f"loads have {resources} resource(s) and capacities {has.shape[1]}"
-        _need(resources == has.shape[1], "plan.shape", message)
-        _need(max_moves is None or max_moves >= 0, "plan.budget", f"max_moves is {max_moves}", "0 or more")
-        _need(max_cost is None or max_cost >= 0, "plan.budget", f"max_cost is {max_cost}", "0 or more")
+        need(nodes > 0, "plan.nodes", "there are no nodes", "give capacities at least one entry")
+        needs = needs if units else np.zeros((0, has.shape[1]))
+        message = f"loads have {needs.shape[1]} resource(s) and capacities {has.shape[1]}"
+        need(needs.shape[1] == has.shape[1], "plan.shape", message)
+        need(max_moves is None or max_moves >= 0, "plan.budget", f"max_moves is {max_moves}", "0 or more")
+        need(max_cost is None or max_cost >= 0, "plan.budget", f"max_cost is {max_cost}", "0 or more")
         sizes = _amounts(state_bytes, units, "state_bytes")
         normal = {
             "loads": needs,
@@ -105,9 +102,9 @@ class Problem:
             object.__setattr__(self, name, value)
         are_nodes = bool(np.all((self.homes >= NEW) & (self.homes < nodes)))
         hint = f"nodes are 0 to {nodes - 1}, and {NEW} is a new unit"
-        _need(are_nodes, "plan.homes", "a home is not one of the nodes", hint)
+        need(are_nodes, "plan.homes", "a home is not one of the nodes", hint)
         hint = "leave at least one node with capacity that is not draining"
-        _need(bool(self.open_nodes.any()), "plan.nodes", "no node may take units", hint)
+        need(bool(self.open_nodes.any()), "plan.nodes", "no node may take units", hint)
 
     @property
     def units(self) -> int:
@@ -160,15 +157,9 @@ class Problem:
         >>> Problem(loads=[3.0, 2.0, 1.0], homes=[0, 1, 1], capacities=[9.0, 9.0]).of_units(np.array([2, 0])).work
         array([1., 3.])
         """
-        return replace(
-            self,
-            loads=self.loads[units],
-            homes=self.homes[units],
-            state_bytes=self.state_bytes[units],
-            move_costs=self.move_costs[units],
-            traffic=None if self.traffic is None else self.traffic[units][:, units],
-            operators=self.operators[units],
-        )
+        columns = ("loads", "homes", "state_bytes", "move_costs", "operators")
+        traffic = None if self.traffic is None else self.traffic[units][:, units]
+        return replace(self, traffic=traffic, **{name: getattr(self, name)[units] for name in columns})
 
     def node_loads(self, owner: npt.ArrayLike) -> Float64Array:
         """The load of each node in the bottleneck; units without an owner count nowhere."""
@@ -236,7 +227,8 @@ def no_room(unit: int) -> BalanceError:
     return BalanceError("plan.room", f"no node has room for the new unit {unit}", hint)
 
 
-def _need(holds: bool, code: str, message: str, hint: str = "") -> None:
+def need(holds: bool, code: str, message: str, hint: str = "") -> None:
+    """Raise BalanceError unless it holds."""
     if not holds:
         raise BalanceError(code, message, hint)
 
@@ -245,30 +237,28 @@ def _table(values: npt.ArrayLike, name: str) -> Float64Array:
     """Amounts as (things, resources)."""
     table = np.asarray(values, dtype=np.float64)
     table = table.reshape(-1, 1) if table.ndim == 1 else table
-    _need(table.ndim == 2 and table.shape[1] > 0, "plan.shape", f"{name} must have one or two dimensions")
-    _need(bool(np.all(np.isfinite(table) & (table >= 0))), "plan.loads", f"{name} must be finite and not negative")
+    need(table.ndim == 2 and table.shape[1] > 0, "plan.shape", f"{name} must have one or two dimensions")
+    need(bool(np.all(np.isfinite(table) & (table >= 0))), "plan.loads", f"{name} must be finite and not negative")
     return np.ascontiguousarray(table)
 
 
 def _column(values: npt.ArrayLike | None, size: int, name: str, dtype: type) -> npt.NDArray[Any]:
     column = np.zeros(size) if values is None else np.asarray(values)
-    _need(column.shape == (size,), "plan.shape", f"{name} has the shape {column.shape}, and ({size},) was expected")
+    need(column.shape == (size,), "plan.shape", f"{name} has the shape {column.shape}, and ({size},) was expected")
     return column.astype(dtype)
 
 
 def _amounts(values: npt.ArrayLike | None, size: int, name: str) -> Float64Array:
-    if values is None or not size:
-        return np.zeros(size)
-    column = _table(values, name)
-    _need(column.shape == (size, 1), "plan.shape", f"{name} must have {size} entries")
-    return np.ascontiguousarray(column[:, 0])
+    return _table(_column(values, size, name, np.float64), name)[:, 0]
 
 
 def _traffic(traffic: sparray, units: int) -> csr_array:
+    from trimtab.planning.linear_program import need_solvers
+
     need_solvers("scipy")
     from scipy.sparse import csr_array
 
     table = csr_array(traffic, dtype=np.float64)
-    _need(table.shape == (units, units), "plan.shape", f"traffic is {table.shape}, with {units} units")
-    _need(not table.nnz or float(table.data.min()) >= 0, "plan.loads", "traffic can't be negative")
+    need(table.shape == (units, units), "plan.shape", f"traffic is {table.shape}, with {units} units")
+    need(not table.nnz or float(table.data.min()) >= 0, "plan.loads", "traffic can't be negative")
     return table

@@ -11,37 +11,28 @@ from trimtab.planning.board import excess, shift
 
 
 @kernel
-def forget(now):
+def forget(board):
     """Start a new proposal."""
-    now[0].changes = 0
-    now[0].tallied = 0
-    now[0].touched = 0
+    board.now[0].changes = 0
+    board.now[0].touched = 0
 
 
 @kernel
-def propose(now, proposal, unit, node):
-    """Add a change to the proposal."""
+def propose(board, unit, node):
+    """Add a change to the proposal, and how it changes the nodes' levels."""
+    now, nodes, proposal = board.now, board.nodes, board.proposal
+    before, work = board.units[unit].owner, board.units[unit].work
     proposal[now[0].changes].unit, proposal[now[0].changes].node = unit, node
     now[0].changes += 1
-
-
-@kernel
-def tally(units, nodes, now, proposal):
-    """Add up how the changes since the last tally change the nodes' levels; called before they are weighed."""
-    for change in range(now[0].tallied, now[0].changes):
-        unit, node = proposal[change].unit, proposal[change].node
-        before, work = units[unit].owner, units[unit].work
-        _touch(now, proposal, before, -work * nodes[before].points)
-        _touch(now, proposal, node, work * nodes[node].points)
-    now[0].tallied = now[0].changes
+    _touch(now, proposal, before, -work * nodes[before].points)
+    _touch(now, proposal, node, work * nodes[node].points)
 
 
 @kernel
 def propose_only(board, unit, node):
-    """Start a new proposal of this one change, and tally it."""
-    forget(board.now)
-    propose(board.now, board.proposal, unit, node)
-    tally(board.units, board.nodes, board.now, board.proposal)
+    """Start a new proposal of this one change."""
+    forget(board)
+    propose(board, unit, node)
 
 
 @kernel
@@ -55,32 +46,32 @@ def _touch(now, proposal, node, points):
 
 
 @kernel
-def level_after(nodes, now, proposal, node):
+def level_after(board, node):
     """The level that a node would have after the proposal."""
-    for place in range(now[0].touched):
-        if proposal[place].touched == node:
-            return nodes[node].level + proposal[place].by
-    return nodes[node].level
+    for place in range(board.now[0].touched):
+        if board.proposal[place].touched == node:
+            return board.nodes[node].level + board.proposal[place].by
+    return board.nodes[node].level
 
 
 @kernel
-def gain(nodes, now, proposal):
+def gain(board):
     """By how many points the nodes would be nearer to the band, added up; negative if they would be farther off."""
-    up, low, total = now[0].up, now[0].low, 0.0
-    for place in range(now[0].touched):
-        level = nodes[proposal[place].touched].level
-        total += excess(level, up, low) - excess(level + proposal[place].by, up, low)
+    up, low, total = board.now[0].up, board.now[0].low, 0.0
+    for place in range(board.now[0].touched):
+        level = board.nodes[board.proposal[place].touched].level
+        total += excess(level, up, low) - excess(level + board.proposal[place].by, up, low)
     return total
 
 
 @kernel
-def emptied(units, nodes, now, proposal):
+def emptied(board):
     """How many points of load would leave the closed nodes; negative if load would go back there."""
-    total = 0.0
-    for change in range(now[0].changes):
+    units, nodes, proposal, total = board.units, board.nodes, board.proposal, 0.0
+    for change in range(board.now[0].changes):
         unit = proposal[change].unit
         leaves = int(nodes[units[unit].owner].points == 0.0) - int(nodes[proposal[change].node].points == 0.0)
-        total += leaves * units[unit].work * now[0].per_load
+        total += leaves * units[unit].work * board.now[0].per_load
     return total
 
 
@@ -103,13 +94,13 @@ def fits(board):
 
 
 @kernel
-def within_budget(units, now, proposal):
+def within_budget(board):
     """Whether the budget allows what would be spent after the proposal, or the proposal spends nothing more."""
-    moves, cost = 0, 0.0
+    units, now, moves, cost = board.units, board.now, 0, 0.0
     for change in range(now[0].changes):
-        unit = proposal[change].unit
+        unit = board.proposal[change].unit
         home = units[unit].home
-        leaves = int(home == units[unit].owner) - int(home == proposal[change].node)
+        leaves = int(home == units[unit].owner) - int(home == board.proposal[change].node)
         moves += leaves
         cost += leaves * units[unit].cost
     if moves > 0 and now[0].away + moves > now[0].max_moves:
@@ -128,6 +119,5 @@ def accept(board):
 def shift_if_allowed(board, unit, node):
     """Put a unit on another open node if budget and room allow it."""
     propose_only(board, unit, node)
-    allowed = within_budget(board.units, board.now, board.proposal) and fits(board)
-    if allowed and board.units[unit].owner != node:
+    if board.units[unit].owner != node and within_budget(board) and fits(board):
         shift(board, unit, node)

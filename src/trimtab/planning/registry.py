@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from typing import NamedTuple
 
-from trimtab.planning.dlb import Policy as DlbPolicy
 from trimtab.planning.dlb import dlb
 from trimtab.planning.flux import flux
 from trimtab.planning.heaviest_first import heaviest_first
@@ -18,7 +17,6 @@ from trimtab.planning.lptf import lptf
 from trimtab.planning.milp import milp
 from trimtab.planning.plan import Plan, Planner
 from trimtab.planning.problem import Problem
-from trimtab.planning.solvers import need_solvers
 
 NEAR_ENOUGH = 0.02
 """Load distances below this share of the mean are all the same to a job: moves aren't free."""
@@ -26,13 +24,8 @@ EFFORT = 60_000
 """Steps of a job's search, about 30 ms: a bound that doesn't depend on the machine, so that a log replays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a job allows its planner.
-
-    theta         a deviation (RSTD, in percent) that is level enough
-    time_limit_s  what planning may take
-    """
+class Limits(NamedTuple):
+    """What a job allows its planner: a deviation (RSTD, in percent) that is level enough, and how long it may take."""
 
     theta: float
     time_limit_s: float
@@ -71,18 +64,16 @@ def _milp_in_a_job(problem: Problem, limits: Limits) -> Plan:
     return plan_around_hot_units(problem, level)
 
 
-def _dlb_in_a_job(problem: Problem, limits: Limits, *, policy: DlbPolicy) -> Plan:
-    return dlb(problem, policy=policy, theta=limits.theta)
-
-
 PLANNERS: dict[str, Registered] = {
     "milp": Registered(milp, {"milp": JobPolicy(_milp_in_a_job)}, solvers=("highspy", "scipy")),
     "flux": Registered(flux, {"flux": JobPolicy(lambda problem, _: flux(problem))}),
     "dlb": Registered(
         dlb,
         {
-            "dlb-heavy": JobPolicy(partial(_dlb_in_a_job, policy="heavy")),
-            "dlb-light": JobPolicy(partial(_dlb_in_a_job, policy="light"), moves_many=True),
+            "dlb-heavy": JobPolicy(lambda problem, limits: dlb(problem, theta=limits.theta)),
+            "dlb-light": JobPolicy(
+                lambda problem, limits: dlb(problem, policy="light", theta=limits.theta), moves_many=True
+            ),
         },
     ),
     "lptf": Registered(lptf, {"lptf": JobPolicy(lambda problem, _: lptf(problem))}),
@@ -123,8 +114,3 @@ def planner_for_jobs(policy: str, limits: Limits) -> Planner:
 def solvers_of(policy: str) -> tuple[str, ...]:
     """The packages that a job's policy can't do without."""
     return next(each.solvers for each in PLANNERS.values() if policy in each.policies)
-
-
-def check_installed(policy: str) -> None:
-    """Raise BalanceError `plan.solver` unless everything is installed that a job's policy needs."""
-    need_solvers(*solvers_of(policy))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trimtab.planning.adaptation import ScalingRule
 from trimtab.planning.plan import Plan
 from trimtab.planning.problem import NEW, Problem
-from trimtab.planning.scaling_rule import ScalingRule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trimtab.deciding.virtual_workers import mix_plain
+from trimtab.deciding.spreading import mix_plain
 from trimtab.machine_code.kernel import kernel
 from trimtab_lab.routers.counting import CountingRouter, checked_option
 from trimtab_lab.routers.decay import HUGE, SHRINK, shrink

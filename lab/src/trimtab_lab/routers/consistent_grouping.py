@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.deciding.virtual_workers import first_owners
+from trimtab.deciding.spreading import count_virtual_workers
 from trimtab.errors import BalanceError
 from trimtab.machine_code.kernel import kernel
 from trimtab_lab.routers.counting import CountingRouter, checked_option
@@ -77,7 +77,8 @@ class ConsistentGrouping(CountingRouter):
         super().__init__(workers, seed=seed, capacities=capacities, half_life=half_life, count_replicas=count_replicas)
         checked_option("virtual_workers", virtual_workers, 1)
         checked_option("ack_delay", ack_delay, 0)
-        owner = first_owners(self._capacities, virtual_workers)
+        counts = count_virtual_workers(self._capacities, virtual_workers)
+        owner = np.repeat(np.arange(workers, dtype=np.int32), counts)
         self._delay = ack_delay
         self._porc = RandomChoices(
             owner.size,

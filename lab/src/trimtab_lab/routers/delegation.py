@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.deciding.virtual_workers import mix_plain
+from trimtab.deciding.spreading import mix_plain
 from trimtab_lab.routers.router import BoolArray, Int32Array
 
 

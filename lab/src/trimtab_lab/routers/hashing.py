@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.deciding.virtual_workers import MULTIPLIERS, SHIFTS, mix_plain
+from trimtab.deciding.spreading import MULTIPLIERS, SHIFTS, mix_plain
 from trimtab.machine_code.kernel import kernel
 from trimtab_lab.routers.router import Float64Array, Int32Array
 

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trimtab.errors import BalanceError
-from trimtab.planning.adaptation import ClusterState, adapt
+from trimtab.planning.adaptation import ClusterState, ScalingRule, adapt
 from trimtab.planning.plan import Planner
 from trimtab.planning.problem import NEW, Float64Array, Int32Array, Int64Array, Problem
-from trimtab.planning.scaling_rule import ScalingRule
 from trimtab_lab.workloads.clusters import node_changes
 
 if TYPE_CHECKING:
