@@ -9,17 +9,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trimtab.cli.job_file import (
-    PACKAGED,
-    SINKS,
-    SOURCES,
-    JobFile,
-    SinkSection,
-    StreamSection,
-    columns_known,
-    known_streams,
-)
+from trimtab.cli.job_file import PACKAGED, SINKS, SOURCES, columns_known, known_streams
 from trimtab.cli.job_queries import Streams, compile_known, known_source
+from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver import resuming
 from trimtab.driver.batch_plan import BatchPlan
