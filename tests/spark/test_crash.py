@@ -22,7 +22,7 @@ from tests.support.crash_answers import differences, expected, make_input
 
 @pytest.mark.spark  # four times
 def test_killing_drivers_and_workers_never_changes_the_answer(tmp_path: Path) -> None:
-    make_input(tmp_path / "input", seed=3, files=12, rows=60)
+    make_input(tmp_path / "input", seed=3, files=10, rows=50)
     law = CrashLaw(tmp_path, random.Random(3), expected(tmp_path / "input"), report=print)
     plan = Plan(["python worker", "driver", "driver's jvm", "python worker", "driver's python"])
     while plan and not law.tally.problems:

@@ -63,7 +63,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda place: place.entries(),
         lambda place: place.exists("there"),
         lambda place: place.delete("there"),
-        lambda place: place.delete_all(),
+        lambda place: place.delete_all(lambda: None),
     ],
 )
 def test_passing_faults_are_waited_out_up_to_a_budget(work: Callable[[Objects], object]) -> None:
