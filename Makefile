@@ -10,15 +10,17 @@ unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check quick laws demo java bench lab format clean $(TIERS)
+.PHONY: help test tests-side-by-side check quick laws demo java bench lab format clean $(TIERS)
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: .venv/.ready  ## Run everything: the static checks, then all tests and doctests
-	@$(MAKE) --no-print-directory --jobs=2 check .venv/spark-classes.jsa
-	$(PYTEST) -m "not alone"
+	@$(MAKE) --no-print-directory --jobs=2 check tests-side-by-side  # these often wait, and the checks take a core
 	$(BIN)/pytest -m alone tests/spark/test_cold_start.py
+
+tests-side-by-side: .venv/spark-classes.jsa
+	$(PYTEST) -m "not alone"
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .

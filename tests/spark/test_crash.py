@@ -20,15 +20,15 @@ from tests.support.crash import CrashLaw, Plan
 from tests.support.crash_answers import differences, expected, make_input
 
 
-@pytest.mark.spark  # four times
+@pytest.mark.spark  # three times
 def test_killing_drivers_and_workers_never_changes_the_answer(tmp_path: Path) -> None:
     make_input(tmp_path / "input", seed=3, files=10, rows=50)
     law = CrashLaw(tmp_path, random.Random(3), expected(tmp_path / "input"), report=print)
-    plan = Plan(["python worker", "driver", "driver's jvm", "python worker", "driver's python"])
+    plan = Plan(["python worker", "driver's jvm", "driver's python"])
     while plan and not law.tally.problems:
         law.run_job(plan)
     assert law.tally.problems == []
-    assert law.tally.kills == {"driver": 1, "driver's jvm": 1, "driver's python": 1, "python worker": 2}
+    assert law.tally.kills == {"driver's jvm": 1, "driver's python": 1, "python worker": 1}
     assert law.tally.verified > 0
     assert law.tally.decided["moved"] > 0, "an eager coordinator moves key groups all the while"
 
