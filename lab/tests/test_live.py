@@ -34,9 +34,9 @@ from trimtab_lab.zacheilas_2016.feeds import KEY_GROUPS, Order
 TOP = "top_articles(TABLE(feed) PARTITION BY bucket"
 COLUMNS = ("ts", "bucket", "article")
 LIVE = [id_ for id_, experiment in EXPERIMENTS.items() if experiment.live]
-IN_THE_SUITE = {"dlb-table1", "live-slow-host"}
-"""Each takes half a minute and more, so only these run with the suite: one on a session, one on a cluster. All of them
-do with `TRIMTAB_LIVE=all pytest lab/tests/test_live.py`."""
+IN_THE_SUITE = {"dlb-table1"}
+"""Each takes a minute and more, so only this one runs with the suite. All of them do with
+`TRIMTAB_LIVE=all pytest lab/tests/test_live.py`."""
 CHOSEN = [id_ for id_ in LIVE if id_ in IN_THE_SUITE or os.environ.get("TRIMTAB_LIVE") == "all"]
 
 
