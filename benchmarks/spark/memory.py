@@ -2,6 +2,8 @@
 
 Every batch has some rows that are on time and a thousand that are late, which go to a sink. The driver's resident
 memory, of its Python and of its JVM, is measured in the middle of the batches, and must not grow with their number.
+The JVM takes its whole heap at the start: otherwise it takes more and more of it before it collects garbage, and that
+would hide what grows. How much of the heap is in use after a collection is printed, too.
 """
 
 from __future__ import annotations
@@ -62,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.memory", description=__doc__)
     parser.add_argument("--batches", type=int, default=2_000)
     batches = parser.parse_args(arguments).batches
-    spark = local_session(spark__driver__memory="1g", spark__sql__streaming__numRecentProgressUpdates="100")
+    spark = local_session(
+        spark__driver__memory="1g",
+        spark__driver__extraJavaOptions="-Duser.timezone=UTC -Xms1g -XX:+AlwaysPreTouch",
+        spark__sql__streaming__numRecentProgressUpdates="100",
+    )
     jvm: Any = spark._jvm
     java = jvm.java.lang.ProcessHandle.current().pid()
     taken: dict[str, list[float]] = {"Python": [], "JVM": []}
@@ -79,7 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             taken["Python"].append(resident_mb("self"))
             taken["JVM"].append(resident_mb(java))
             if number % 100 == 0:
-                print(f"batch {number}: Python {taken['Python'][-1]:.0f} MB, JVM {taken['JVM'][-1]:.0f} MB", flush=True)
+                runtime = jvm.java.lang.Runtime.getRuntime()
+                runtime.gc()
+                used_mb = (runtime.totalMemory() - runtime.freeMemory()) / 2**20
+                resident = f"Python {taken['Python'][-1]:.0f} MB, JVM {taken['JVM'][-1]:.0f} MB"
+                print(f"batch {number}: {resident}, of which {used_mb:.0f} MB of objects", flush=True)
             if number >= batches:
                 done.set()
 
