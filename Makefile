@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: .venv/.ready  ## Run everything: the static checks, then all tests and doctests
+test: .venv/.ready  ## Run everything: the static checks, all tests and doctests
 	@$(MAKE) --no-print-directory --jobs=2 check tests-side-by-side  # these often wait, and the checks take a core
 	$(BIN)/pytest -m alone tests/spark/test_cold_start.py
 
