@@ -16,6 +16,7 @@ from tests.support.bottle import Bottle
 from tests.support.driver_laws import journey
 from tests.support.laws import bag
 from tests.support.queries import DrawnChoices
+from tests.support.spreads import spread_over
 from tests.support.stream_cases import FIXED_QUERIES, random_stream
 from trimtab import evaluate
 from trimtab.deciding.placement import Placement
@@ -97,6 +98,19 @@ def test_the_state_of_a_finished_key_is_freed_and_merged_away(tmp_path: pathlib.
     bottle.batch(events())
     assert sum(run.keys for run in bottle.runs("q")) == 1
     assert bottle.rows("q").num_rows == 50
+
+
+def test_a_repetition_gives_spread_keys_in_the_same_order(tmp_path: pathlib.Path) -> None:
+    """The driver has the state of one in memory and reads that of the other; a repetition reads both."""
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts", split=["q"])
+    rows = events((1, 0, 0), (2, 0, 0))
+    low, high = sorted(bottle.slots_of("q", rows).tolist())
+    even = Placement.even(2, 8)
+    bottle.batch(rows, even.with_spread([spread_over(high, [0, 1])]))
+    both = even.with_spread([spread_over(low, [0, 1]), spread_over(high, [0, 1])])
+    bottle.batch(events((1, 60, 0)), both, dies_after=8)  # handed over, and not committed
+    assert bottle.outside.repeated, "it died before anything was handed over"
+    assert sorted(bottle.rows("q")["k"].to_pylist()) == [1, 2]
 
 
 def test_files_of_work_that_was_lost_are_swept_at_the_next_start(

@@ -26,7 +26,16 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.bottle_rows import SLOT_BITS, Int64Array
-from tests.support.bottle_shell import NO_NUMBERS, BottleShell, DiedError, Outside, ReadyInBottle, Traits, setup_of
+from tests.support.bottle_shell import (
+    NO_NUMBERS,
+    BottleShell,
+    DiedError,
+    Outside,
+    ReadyInBottle,
+    Traits,
+    no_rows,
+    setup_of,
+)
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.happenings import BatchArrived
@@ -141,7 +150,7 @@ class Bottle:
         number = self._shell.driver.next_number
         self._shell.steps_to_live = dies_after
         try:
-            self._shell.take(arrived, self._traits.schema.empty_table(), NO_NUMBERS)
+            self._shell.take(arrived, no_rows(self._traits.schema), NO_NUMBERS)
         except DiedError:
             self.restart()
             if self._shell.driver.next_number == number:

@@ -72,6 +72,7 @@ class Outside:
     """
 
     taken: dict[str, dict[int, pa.Table]] = field(default_factory=dict)
+    repeated: int = 0  # batches of a query that came again
 
     def take(self, name: str, number: int, table: pa.Table | None) -> None:
         """Take the rows of a batch."""
@@ -80,6 +81,7 @@ class Outside:
         if before is not None:
             same = repr(before.to_pylist()) == repr(rows.to_pylist())  # NaN is NaN here
             assert same, f"batch {number} of {name} was different the first time"
+            self.repeated += 1
         self.taken[name][number] = rows
 
     def rows(self, name: str) -> pa.Table:
@@ -106,7 +108,7 @@ class BottleShell(Shell):
         identity = Identity("bottle", STREAM, folders.incarnation(), traits.key_groups)
         super().__init__(folders, resumed(folders, identity, known))
         self.traits, self.outside = traits, outside
-        self.rows, self.numbers = traits.schema.empty_table(), NO_NUMBERS
+        self.rows, self.numbers = no_rows(traits.schema), NO_NUMBERS
         self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self.merged: list[Merged] = []
         self.steps_to_live: int | None = None
@@ -169,6 +171,12 @@ class BottleShell(Shell):
 
 
 @lru_cache(maxsize=1000)
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """The rows of a batch without rows: always the same table, so that tier 1 computes it once."""
+    return schema.empty_table()
+
+
+@lru_cache(maxsize=1000)
 def compiled(sql: str, schema: pa.Schema, event_time: str) -> Query:
     """A query over the stream, compiled once."""
     return compile_query(sql, {STREAM: schema}, event_time=event_time)
@@ -191,18 +199,21 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
     plan = EnginePlan(
         intake=intake,
         queries=queries,
-        schema=arriving_schema(tier_one.sent(traits.schema.empty_table(), NO_NUMBERS).schema, intake),
+        schema=arriving_schema(tier_one.sent(no_rows(traits.schema), NO_NUMBERS).schema, intake),
         key_groups=traits.key_groups,
         max_threads=traits.max_threads,
         keep_original=traits.keep_original,
         event_time=setup.event_time,
         inline_bytes=traits.inline_bytes,
     )
-    ready = {name: _ready_query(each.sql, traits, setup.event_time) for name, each in setup.queries.items()}
+    ready = {
+        name: _ready_query(each.sql, traits.schema, setup.event_time, traits.max_threads)
+        for name, each in setup.queries.items()
+    }
     return ReadyInBottle(setup, plan, b"", "", Merger(plan), ReadyPlan(plan, ready), tier_one)
 
 
 @lru_cache(maxsize=1000)
-def _ready_query(sql: str, traits: Traits, event_time: str) -> ReadyQuery:
+def _ready_query(sql: str, schema: pa.Schema, event_time: str, max_threads: int) -> ReadyQuery:
     """A query with its operator built: most of the time goes into writing its kernels."""
-    return ready_query(compiled(sql, traits.schema, event_time), traits.max_threads)
+    return ready_query(compiled(sql, schema, event_time), max_threads)

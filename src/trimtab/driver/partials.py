@@ -16,7 +16,7 @@ import pyarrow as pa
 from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.engine.operator import Moment, State
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.state.bundle import Bundle, to_bundle
+from trimtab.state.bundle import Bundle, Part, state_of, to_bundle
 from trimtab.state.checkpoint import segment_name
 from trimtab.state.segment import write_segment
 from trimtab.worker.intake import Reading
@@ -61,7 +61,7 @@ class Merger:
             query = reading.query
             after: State = {}
             fresh = [_unpacked(each.partials[query]) for each in reports if query in each.partials]
-            states = [state for state in (*self._stored(orders, query, slots), *fresh) if state]
+            states = [state for state in (self._stored(orders, query, slots), *fresh) if state]
             if states:
                 state = ready.operator.merge(states, no_rows.schema)
                 moment = Moment(
@@ -76,19 +76,23 @@ class Merger:
         self._left, self._left_by = left, orders.batch
         return [self._report(orders, outputs, parts)]
 
-    def _stored(self, orders: Orders, query: str, slots: Int64Array) -> list[State]:
-        """The state of spread keys before the batch: from memory, or from files for those that weren't spread then."""
-        found: list[State] = []
+    def _stored(self, orders: Orders, query: str, slots: Int64Array) -> State:
+        """The state of spread keys before the batch: from memory, or from files for those that weren't spread then.
+
+        Its keys are in order of their slots, wherever they came from: a repetition has all of them from files, and has
+        to give the same rows in the same order.
+        """
+        found: list[Part] = []
         if self._left_by == orders.batch - 1:
             known = self._left[query]
             _, places, _ = np.intersect1d(known.slots, slots, assume_unique=True, return_indices=True)
-            found.append(known.take(places).state())
+            found.append((known, places))
             slots = np.setdiff1d(slots, known.slots, assume_unique=True)
         if len(slots):
             owned = np.zeros(self._plan.key_groups, np.bool_)
             owned[slots >> GROUP_SHIFT] = True
-            found.append(open_reader(orders, self._plan.key_groups, query, owned).load(slots))
-        return found
+            found += open_reader(orders, self._plan.key_groups, query, owned).find(slots)
+        return state_of(found)
 
     def _report(self, orders: Orders, outputs: dict[str, Output], parts: dict[str, Bundle]) -> EngineReport:
         name = segment_name(orders.batch, "d", orders.incarnation, orders.epoch)

@@ -36,7 +36,7 @@ class Reader:
 
     def load(self, slots: Int64Array) -> State:
         """The state of these slots, sorted and distinct; an empty mapping if they have none."""
-        return state_of(self._find(slots))
+        return state_of(self.find(slots))
 
     def next_due_us(self, after_us: int) -> int | None:
         """The first deadline after that time, of any group; None: there is none. It may be one that holds no more."""
@@ -90,7 +90,7 @@ class Reader:
         slots = np.sort(np.concatenate(found), kind="stable")  # two sorted runs: merged in one pass
         return slots[owned[slots >> GROUP_SHIFT]] if len(slots) else slots
 
-    def _find(self, slots: Int64Array) -> list[Part]:
+    def find(self, slots: Int64Array) -> list[Part]:
         """Where the newest state of each slot is; each slot is in one part at most."""
         found: list[Part] = []
         left = slots
