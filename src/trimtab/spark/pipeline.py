@@ -135,7 +135,7 @@ class Pipeline(Shell):
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
-        self._ended_at_s = time.time()  # the same by the clock on the wall; before the first batch, the start
+        self._ended_at_s = time.time()  # the same of Spark's last batch, by the clock; before the first one, the start
         since_s = self._ended_at_s if known is None else known.written_at_s
         self._silence, self._reads_all = SilenceWatch(spec.idle_after_s, since_s), reads_all(queries.frame)
 
@@ -266,7 +266,7 @@ class Pipeline(Shell):
         """Run a Spark batch, or (None) one without rows."""
         batch = self._batch = _Batch(frame, time.perf_counter())
         before, unfinished, clock_s = self.placement, self.driver.unfinished, time.time()
-        if spark_batch is not None and self._reads_all:
+        if spark_batch is not None and self._reads_all and spark_batch > self._spark_log.last:
             self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
         placement = self.placing.next_placement() if unfinished is None else unfinished.placement
         decision = None if self._balancer is None else self._balancer.latest
@@ -287,7 +287,9 @@ class Pipeline(Shell):
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
             self._balancer.consider(observed)
-        self._ended_s, self._ended_at_s = ended_s, time.time()
+        self._ended_s = ended_s
+        if spark_batch is not None:  # while one without rows runs, Spark may already have asked for the next one's
+            self._ended_at_s = time.time()
 
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)

@@ -33,6 +33,7 @@ class SparkLog:
     def __init__(self, folder: Folder) -> None:
         self._folder, self.offsets = folder, folder.child("offsets")
         self._synced: dict[str, set[str]] = {}  # names by folder
+        self.last = -1  # the last batch that was logged when the job started; Spark may bring it again
 
     def sync(self) -> None:
         """Wait until what was logged of the batches begun so far is on disk; commits and checksums may be lost."""
@@ -57,6 +58,7 @@ class SparkLog:
         last, known, unfinished = driver.next_of_spark - 1, driver.known, driver.unfinished
         begun = None if unfinished is None else unfinished.spark_batch
         self.mend(last if begun is None else begun)
+        self.last = max((number for number, _ in _numbered(self.offsets)), default=-1)
         is_needed = known is not None and known.spark_batch is not None and not known.closed
         if is_needed and not self.offsets.exists(str(last)):
             stream, logs = driver.identity.stream, self.offsets.shown
