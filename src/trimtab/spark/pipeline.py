@@ -115,7 +115,9 @@ class Pipeline(Shell):
         self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
         self._spark_log.resume(driver)
         if driver.unfinished is None:
-            driver.unfinished = begun_by_older_build(driver, folders.home, self._spark_log.offsets, self._setup)
+            driver.unfinished = begun_by_older_build(
+                driver, folders.home, self._spark_log.offsets, self._setup, clock_s=time.time()
+            )
         super().__init__(folders, driver)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
@@ -135,7 +137,7 @@ class Pipeline(Shell):
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
-        self._ended_at_s = time.time()  # the same by the clock on the wall; before the first batch, the start
+        self._ended_at_s = time.time()  # the same by the wall clock; before the first batch, the start
         since_s = self._ended_at_s if known is None else known.written_at_s
         self._silence, self._reads_all = SilenceWatch(spec.idle_after_s, since_s), reads_all(queries.frame)
 
@@ -279,15 +281,17 @@ class Pipeline(Shell):
         self._silence.took(batch.head.newest_us, clock_s)
         self._settler.ran_on(placement.engines)
         self._machine_code.take_reports(batch.reports)
-        ended_s = time.perf_counter()
+        ended_s, ended_at_s = time.perf_counter(), time.time()
         moved = placement.moves_from(before)
-        progress = progress_of(known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved)
+        progress = progress_of(
+            known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
+        )
         self._on_progress(replace(progress, decision=decision))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
             self._balancer.consider(observed)
-        self._ended_s, self._ended_at_s = ended_s, time.time()
+        self._ended_s, self._ended_at_s = ended_s, ended_at_s
 
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
