@@ -203,7 +203,7 @@ def test_too_many_partial_matches_are_an_error(tmp_path: pathlib.Path) -> None:
     bottle = Bottle(str(tmp_path), {"q": sql}, SCHEMA, "ts", max_threads=3)
     with pytest.raises(ThreadLimitError, match="k=1"):
         bottle.batch(events(*((1, second, 1) for second in range(20))))
-    assert list((tmp_path / "plans").iterdir()) == [], "who mends the query isn't held to the one that failed"
+    assert list((tmp_path / "plans").iterdir()) == [], "a failed batch leaves no plan, so the query can be corrected"
 
 
 def test_a_segment_that_is_gone_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:

@@ -60,7 +60,7 @@ class Bottle:
         queries: Texts by name.
         schema: Of the stream.
         event_time: The column with the time of each event.
-        rule: How rows tell the time; by default no row may be late.
+        rule: How the watermark follows from the rows; by default no row may be late.
         partition_by: The column that names a row's partition.
         key_groups: Into how many groups keys are hashed.
         slot_bits: How many bits of a key's hash its slot keeps. With few, keys share slots, which is rare on Spark.

@@ -114,7 +114,7 @@ class Place:
 
     @property
     def arguments(self) -> list[str]:
-        """What a job has to be told."""
+        """Arguments of the job's process."""
         settings: dict[str, str] = {}
         chosen: list[str] = []
         if self.cluster is not None:

@@ -132,8 +132,8 @@ class Job:
                 union. Partitions may be read at different speeds: the watermark waits for the slowest.
             partitions: Their names, or how many there are; the first watermark waits until all had a row.
             max_ahead: Rows further ahead of the clock than this go to quarantine; None: there is no limit.
-            idle_after: A partition that was read to its end and had no rows for this long holds the others up no more,
-                and while all are silent, event time goes on. None: time stands still until a row comes.
+            idle_after: A partition that was read to its end and had no rows for this long no longer holds the others
+                up, and while all are silent, event time goes on. None: time stands still until a row comes.
         """
         self._check_not_running()
         _check_name("stream", name, self._streams)

@@ -304,7 +304,7 @@ def _has_python_sources() -> bool:
 
 
 def _time(section: Section) -> dict[str, Any]:
-    """How a stream's rows tell the time, as `Job.stream` takes it; without what isn't written."""
+    """How a stream's watermark follows from its rows, as `Job.stream` takes it; without what isn't written."""
     is_number = isinstance(section.values.get("partitions"), int)
     partitions = section.whole("partitions", most=MOST_PARTITIONS) if is_number else section.texts("partitions")
     found = {"partition_by": section.text("partition_by"), "partitions": partitions or None}

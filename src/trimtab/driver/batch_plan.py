@@ -36,7 +36,7 @@ class QuerySetup:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a job asks of a stream: the queries over it, and how its rows tell the time.
+    """What a job asks of a stream: the queries over it, and how the watermark follows from its rows.
 
     event_time     the column with the time of each row
     partition_by   the column that names a row's partition; None: there is only one

@@ -115,7 +115,9 @@ class Pipeline(Shell):
         self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
         self._spark_log.resume(driver)
         if driver.unfinished is None:
-            driver.unfinished = begun_by_older_build(driver, folders.home, self._spark_log.offsets, self._setup)
+            driver.unfinished = begun_by_older_build(
+                driver, folders.home, self._spark_log.offsets, self._setup, clock_s=time.time()
+            )
         super().__init__(folders, driver)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
@@ -279,9 +281,11 @@ class Pipeline(Shell):
         self._silence.took(batch.head.newest_us, clock_s)
         self._settler.ran_on(placement.engines)
         self._machine_code.take_reports(batch.reports)
-        ended_s = time.perf_counter()
+        ended_s, ended_at_s = time.perf_counter(), time.time()
         moved = placement.moves_from(before)
-        progress = progress_of(known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved)
+        progress = progress_of(
+            known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
+        )
         self._on_progress(replace(progress, decision=decision))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
@@ -289,7 +293,7 @@ class Pipeline(Shell):
             self._balancer.consider(observed)
         self._ended_s = ended_s
         if spark_batch is not None:  # while one without rows runs, Spark may already have asked for the next one's
-            self._ended_at_s = time.time()
+            self._ended_at_s = ended_at_s
 
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
