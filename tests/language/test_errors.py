@@ -102,7 +102,12 @@ MISTAKES = [
         "HOP_END(ts)",
         "window.end",
     ),
-    (clauses("PARTITION BY symbol, TUMBLE(ts, 1) PATTERN (A)"), "query.column", "TUMBLE(ts, 1)", "GROUP BY window(ts, '"),
+    (
+        clauses("PARTITION BY venue, TUMBLE(ts, 1) PATTERN (A)"),
+        "query.column",
+        "TUMBLE(ts, 1)",
+        "GROUP BY window(ts, '",
+    ),
     ("SELECT TUMBLE_START(ts) FROM ticks", "query.function", "TUMBLE_START(ts)", "window.start"),
     # What is done before a query, and what after it.
     (
