@@ -266,7 +266,7 @@ class Job:
         for stream in read.values():
             for kind, sinks in stream.sinks.items():
                 outputs[f"{stream.name}{kind.replace('__', '_')}"] = (sinks, stream.schema.names)
-        prepare_sinks(outputs)
+        prepare_sinks(outputs, self.checkpoint)
 
     def _pipeline(
         self,

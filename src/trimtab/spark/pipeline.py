@@ -38,6 +38,7 @@ from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
 from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
+from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.sources import reads_all
@@ -318,11 +319,12 @@ class Pipeline(Shell):
         """Run the batch's Spark job."""
         batch = self._batch
         tier_one = cast(ReadyOnSpark, ready).tier_one
-        batch.reports = self._spark_jobs(tier_one, batch.frame, orders)
-        if not batch.reports:
-            # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
-            frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-            batch.reports = self._spark_jobs(tier_one, frame, orders)
+        with noting_callers({name: query.sql for name, query in ready.setup.queries.items()}):
+            batch.reports = self._spark_jobs(tier_one, batch.frame, orders)
+            if not batch.reports:
+                # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
+                frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
+                batch.reports = self._spark_jobs(tier_one, frame, orders)
         return batch.reports, batch.head
 
     def _spark_jobs(self, tier_one: TierOne, frame: DataFrame, orders: Orders) -> list[EngineReport]:

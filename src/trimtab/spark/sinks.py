@@ -344,12 +344,12 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
             return FormatSink(spark, target, options)
 
 
-def prepare_sinks(outputs: Mapping[str, tuple[Sequence[Sink], Sequence[str]]]) -> None:
+def prepare_sinks(outputs: Mapping[str, tuple[Sequence[Sink], Sequence[str]]], checkpoint: str) -> None:
     """Prepare the sinks of a job before anything runs; each output has a name, sinks and columns.
 
-    Raises JobError `job.sink` for two sinks into one place, and what `Sink.prepare` raises.
+    Raises JobError `job.sink` for two sinks into one place or one into the checkpoint, and what `Sink.prepare` raises.
     """
-    writers: dict[str, str] = {}
+    writers = {place_of("parquet", {"path": checkpoint}, ""): "the checkpoint"}
     for name, (sinks, _) in outputs.items():
         for sink in sinks:
             place = sink.place(name)
