@@ -124,7 +124,7 @@ class BottleShell(Shell):
         head, parts = Splitter(ready.plan.intake, orders).split(sent)
         orders, reports = replace(orders, head=head), []
         for number, rows in enumerate(parts):
-            report = Engine(orders, ready.engines, number).run(rows.to_batches())
+            report = Engine(orders, ready.engines, number).run(rows.to_batches() if rows.num_rows else [])
             reports.append(pickle.loads(pickle.dumps(report)))
         self.reports = tuple(reports)
         return reports, head

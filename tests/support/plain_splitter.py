@@ -28,6 +28,8 @@ class Splitter:
 
     def split(self, table: pa.Table) -> tuple[Head, list[pa.Table]]:
         """The head of these rows, and the rows of each engine."""
+        if not table.num_rows:
+            return Head(), [table] * self.orders.engines
         head, wanted = self.head(table), self._wanted(table)
         if wanted is not None:
             table = table.filter(pa.array(wanted))
@@ -56,11 +58,10 @@ class Splitter:
         if PARTITION not in table.column_names:
             newest_us = {ONLY: int(times[counts].max())} if counts.any() else {}
             return Head(table.num_rows, newest_us)
-        names = table.column(PARTITION)
-        counts &= np.asarray(names.is_valid())
-        counted = pa.table({"name": names.filter(pa.array(counts)), "time": pa.array(times[counts])})
-        found = counted.group_by("name").aggregate([("time", "max")])
-        newest_us = dict(zip(found.column("name").to_pylist(), found.column("time_max").to_pylist(), strict=True))
+        newest_us = {}
+        for name, at, is_counted in zip(table.column(PARTITION).to_pylist(), times.tolist(), counts, strict=True):
+            if is_counted and name is not None:
+                newest_us[name] = max(at, newest_us.get(name, at))
         return Head(table.num_rows, newest_us)
 
     def _wanted(self, table: pa.Table) -> BoolArray | None:
