@@ -40,6 +40,8 @@ from trimtab.language.compiled import scalar
 from trimtab.machine_code.missing import Missing, if_missing
 
 PATIENCE = 20_000  # how many ways the reference may try from one row: the worst case takes exponential time
+MOST_LINES = 600
+"""Larger kernels are interpreted only: one of 1,400 lines takes more than five minutes to compile, and 2 GB."""
 HARMLESS = ("", "patience", "interpreted")
 """What a law says of a case that doesn't break it."""
 
@@ -115,8 +117,8 @@ def differs_as_machine_code(case: Case, *, deterministic: bool = True) -> str:
     for name, cuts in {"whole": (), "cuts": case.cuts, "one row per batch": range(1, rows.num_rows)}.items():
         with _kernels_as(lambda _source, _rows: None):
             expected = _exactly(interpreter, rows, cuts)
-        ran: list[kernels.Runnable] = []
-        with _kernels_as(lambda source, _rows, ran=ran: _noting(ran, kernels.compiled(source))):
+        ran: list[str] = []
+        with _kernels_as(lambda source, _rows, ran=ran: _noting(ran, source)):
             found = _exactly(machine, rows, cuts)
         is_compiled |= bool(ran)
         if found != expected:
@@ -144,11 +146,14 @@ def _kernels_as(load: Callable[[str, int], kernels.Runnable | None]) -> Iterator
         kernels.load = before
 
 
-def _noting(ran: list[kernels.Runnable], kernel: kernels.Runnable) -> kernels.Runnable:
+def _noting(ran: list[str], source: str) -> kernels.Runnable | None:
     """The kernel, which puts itself on a list when it runs: numbers that may not fit 64 bits are interpreted."""
+    if source.count("\n") > MOST_LINES:
+        return None
+    kernel = kernels.compiled(source)
 
     def noted(inputs: Inputs) -> Outputs:
-        ran.append(kernel)
+        ran.append(source)
         return kernel(inputs)
 
     return noted
