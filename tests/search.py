@@ -1,4 +1,4 @@
-"""Look for what breaks a law, with new examples, for as long as told: `python -m tests.search --minutes 10`.
+"""Look for what breaks a law, with new examples, for `--minutes`: `python -m tests.search --minutes 10`.
 
 Half of the time goes to random jobs without Spark (`tests.support.driver_laws`), which are counted. In the other half
 Hypothesis draws other examples in every round. What fails is made small before it is shown, and is tried first from

@@ -99,11 +99,11 @@ def test_names_in_the_code_are_no_part_of_the_signature() -> None:
     assert signature_of(Renamed("ts", added_later=1)) != signature_of(OrderKey("ts"))
 
 
-def descriptions(parent: type = Description) -> list[type]:
+def descriptions(parent: type[Any] = Description) -> list[type]:
     """All classes of the package that describe a step; those of tests and users are left out."""
     for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
         importlib.import_module(module.name)
-    made = [each for each in parent.__subclasses__() if each.__module__.startswith("trimtab.")]
+    made: list[type] = [each for each in parent.__subclasses__() if each.__module__.startswith("trimtab.")]
     # A dataclass with slots is made of another class, which nobody uses but which is listed, too.
     own = [each for each in made if vars(sys.modules[each.__module__]).get(each.__name__) is each]
     return [*own, *(other for each in own for other in descriptions(each))]

@@ -21,9 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.support.query_cases import SCHEMA, Case, random_case
 from tests.support.reference import match_rows
@@ -118,7 +120,7 @@ def differs_as_machine_code(case: Case, *, deterministic: bool = True) -> str:
         with _kernels_as(lambda _source, _rows: None):
             expected = _exactly(interpreter, rows, cuts)
         ran: list[str] = []
-        with _kernels_as(lambda source, _rows, ran=ran: _noting(ran, source)):
+        with _kernels_as(partial(_noting, ran)):
             found = _exactly(machine, rows, cuts)
         is_compiled |= bool(ran)
         if found != expected:
@@ -138,15 +140,12 @@ def _exactly(matcher: Matcher, rows: pa.Table, cuts: Sequence[int]) -> str:
 @contextmanager
 def _kernels_as(load: Callable[[str, int], kernels.Runnable | None]) -> Iterator[None]:
     """Inside the block this function finds the machine code of a kernel; without any it is interpreted."""
-    before, kernels.load = kernels.load, load
-    try:
-        with if_missing(Missing.COMPILE):
-            yield
-    finally:
-        kernels.load = before
+    with pytest.MonkeyPatch.context() as patch, if_missing(Missing.COMPILE):
+        patch.setattr(kernels, "load", load)
+        yield
 
 
-def _noting(ran: list[str], source: str) -> kernels.Runnable | None:
+def _noting(ran: list[str], source: str, _rows: int) -> kernels.Runnable | None:
     """The kernel, which puts itself on a list when it runs: numbers that may not fit 64 bits are interpreted."""
     if source.count("\n") > MOST_LINES:
         return None

@@ -75,7 +75,7 @@ def test_a_round_is_told_when_a_test_has_failed(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv(search.FAILED, str(tmp_path / "failed"))
     for outcome in ("passed", "failed"):
         search.pytest_runtest_logreport(
-            pytest.TestReport("test_law", ("test_laws.py", 1, "test_law"), {}, outcome, None, "call")  # type: ignore[arg-type]
+            pytest.TestReport("test_law", ("test_laws.py", 1, "test_law"), {}, outcome, None, "call")
         )
         assert (tmp_path / "failed").exists() == (outcome == "failed")
 
