@@ -51,7 +51,7 @@ bench: .venv/.ready  ## Measure the kernels beside their plain twins and other e
 	$(BIN)/python -m benchmarks.run
 
 lab: .venv/.ready  ## Run the papers' experiments in full and make docs/lab.md of them
-	-$(BIN)/python -m trimtab.cli.main lab all  # its status tells of claims that don't hold, which the page shows
+	-$(BIN)/python -m trimtab.cli.main lab all  # it fails if claims don't hold; the page shows them
 	$(BIN)/python -m trimtab.cli.main lab page
 
 format: .venv/.ready  ## Format the code and apply the safe lint fixes

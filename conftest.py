@@ -3,7 +3,7 @@
 Hypothesis has one profile, whose number of examples an environment variable scales:
 `TRIMTAB_EXAMPLES=2000 pytest tests/engine/test_laws.py` looks harder than a normal run does, and
 `python -m tests.support.laws --seeds 0 20000` harder still. Among the tests that take seconds (`-m "not slow"`, as in
-`make quick`) a law has an eighth of its examples. `make laws` draws new ones, for as long as it is told to.
+`make quick`) a law has an eighth of its examples. `make laws` draws new ones, for `MINUTES=5`.
 
 Every test has the mark of its tier: see `tests/tiers.py`. Among those that need no Spark (`-m unit`) there is no Java:
 a test that starts it and lacks the mark fails.

@@ -1,4 +1,4 @@
-"""Every case of `tests/cases/*.case`; how they are written is told in `tests.support.cases`.
+"""Every case of `tests/cases/*.case`; how they are written is described in `tests.support.cases`.
 
 A case is run as a whole and, wherever its rows can be cut, a row per batch and cut at random.
 """

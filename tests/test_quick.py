@@ -1,4 +1,4 @@
-"""Tests that are chosen without those on Spark start none, and nobody has to remember what to mark."""
+"""A run without the tests on Spark starts no Spark: a test that would start it is left out, or fails and says why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bench(spark):
 def test_that_asks_for_a_session(bench):
     pass
 
-def test_that_starts_one_behind_everybodys_back():
+def test_that_starts_a_session_without_a_mark():
     start_session("unmarked", "local[1]")
 """
 

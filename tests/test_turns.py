@@ -1,4 +1,4 @@
-"""Names in the plan of who runs what have to be those of tests: otherwise it means nothing, and nobody would notice."""
+"""`FIRST` names existing files."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.turns import FIRST
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_plan_names_tests_that_are_there() -> None:
+def test_the_first_tests_exist() -> None:
     assert [name for name in FIRST if not (ROOT / name).exists()] == []

@@ -1,6 +1,6 @@
 """Which tier a test belongs to: what it needs besides Python. `make unit`, `make spark` and so on run one of them.
 
-A test says it by a mark of the same name. Without one it is told by what the test asks for and where it is.
+A test can have a mark with the name of its tier. Otherwise the tier is derived from its fixtures and its path.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ KEY = "key"
 DEADLINE = "deadline_us"
 """The column of `KEYS` with the watermark at which an idle key wants to be visited; null: never."""
 PATTERN_COLUMNS = ("number", "begun", "tail", "front")
-"""What a pattern knows of a key. They stand between the partition and the deadline, so whoever reads a checkpoint has
-to tell them from the key's own columns."""
+"""Columns that patterns add to `KEYS`, between the key columns and the deadline. Readers of a checkpoint need this list
+to recognise them."""
 ROW = "row."
 """In front of the names of columns that windows and users' operators keep of rows."""
 
 SLOT = "__slot"
 """The first partition column of every keyed operator on Spark: the key's hash with its key group in front."""
 GROUP_SHIFT = 48
-"""A slot is `group << GROUP_SHIFT` and so many bits of hash; its key group is `slot >> GROUP_SHIFT`."""
+"""A slot is `group << GROUP_SHIFT` plus 48 bits of hash; its key group is `slot >> GROUP_SHIFT`."""

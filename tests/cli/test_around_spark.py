@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli.around_spark import check_java, java_version, spark_errors, stderr_to_file
-from trimtab.errors import JobError, StateError
-from trimtab.spark.error_text import spark_message
+from trimtab.errors import JobError, StateError, noting, places_of
+from trimtab.spark.error_text import noting_callers, spark_message
 
 
 def fake_java(folder: Path, output: str) -> dict[str, str]:
@@ -85,6 +85,26 @@ PLACE = "[PARSE_SYNTAX_ERROR] Syntax error.\n\n== SQL ==\nprice +\n-------^^^\n"
 )
 def test_errors_of_spark_are_cut_to_what_their_reader_needs(text: str, shown: str) -> None:
     assert spark_message(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("function", "noted"),
+    [
+        ("invoke_udf", "query drops or query rises or the DataFrame"),  # of Spark's worker: the user's is a lambda
+        ("own_rate", "query rises"),
+    ],
+)
+def test_a_python_function_that_raises_is_looked_for_in_the_queries(function: str, noted: str) -> None:
+    class PythonException(Exception):  # noqa: N818
+        __module__ = "pyspark.errors"
+
+    queries = {"drops": "SELECT rate FROM ticks", "rises": "SELECT Own_Rate (price) AS rate FROM ticks"}
+    with pytest.raises(PythonException) as raised, noting("batch 7 of stream ticks"), noting_callers(queries):
+        raise PythonException(WORKER.replace("invoke_udf", function))
+    assert places_of(raised.value) == f"{noted}, batch 7 of stream ticks"
+    with pytest.raises(PythonException) as raised, noting_callers(queries):
+        raise PythonException("the disk is full")
+    assert places_of(raised.value) == ""
 
 
 def test_errors_that_are_not_sparks_are_not_changed() -> None:

@@ -21,8 +21,8 @@ import pytest
 import trimtab.cli.run as run_command
 from trimtab.cli.around_spark import check_spark
 from trimtab.cli.job_build import Backend
-from trimtab.cli.job_file import columns_known, read_job_file
-from trimtab.cli.job_queries import compile_known
+from trimtab.cli.job_file import read_job_file
+from trimtab.cli.job_queries import columns_known, compile_known
 from trimtab.cli.main import main
 from trimtab.driver.resuming import fingerprint
 from trimtab.errors import JobError, StateError
@@ -396,9 +396,19 @@ def test_kafka_has_to_answer_for_a_sink_too(bench: Bench, capsys: pytest.Capture
     closed = f"127.0.0.1:{free_port()}"
     sink = f'format = "kafka"\noptions = {{ Kafka.Bootstrap.Servers = "{closed}", topic = "counts" }}'
     bench.write('format = "parquet"\npath = "out"', sink)
+    assert reported(bench, capsys) == (
+        f"error[job.sink]: {bench.file}: queries.counts.sinks[0]: nothing can be written to kafka without "
+        "a column value, a text or bytes: Kafka takes value, and if there are any, key, topic and headers\n"
+        "  hint: the columns are symbol, n\n"
+    )
+    bench.file.write_text(bench.file.read_text().replace("COUNT(*) AS n", "COUNT(*) AS value"))
     assert reported(bench, capsys).startswith(
         f"error[job.sink]: {bench.file}: queries.counts.sinks[0].options.kafka.bootstrap.servers: no broker can be"
     )
+    with listening() as port:
+        bench.file.write_text(bench.file.read_text().replace(closed, f"127.0.0.1:{port}"))
+        assert main(["run", "--check", str(bench.file)]) == 0
+        assert "\n  queries.counts.sinks[0]: whether the topic may be written\n" in capsys.readouterr().out
 
 
 # The job's own code --------------------------------------------------------------------------------
@@ -438,12 +448,14 @@ def test_the_check_runs_no_code_of_the_job_and_says_what_it_left_out(
 def test_what_the_check_could_not_check_is_listed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     text = KAFKA.format(servers="not an address").replace("topic, value", "my_own(value) AS value")
     text = text.replace('event_time = "timestamp"', 'event_time = "timestamp"\nwhere = "offset > 3"')
+    text = text.replace('subscribe = "trades"', 'subscribe = "trades", colour = "red"')
     text += '[[queries.values.sinks]]\nformat = "iceberg"\npath = "s3://bucket/values"\n'
     bench.file.write_text(text)
     assert main(["run", "--check", str(bench.file)]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "  streams.trades.where: it is Spark's SQL",
         "  streams.trades.format: whether Spark has kafka",
+        "  streams.trades.options: whether kafka has colour",
         "  streams.trades.options: whether the topics exist and may be read",
         "  queries.values: its names and types: only Spark may know MY_OWN(value)",
         "  queries.values.sinks[1].format: whether Spark has iceberg",

@@ -149,6 +149,39 @@ pytestmark = pytest.mark.usefixtures("own_path")
             "a job that reads its own output never ends",
         ),
         (
+            'path = "out/"',
+            'path = "ticks/falls"',
+            "job.toml:8: streams.ticks.path: queries.drops.sinks[0] writes to ticks/falls, which is a part of it; "
+            "a job that reads its own output never ends",
+        ),
+        (
+            'path = "ticks/"',
+            'path = "out/ticks"',
+            "job.toml:8: streams.ticks.path: queries.drops.sinks[0] writes around it, to out; "
+            "give the sink a folder of its own",
+        ),
+        (
+            'path = "out/"',
+            'path = "./checkpoint/falls"',
+            "job.toml:18: queries.drops.sinks[0].path: the checkpoint is there; give the sink a folder of its own",
+        ),
+        (
+            'path = "out/"',
+            'path = "checkpoint"',
+            "job.toml:18: queries.drops.sinks[0].path: the checkpoint is there; give the sink a folder of its own",
+        ),
+        (
+            'event_time = "ts"',
+            'event_time = "ts"\npartition_by = "simbol"\npartitions = 2',
+            "job.toml:11: streams.ticks.partition_by: there is no column simbol; did you mean symbol?",
+        ),
+        (
+            'delay = "2 seconds"',
+            "options = { maxFilesPerTriger = 1, MAXFILEAGE = '1d', fs.s3a.endpoint = 'here' }",
+            "job.toml:11: streams.ticks.options.maxFilesPerTriger: parquet has no such option; "
+            "did you mean maxFilesPerTrigger?",
+        ),
+        (
             '[[queries.drops.sinks]]\nformat = "parquet"\npath = "out/"',
             "",
             "job.toml:13: queries.drops.sinks: there are none; write [[queries.drops.sinks]] with a format",
@@ -219,6 +252,33 @@ pytestmark = pytest.mark.usefixtures("own_path")
 def test_a_mistake_is_reported_with_its_line_place_and_hint(tmp_path: Path, old: str, new: str, reported: str) -> None:
     assert old in GOOD
     assert mistake(tmp_path, GOOD.replace(old, new)) == reported
+
+
+@pytest.mark.parametrize(("source", "sink"), [("ticks/", "ticks/_out"), ("data/t*", "data/out"), ("out-1", "out")])
+def test_a_sink_may_be_near_a_source_that_does_not_read_it(tmp_path: Path, source: str, sink: str) -> None:
+    assert read(tmp_path, GOOD.replace('"ticks/"', f'"{source}"').replace('"out/"', f'"{sink}"'))
+
+
+def test_a_misspelt_column_in_select_is_reported_and_taken_for_the_one_that_was_meant(tmp_path: Path) -> None:
+    text = GOOD.replace('delay = "2 seconds"', 'select = ["symbl", "ts", "`prise` AS price"]')
+    text = text.replace("price < 1", "prize < 1")
+    assert mistakes(tmp_path, text) == [
+        "error[job.file]: job.toml has 3 mistakes",
+        "  job.toml:11: streams.ticks.select[0]: error[query.column]: no column named symbl",
+        "    streams.ticks.select[0]:1:1",
+        "      1 | symbl",
+        "        | ^^^^^ did you mean symbol?",
+        "  job.toml:11: streams.ticks.select[2]: error[query.column]: no column named prise",
+        "    streams.ticks.select[2]:1:2",
+        "      1 | `prise` AS price",
+        "        |  ^^^^^ did you mean price?",
+        "  job.toml:14: queries.drops.sql: error[query.column]: no column named prize",
+        "    queries.drops.sql:1:39",
+        "      1 | SELECT symbol, price FROM ticks WHERE prize < 1",
+        "        |                                       ^^^^^ did you mean price?",
+    ]
+    known = GOOD.replace('delay = "2 seconds"', 'select = ["*", "_metadata", "current_date", "a_function(symbl) AS s"]')
+    assert read(tmp_path, known).streams[0].select[1] == "_metadata"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The balancer goes on deciding, whatever fails beside it, and no batch waits for nobody."""
+"""The balancer goes on deciding, whatever fails beside it, and no batch waits for a decision that never comes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimtab.state.files import Folder
 
 
 class Faulty(Coordinator):
-    """A coordinator whose methods raise what they are told to."""
+    """A coordinator whose `step` raises a given error, and whose planner can't be loaded."""
 
     def __init__(self, balance: Balance | None, *, step: BaseException | None = None) -> None:
         super().__init__(balance)
@@ -36,7 +36,7 @@ class Faulty(Coordinator):
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("in a planner"), SystemExit(3), TimeoutError("slow")])
-def test_a_decision_that_fails_is_told_once_and_the_next_one_is_made(
+def test_a_decision_that_fails_is_reported_once_and_the_next_one_is_made(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, fault: BaseException
 ) -> None:
     entry = an_entry()

@@ -24,7 +24,7 @@ EVENT_NS = 1_000_000
 OVERHEAD_S = 0.4
 
 
-class Bottle:
+class SimulatedEngines:
     """Engines on executors of their own, of which one may be slow; an event costs a millisecond."""
 
     def __init__(self, coordinator: Coordinator, engines: int) -> None:
@@ -62,11 +62,11 @@ def deviation(observed: Observation) -> float:
 
 @pytest.mark.parametrize("slow", range(4))
 def test_a_slow_host_gets_what_it_can_handle_within_six_batches_and_its_share_again_afterwards(slow: int) -> None:
-    bottle = Bottle(Coordinator(Balance()), 4)
+    simulated = SimulatedEngines(Coordinator(Balance()), 4)
     batches = iter(np.array_split(zipf_keys(1600 * 40, 1000, 1.05, seed=1), 40))
-    even = [bottle.run(next(batches)) for _ in range(10)]
-    slowed = [bottle.run(next(batches), slow=slow, factor=3.0) for _ in range(16)]
-    again = [bottle.run(next(batches)) for _ in range(14)]
+    even = [simulated.run(next(batches)) for _ in range(10)]
+    slowed = [simulated.run(next(batches), slow=slow, factor=3.0) for _ in range(16)]
+    again = [simulated.run(next(batches)) for _ in range(14)]
     assert max(deviation(observed) for observed in even[5:]) < 15
     assert np.mean([deviation(observed) for observed in slowed[7:]]) < 20
     assert np.mean([share(observed, slow) for observed in slowed[6:]]) == pytest.approx(0.1, abs=0.04)
@@ -74,16 +74,16 @@ def test_a_slow_host_gets_what_it_can_handle_within_six_batches_and_its_share_ag
 
 
 def test_engines_grow_and_shrink_once_in_a_day() -> None:
-    bottle = Bottle(Coordinator(Balance(), Scale(max_engines=8)), 1)
+    simulated = SimulatedEngines(Coordinator(Balance(), Scale(max_engines=8)), 1)
     keys = zipf_keys(400_000, 1000, 0.5, seed=1)
     engines, used, at_s, span_s = [1], 0, 0.0, 1.0
     while at_s < 120:
         rate = 150 + 2000 * (1 - math.cos(2 * math.pi * at_s / 120)) / 2
         count = round(rate * span_s)
-        observed = bottle.run(keys[used : used + count])
+        observed = simulated.run(keys[used : used + count])
         used, span_s = used + count, observed.span_s
         at_s += span_s
-        engines.append(bottle.placement.engines)
+        engines.append(simulated.placement.engines)
     changes = [b - a for a, b in itertools.pairwise(engines) if a != b]
     assert sum(a * b < 0 for a, b in itertools.pairwise(changes)) == 1, f"one turn: {changes}"
     assert max(engines) in (5, 6, 7, 8)
@@ -91,11 +91,11 @@ def test_engines_grow_and_shrink_once_in_a_day() -> None:
 
 
 def test_waiting_for_the_trigger_is_no_work() -> None:
-    bottle = Bottle(Coordinator(Balance(), Scale(max_engines=8)), 1)
+    simulated = SimulatedEngines(Coordinator(Balance(), Scale(max_engines=8)), 1)
     keys = zipf_keys(10_000, 1000, 0.5, seed=1)
     for number in range(20):
-        bottle.run(keys[number * 150 : (number + 1) * 150])
-    assert bottle.placement.engines == 1, "0.15 s of the 0.6 that are left are a quarter"
+        simulated.run(keys[number * 150 : (number + 1) * 150])
+    assert simulated.placement.engines == 1, "0.15 s of the 0.6 that are left are a quarter"
 
 
 @pytest.mark.parametrize("executors", [("a", "a"), ("a", "b")])
@@ -118,9 +118,9 @@ def test_the_time_of_an_engines_first_batch_is_not_the_cost_of_its_events(execut
 
 @pytest.mark.parametrize("slow", range(4))
 def test_an_executor_that_is_slow_from_the_start_is_known_at_once(slow: int) -> None:
-    bottle = Bottle(Coordinator(Balance()), 4)
+    simulated = SimulatedEngines(Coordinator(Balance()), 4)
     batches = np.array_split(zipf_keys(3000 * 12, 1000, 1.05, seed=2), 12)
-    observed = [bottle.run(keys, slow=slow, factor=3.0) for keys in batches]
+    observed = [simulated.run(keys, slow=slow, factor=3.0) for keys in batches]
     assert np.mean([deviation(each) for each in observed[6:]]) < 20
     assert max(share(each, slow) for each in observed[6:]) < 0.15
 

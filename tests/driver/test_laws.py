@@ -108,7 +108,7 @@ def test_a_repetition_gives_spread_keys_in_the_same_order(tmp_path: pathlib.Path
     even = Placement.even(2, 8)
     bottle.batch(rows, even.with_spread([spread_over(high, [0, 1])]))
     both = even.with_spread([spread_over(low, [0, 1]), spread_over(high, [0, 1])])
-    bottle.batch(events((1, 60, 0)), both, dies_after=8)  # handed over, and not committed
+    bottle.batch(events((1, 60, 0)), both, deaths=[6])  # handed over, and not committed
     assert bottle.outside.repeated, "it died before anything was handed over"
     assert sorted(bottle.rows("q")["k"].to_pylist()) == [1, 2]
 
@@ -125,7 +125,7 @@ def test_files_of_work_that_was_lost_are_swept_at_the_next_start(
         sweep(folders, epoch=epoch)
 
     monkeypatch.setattr(bottles, "sweep", noted)
-    bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), dies_after=4)
+    bottle.batch(events((1, 0, 0), (2, 0, 0)), Placement.even(2, 8), deaths=[4])
     assert len(left) == 2, "what both engines wrote before the job died"
     assert bottle.manifest is not None
     assert {path.name for path in folder.iterdir()} == set(bottle.manifest.segments)
@@ -203,7 +203,7 @@ def test_too_many_partial_matches_are_an_error(tmp_path: pathlib.Path) -> None:
     bottle = Bottle(str(tmp_path), {"q": sql}, SCHEMA, "ts", max_threads=3)
     with pytest.raises(ThreadLimitError, match="k=1"):
         bottle.batch(events(*((1, second, 1) for second in range(20))))
-    assert list((tmp_path / "plans").iterdir()) == [], "who mends the query isn't held to the one that failed"
+    assert list((tmp_path / "plans").iterdir()) == [], "a failed batch leaves no plan, so the query can be corrected"
 
 
 def test_a_segment_that_is_gone_is_an_error_that_names_it(tmp_path: pathlib.Path) -> None:

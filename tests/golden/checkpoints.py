@@ -1,12 +1,13 @@
-"""A checkpoint that an earlier build left in the middle of a stream, and the output of its queries until then.
+"""Checkpoints that earlier builds left in the middle of a stream, and the output of their queries until then.
 
 `python -m tests.golden.checkpoints NAME` writes one with this build, once for each format of the state: every later
-build has to go on from it.
+build has to go on from it. From 2 on the job died when the sinks had taken a batch that wasn't committed yet.
 """
 
 from __future__ import annotations
 
 import datetime
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -18,6 +19,7 @@ import pyarrow as pa
 import trimtab
 from tests.golden.queries import QUERIES, SCHEMA
 from tests.support.spark_laws import SETTINGS, FileStream, stored
+from trimtab.state import manifest
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".tar.gz"
@@ -46,6 +48,7 @@ def tables() -> list[pa.Table]:
 
 def run(spark: Any, home: Path, batches: int, *, close: bool) -> Any:
     """Run a job with all queries up to a batch, going on from what is in `home`."""
+    shutil.rmtree(home / "t", ignore_errors=True)  # the same files are written again
     stream = FileStream(home / "t", spark, SCHEMA)
     for table in tables()[:batches]:
         stream.add(table)
@@ -67,6 +70,7 @@ def write(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         run(spark, home, BEFORE, close=False)
+        _die_before_the_commit(spark, home)
         spark.stop()
         (home / "checkpoint" / "lock").unlink(missing_ok=True)  # it names the machine
         for path in _spark_logs(home):
@@ -77,6 +81,20 @@ def write(name: str) -> None:
         with tarfile.open(FOLDER / f"{name}{SUFFIX}", "w:gz") as archive:
             for part in ("checkpoint", "answers"):
                 archive.add(home / part, part, filter=_without_owner)
+
+
+def _die_before_the_commit(spark: Any, home: Path) -> None:
+    def died(*_: Any, **__: Any) -> None:
+        raise RuntimeError("died before the commit")
+
+    kept, manifest.write = manifest.write, died
+    try:
+        run(spark, home, BEFORE + 1, close=False)
+    except RuntimeError:
+        return
+    finally:
+        manifest.write = kept
+    raise AssertionError("the job should have died")
 
 
 def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:

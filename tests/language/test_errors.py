@@ -102,6 +102,12 @@ MISTAKES = [
         "HOP_END(ts)",
         "window.end",
     ),
+    (
+        clauses("PARTITION BY venue, TUMBLE(ts, 1) PATTERN (A)"),
+        "query.column",
+        "TUMBLE(ts, 1)",
+        "GROUP BY window(ts, '",
+    ),
     ("SELECT TUMBLE_START(ts) FROM ticks", "query.function", "TUMBLE_START(ts)", "window.start"),
     # What is done before a query, and what after it.
     (
@@ -136,6 +142,26 @@ MISTAKES = [
         "a pattern has an ORDER BY of its own",
     ),
     ("SELECT * FROM (SELECT * FROM ticks LIMIT 3) MATCH_RECOGNIZE (PATTERN (A))", "query.row-wise", "3", "WHERE"),
+    (
+        "SELECT * FROM (SELECT symbol, max(price) AS p FROM ticks GROUP BY symbol, window(ts, '1 hour')) "
+        "MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        "MATCH_RECOGNIZE",
+        "before, in the DataFrame",
+    ),
+    (
+        "WITH t AS (SELECT price, lag(price) OVER (PARTITION BY symbol ORDER BY ts) AS p FROM ticks) "
+        "SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        "MATCH_RECOGNIZE",
+        "before, in the DataFrame",
+    ),
+    (
+        f"SELECT * FROM ({clauses('PATTERN (A)')}) MATCH_RECOGNIZE (PATTERN (A))",
+        "query.row-wise",
+        "MATCH_RECOGNIZE",
+        "do it on the result",
+    ),
     (f"SELECT * FROM ({clauses('PATTERN (A)')}) LIMIT 3", "query.row-wise", "3", "do it on the result"),
     ("SELECT prise FROM ticks", "query.column", "prise", "did you mean price?"),
     ("SELECT x.price FROM ticks AS t", "query.column", "x", ""),

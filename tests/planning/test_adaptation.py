@@ -43,7 +43,7 @@ def decide(problem: Problem, rule: ScalingRule = RULE) -> Scaling:
 
 
 def even(nodes: int, level: float, **options: object) -> Problem:
-    """Ten equal units on each of so many nodes."""
+    """Ten equal units on each of n nodes."""
     homes = np.repeat(np.arange(nodes), 10)
     return Problem(np.full(10 * nodes, level / 10), homes, np.full(nodes, 100.0), **options)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def test_nodes_change_outside_the_band_only_and_then_to_the_target(level: float,
         assert 5 + change == math.ceil(5 * level / 60)
 
 
-def test_what_a_better_placement_mends_needs_no_new_node() -> None:
+def test_an_overload_that_a_better_placement_removes_needs_no_new_node() -> None:
     crowded = Problem([45.0, 45.0, 1.0], [0, 0, 1], [100.0, 100.0], max_moves=1)
     assert not decide(crowded)  # 90 % on one node, 45 % in the mean
     busy = Problem([45.0, 45.0, 40.0], [0, 0, 1], [100.0, 100.0], max_moves=1)

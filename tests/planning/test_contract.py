@@ -57,7 +57,7 @@ def test_lemma_1_no_unit_goes_from_a_node_that_stays_to_one_that_is_drained(prob
 @settings(max_examples=30)
 @given(problem=problems(sides=False, new_units=False))
 def test_lemma_2_the_least_distance_leaves_no_load_on_drained_nodes(problem: Problem) -> None:
-    # With units that can't be divided it holds where the least distance is none at all, as in the paper's proof.
+    # With units that can't be divided it holds where the least distance is 0, as in the paper's proof.
     level = perfectly_level(problem)
     plan = plan_of(milp, level)
     assert plan.load_distance == pytest.approx(0, abs=1e-6)

@@ -205,7 +205,7 @@ def test_with_few_moves_the_bound_is_close_to_what_is_found(varies: float) -> No
 
 
 def test_the_pattern_bound_knows_that_a_unit_sent_is_a_unit_got() -> None:
-    # The other bounds let every node have the units that suit it best, whoever sends them.
+    # The other bounds let every node have the units that suit it best, from any node.
     problem = synthetic_cluster(20, 400, varies=40.0, seed=8)
     plan = milp(problem, effort=300_000, time_limit_s=60.0)
     simple = lower_bound(problem)

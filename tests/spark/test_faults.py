@@ -204,6 +204,20 @@ def test_an_operator_that_fails_in_a_worker_is_named_at_every_start(spark: Any, 
     assert bench.manifest()["batch"] == 0, "the first row is committed, the second one waits"
 
 
+def test_a_python_function_that_fails_in_a_query_names_the_query(bench: Bench) -> None:
+    def inverse(x: float) -> float:
+        return 1 / x
+
+    bench.spark.udf.register("inverse", inverse, "double")
+    bench.stream.add(events((1, 0, 0)))
+    job = bench.job()
+    job.query("plain", COLUMNS).write(bench.keep("plain"))
+    job.query("inverses", "SELECT k, ts, inverse(x) AS x FROM t").write(bench.keep("inverses"))
+    with pytest.raises(Exception, match="ZeroDivisionError") as raised:
+        finished(job)
+    assert places_of(raised.value) == "query inverses, batch 0 of stream t"
+
+
 def test_too_many_partial_matches_in_a_worker_are_an_error_with_the_key(bench: Bench) -> None:
     sql = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS n
         AFTER MATCH SKIP TO NEXT ROW PATTERN (A B* C) DEFINE C AS C.x > SUM(A.x) + SUM(B.x))"""

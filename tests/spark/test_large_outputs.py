@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.bench import COUNTS, DAWN, SCHEMA, Bench, finished
+from trimtab.spark.sinks import Delivery, ParquetSink
+from trimtab.state.files import Folder
 from trimtab.worker.orders import INLINE_BYTES
 
 ROWS = 120_000
@@ -77,3 +81,38 @@ def test_late_rows_and_those_in_quarantine_are_whole_and_written_by_the_engines(
             assert frame.columns[:3] == ["k", "ts", "x"]
         assert frame.columns[3:] == ["query", "reason"]
     assert counts == {"late": ROWS, "bad": ROWS}
+
+
+@pytest.mark.parametrize("place", ["local", "store"])
+def test_a_large_output_is_copied_in_parts(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be larger than the driver's memory, also if a further sink needs it, or if it is in an object store."""
+    outbox = Folder(str(tmp_path / "outbox"))
+    outbox.make()
+    rows = many(0).slice(0, 1_000)
+    pq.write_table(rows, outbox.path_of("e0.parquet"))
+
+    def refused(folder: Folder, name: str) -> Any:
+        raise AssertionError(f"{name} of {folder} was read as a whole")
+
+    monkeypatch.setattr(Folder, "read_tagged", refused)
+    if place == "store":  # a folder whose files have no path, as in a store
+        monkeypatch.setattr(Folder, "is_local", property(lambda folder: folder.location != outbox.location))
+        monkeypatch.setattr(Folder, "_objects", lambda _: _Store(tmp_path / "outbox"))
+    sink = ParquetSink(str(tmp_path / "out"))
+    sink.prepare("q", ["k"])
+    spark: Any = None
+    none = rows.slice(0, 0)
+    sink.take(Delivery("q", "c0ffee", 3, none, ("e0.parquet",), outbox, spark, may_repeat=False, is_last=False))
+    (written,) = (tmp_path / "out").iterdir()
+    assert pq.read_table(written).equals(rows)
+    assert (tmp_path / "outbox" / "e0.parquet").exists()
+
+
+class _Store:
+    """As much of a store as `Folder.fetch` needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def fetch(self, name: str, target: Any) -> None:
+        target.write((self.folder / name).read_bytes())

@@ -71,12 +71,14 @@ def half_written(folder: Folder, entry: decision_log.Entry) -> None:
 def test_a_job_that_dies_around_a_decision_goes_on_as_if_it_had_not(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = [events(*((key, second, key * second % 7) for key in range(12))) for second in range(14)]
+    # Each batch from the third on has matches to hand over, and the six deaths leave two batches for the last run.
+    tables = [events(*((key, second, (key + second) % 7) for key in range(12))) for second in range(16)]
     for table in tables:
         bench.stream.add(table)
     deaths = [
         (Balancer, "changed", True),  # decided, but not written to disk
-        (Pipeline, "run_engines", False),  # the plan is on disk, the batch hasn't begun
+        (Pipeline, "run_engines", False),  # nothing of the batch is on disk: the next start plans it anew
+        (Pipeline, "hand_over", False),  # the plan is on disk, nothing is handed over
         (Pipeline, "collect_merges", True),  # everything is handed over, nothing committed
         (manifest, "write", True),  # committed, but nothing decided on it
         (Balancer, "consider", True),  # while the coordinator decides and logs

@@ -99,7 +99,7 @@ def test_a_damaged_log_of_a_committed_batch_is_an_error_that_says_what_to_do(
 def test_what_spark_logged_of_a_batch_is_on_disk_before_the_plan_of_the_batch(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A power cut loses what was not synced, so this order is what the mending relies on."""
+    """A power cut loses what was not synced, so the repair relies on this order."""
     synced: list[str] = []
     write = Folder.write
 
@@ -129,8 +129,8 @@ def test_a_log_of_another_source_is_removed_only_before_the_first_batch(tmp_path
     kept = tmp_path / "sources" / "0" / "0"
     kept.touch()
     (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"topic":{"0":17}}')
-    SparkLog(Folder(str(tmp_path))).mend(0)
+    SparkLog(Folder(str(tmp_path))).repair(0)
     assert kept.exists()
     (tmp_path / "offsets" / "0").unlink()
-    SparkLog(Folder(str(tmp_path))).mend(-1)
+    SparkLog(Folder(str(tmp_path))).repair(-1)
     assert not kept.exists()

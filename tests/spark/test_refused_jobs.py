@@ -123,7 +123,10 @@ def test_two_sinks_into_one_place_are_refused(bench: Bench) -> None:
         job.query("q", COLUMNS).write("memory")
         job.query("r", COLUMNS).write("memory", view="Q")
 
-    for describe in (parquet_twice, two_queries, late_too, both_rejects, tables, views):
+    def into_the_checkpoint(job: Job, _: StreamHandle) -> None:
+        job.query("q", COLUMNS).write("csv", path=f"file://{bench.folder}/./checkpoint/")
+
+    for describe in (parquet_twice, two_queries, late_too, both_rejects, tables, views, into_the_checkpoint):
         job, stream = bench.job_and_stream()
         describe(job, stream)
         with pytest.raises(JobError, match="both write to") as raised:

@@ -110,12 +110,20 @@ def test_a_stream_that_was_forgotten_begins_another_incarnation(bench: Bench) ->
     other = FileStream(bench.folder / "u", bench.spark, SCHEMA)
     other.add(events((1, 0, 1)))
 
+    batches: set[tuple[int, str]] = set()
+
+    def by_batch(frame: Any, batch: int, incarnation: str) -> None:
+        del frame
+        batches.add((batch, incarnation))
+
     def run(*streams: str) -> None:
         job = bench.job(engines=1)
         job.stream("u", other.frame(), event_time="ts")
         for name in streams:
             sql = COLUMNS.replace("FROM t", f"FROM {name}")
-            job.query(f"q{name}", sql).write("parquet", path=str(bench.folder / f"out-{name}"))
+            handle = job.query(f"q{name}", sql).write("parquet", path=str(bench.folder / f"out-{name}"))
+            if name == "t":
+                handle.write(by_batch)
         finished(job)
 
     bench.stream.add(events((1, 0, 1)))
@@ -124,6 +132,7 @@ def test_a_stream_that_was_forgotten_begins_another_incarnation(bench: Bench) ->
     run("t", "u")
     files = [path.name for path in (bench.folder / "out-t").glob("qt-*-000000000-000.parquet")]
     assert len(files) == 2, "the first batch of each incarnation is another batch"
+    assert sorted(batch for batch, _ in batches) == [0, 0], "functions can tell them apart, too"
 
 
 def test_a_query_may_change_what_it_computes_from_its_matches(bench: Bench) -> None:

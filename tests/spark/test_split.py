@@ -251,11 +251,11 @@ def test_spreading_any_keys_in_any_batch_does_not_change_the_answer(data: st.Dat
             spread = [spread_over(slot, data.draw(numbers)) for slot in chosen]
             now = bottle.placement.resized(engines).with_spread(spread)
             closing = start == len(rows) == stop
-            dies_after = data.draw(st.none() | st.integers(0, 16))
+            deaths = data.draw(st.lists(st.integers(0, 16), max_size=2))
             if closing:
-                bottle.close(now, dies_after=dies_after)
+                bottle.close(now, deaths=deaths)
                 break
-            bottle.batch(table.slice(start, stop - start), now, dies_after=dies_after)
+            bottle.batch(table.slice(start, stop - start), now, deaths=deaths)
             if data.draw(st.booleans()):
                 bottle.restart()
         for name, sql in QUERIES.items():

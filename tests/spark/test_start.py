@@ -17,6 +17,7 @@ from trimtab.driver.resuming import fingerprint
 from trimtab.errors import JobError, QueryError, StateError, TrimtabError
 from trimtab.spark import pipeline as pipelines
 from trimtab.spark.pipeline import Pipeline
+from trimtab.spark.source_options import unknown_options
 
 
 class Hold:
@@ -205,3 +206,13 @@ def test_the_users_session_keeps_its_settings_and_gives_the_stream_its_own(bench
     # A sink computes with the user's own settings, as the DataFrame before it does; queries compute without ANSI.
     assert found == [(0, "true", "false", "ours"), (1, "true", "false", "ours")]
     assert bench.rows("counts") == [{"k": 1, "n": 2, "x": None}]
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "orc", "parquet", "text"])
+def test_the_options_of_sparks_sources_are_known(spark: Any, format_: str) -> None:
+    names = {"csv": "catalyst.csv.CSV", "json": "catalyst.json.JSON"}
+    name = names.get(format_, f"execution.datasources.{format_}.{format_.capitalize()}")
+    kind = spark._jvm.java.lang.Class.forName(f"org.apache.spark.sql.{name}Options$")
+    options = kind.getField("MODULE$").get(None).getAllOptions().mkString(" ").split()
+    assert "compression" in options
+    assert unknown_options(format_, options) == {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -12,8 +13,11 @@ import pytest
 import trimtab
 from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.spark_laws import FileStream
+from trimtab.api.job import _interval_s
+from trimtab.api.run import Run, Tally
 from trimtab.cli.main import main
 from trimtab.errors import JobError
+from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.sources import reads_all
 
 PARTITIONED = pa.schema([*SCHEMA, pa.field("part", pa.int64())])
@@ -50,24 +54,25 @@ def test_a_backlog_read_partition_by_partition_makes_no_row_late(bench: Bench, f
         assert sorted(map(repr, bench.rows(name))) == sorted(map(repr, expected.to_pylist()))
 
 
-def test_a_union_of_two_kinds_of_events_loses_none(bench: Bench) -> None:
+@pytest.mark.parametrize("cuts", [[20], [15, 5], [3, 3, 14]])
+def test_a_union_of_two_kinds_of_events_loses_none(bench: Bench, cuts: list[int]) -> None:
     def kind(name: str, second: int) -> pa.Table:
         times = [DAWN + datetime.timedelta(seconds=10 * number + second) for number in range(20)]
         return pa.table({"id": list(range(20)), "ts": times, "kind": [name] * 20}, schema=KINDS)
 
     bench.stream = FileStream(bench.folder / "kinds", bench.spark, KINDS)
     orders, payments = kind("order", 0), kind("payment", 5)
-    for table in (orders.slice(0, 15), orders.slice(15), payments.slice(0, 3), payments.slice(3)):
-        bench.stream.add(table)
+    for table in (orders, payments):
+        for end, rows in zip(itertools.accumulate(cuts), cuts, strict=True):
+            bench.stream.add(table.slice(end - rows, rows))
     job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
     kinds = ["order", "payment"]
     job.stream("t", bench.stream.frame(), event_time="ts", partition_by="kind", partitions=kinds)
     job.query("paid", PAID).write(bench.keep("paid"))
-    run = finished(job)
+    run = finished(job, close=True)
     assert run.progress.late == 0
-    assert sorted(row["id"] for row in bench.rows("paid")) == list(range(19)), (
-        "the last one may still have rows before it"
-    )
+    expected = trimtab.evaluate(PAID, {"t": pa.concat_tables([orders, payments])}, event_time="ts")
+    assert sorted(row["id"] for row in bench.rows("paid")) == sorted(expected["id"].to_pylist()) == list(range(20))
 
 
 def test_what_comes_out_of_each_batch_does_not_depend_on_the_placement(bench: Bench) -> None:
@@ -101,6 +106,84 @@ def test_a_quiet_stream_still_reports_what_is_due(bench: Bench) -> None:
     finally:
         run.stop()
     assert run.await_termination(PATIENCE_S)
+
+
+def test_what_waits_while_a_job_is_down_is_no_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that Spark brings again has rows from before the downtime; those that came since are in the next one."""
+    bench.stream = FileStream(bench.folder / "parts", bench.spark, PARTITIONED)
+    schema = bench.stream.frame().schema
+
+    def row(part: int, second: int) -> pa.Table:
+        at = DAWN + datetime.timedelta(seconds=second)
+        return pa.table({"k": [1], "ts": [at], "x": [second], "part": [part]}, schema=PARTITIONED)
+
+    def run() -> Run:
+        job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=1, warm=False)
+        frame = bench.spark.readStream.schema(schema).parquet(str(bench.stream.folder))  # a batch reads all there is
+        job.stream("t", frame, event_time="ts", partition_by="part", partitions=2, idle_after="1 second")
+        job.query("rises", RISES).write(bench.keep("rises"))
+        return finished(job)
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("the engines are gone")
+
+    bench.stream.add(pa.concat_tables([row(0, 0), row(1, 0)]))
+    run()
+    bench.stream.add(row(0, 100))
+    monkeypatch.setattr(Pipeline, "run_engines", broken)
+    with pytest.raises(RuntimeError, match="the engines are gone"):
+        run()
+    monkeypatch.undo()
+    time.sleep(1.5)
+    bench.stream.add(row(1, 50))
+    assert run().progress.late == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "is_caught_up"), [("Initializing StreamExecution", False), ("Waiting for data to arrive", True)]
+)
+def test_a_source_that_was_not_asked_yet_was_not_read_to_its_end(message: str, is_caught_up: bool) -> None:
+    """What Spark says before its first trigger looks as if there were nothing to read."""
+
+    class Stub:
+        spec = StreamSpec(engines=1, idle_after_s=1.0)
+        status: ClassVar = {"message": message, "isDataAvailable": False, "isTriggerActive": False}
+        moments: ClassVar[list[float]] = []
+        ticks = 0
+
+        def is_caught_up(self, at_s: float) -> None:
+            self.moments.append(at_s)
+
+        def tick(self, *_: Any) -> None:
+            self.ticks += 1
+
+    stub: Any = Stub()
+    stub.moments.clear()
+    run = Run(stub, {"t": stub}, Tally(), {"t": None}, close=False, release=lambda: None)
+    run._let_time_pass("t", stub)
+    assert (bool(stub.moments), stub.ticks) == (is_caught_up, 1)
+
+
+def test_a_job_that_is_started_now_and_then_reports_what_became_due_in_between(bench: Bench) -> None:
+    sql = SILENT.replace("'5' SECOND", "'1' SECOND")
+
+    def run() -> None:
+        job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+        job.stream("t", bench.stream.frame(), event_time="ts", idle_after="1 second")
+        job.query("silent", sql).write(bench.keep("silent"))
+        finished(job)
+
+    bench.stream.add(events((1, 0, 5)))
+    run()
+    assert bench.rows("silent") == []
+    time.sleep(1.5)
+    run()
+    assert [row["x"] for row in bench.rows("silent")] == [5]
+
+
+@pytest.mark.parametrize(("spelling", "seconds"), [("interval 10 minutes", 600.0), ("1 minute 30 seconds", 90.0)])
+def test_the_interval_of_a_trigger_is_as_spark_understands_it(bench: Bench, spelling: str, seconds: float) -> None:
+    assert _interval_s(bench.spark, spelling) == seconds
 
 
 def test_a_clock_that_is_ahead_stops_no_stream(bench: Bench) -> None:

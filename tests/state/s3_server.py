@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def failing_proxy(port: int, *, every: int) -> Iterator[tuple[int, list[int]]]:
-    """The port of a proxy in front of a server that fails every so many requests, and the numbers of those."""
+    """The port of a proxy in front of a server that fails every n-th request, and the numbers of those."""
     with _Proxy(port, every) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

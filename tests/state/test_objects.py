@@ -20,7 +20,7 @@ BUSY = "Generic S3 error: Error performing PUT in 2ms - Server returned error re
 
 
 class Flaky:
-    """obstore whose operations fail so many times before they work, or, with `after`, after they have worked."""
+    """obstore whose operations fail `faults` times before they work, or, with `after`, after they have worked."""
 
     def __init__(self, faults: int, error: Exception, *, after: bool = False) -> None:
         self.faults, self.error, self.after = faults, error, after

@@ -161,10 +161,10 @@ def a_life(place: str) -> list[str]:
     """A job that is moved, merged, and killed in every batch."""
     bottle = Bottle(place, {"q": COUNTS}, SCHEMA, "ts")
     for number in range(5):
-        bottle.batch(events(20 * number), Placement.even(1 + number % 3, 8), dies_after=3 * number)
+        bottle.batch(events(20 * number), Placement.even(1 + number % 3, 8), deaths=[3 * number])
         if number == 3:
             bottle.carry_out(bottle.merge_into_base("q", 0, 8))
-    bottle.close(dies_after=5)
+    bottle.close(deaths=[5])
     return bag(bottle.rows("q"))
 
 

@@ -139,7 +139,7 @@ def test_a_batch_that_needs_more_segments_than_are_kept_open_opens_each_of_them_
     assert [open_segment(folder.path_of(name)) for name in names[:7]] == first
     open_segment(folder.path_of(names[7]))  # one more than the most: the longest unused one goes
     assert [open_segment(folder.path_of(name)) for name in names[1:7]] == first[1:]
-    monkeypatch.setattr(segment, "UNUSED_S", 0.0)  # a batch later, the others are used no more
+    monkeypatch.setattr(segment, "UNUSED_S", 0.0)  # a batch later, the others are no longer used
     open_segment(folder.path_of(names[0]))
     assert len(segment._open_segments._known) == 4
 

@@ -11,7 +11,7 @@ milliseconds, so a property test can try hundreds of cuts, placements, merges an
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     bottle = Bottle(folder, {"counts": sql}, ticks.schema, "ts")
 ...     bottle.batch(ticks.slice(0, 3))
-...     bottle.batch(ticks.slice(3), Placement.even(2, 8), dies_after=6)  # everything is handed over, nothing committed
+...     bottle.batch(ticks.slice(3), Placement.even(2, 8), deaths=[6])  # it dies in the middle
 ...     bottle.close()
 ...     sorted(tuple(row.values()) for row in bottle.rows("counts").to_pylist())
 [(1, 2), (1, 2), (2, 2)]
@@ -26,16 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.bottle_rows import SLOT_BITS, Int64Array
-from tests.support.bottle_shell import (
-    NO_NUMBERS,
-    BottleShell,
-    DiedError,
-    Outside,
-    ReadyInBottle,
-    Traits,
-    no_rows,
-    setup_of,
-)
+from tests.support.bottle_shell import NO_NUMBERS, BottleShell, Outside, ReadyInBottle, Traits, no_rows, setup_of
+from tests.support.mortal import DiedError, MortalFolder
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.happenings import BatchArrived
@@ -44,7 +36,6 @@ from trimtab.engine.operator import MAX_THREADS
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, merges_of_recent, plan_merges
-from trimtab.state.files import Folder
 from trimtab.state.manifest import Manifest, StateRun
 from trimtab.state.merging import Work, run_merge
 from trimtab.state.sweep import sweep
@@ -57,6 +48,10 @@ CLOCK_S = 2_000_000_000.0
 NO_DELAY = TimeRule(delay_us=0)
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Bottle:
     """One stream `t` with its queries.
 
@@ -65,7 +60,7 @@ class Bottle:
         queries: Texts by name.
         schema: Of the stream.
         event_time: The column with the time of each event.
-        rule: How rows tell the time; by default no row may be late.
+        rule: How the watermark follows from the rows; by default no row may be late.
         partition_by: The column that names a row's partition.
         key_groups: Into how many groups keys are hashed.
         slot_bits: How many bits of a key's hash its slot keeps. With few, keys share slots, which is rare on Spark.
@@ -91,25 +86,33 @@ class Bottle:
         split: Collection[str] = (),
         inline_bytes: int = INLINE_BYTES,
     ) -> None:
-        self._folders = StreamFolders.of(Folder(folder))
+        self._folders = StreamFolders.of(MortalFolder(folder))
         self._folders.make()
-        self._traits = Traits(
-            schema, event_time, key_groups, slot_bits, keep_original, max_threads, partition_by, inline_bytes
-        )
+        self._traits = Traits(schema, event_time, key_groups, slot_bits, partition_by, inline_bytes)
         self.outside = Outside()
         self._log: list[tuple[pa.Table, Int64Array]] = []  # Spark's: the rows of each batch, with their numbers
         self._done = 0  # batches that Spark's log has as committed
         self._arrived = 0
         self._epoch = 0  # of the last start
-        self.change(queries, rule, split)
+        self.change(queries, rule, split, keep_original=keep_original, max_threads=max_threads)
         self.restart()
 
     # What a test does to it ------------------------------------------------------------------------
 
-    def change(self, queries: Mapping[str, str], rule: TimeRule, split: Collection[str] = ()) -> None:
+    def change(
+        self,
+        queries: Mapping[str, str],
+        rule: TimeRule,
+        split: Collection[str] = (),
+        *,
+        keep_original: bool = False,
+        max_threads: int = MAX_THREADS,
+    ) -> None:
         """Change the job's settings from the next start on."""
         self.split, self.rule = tuple(split), rule
-        self.setup: Setup = setup_of(dict(queries), self._traits, rule, self.split)
+        self.setup: Setup = setup_of(
+            dict(queries), self._traits, rule, self.split, keep_original=keep_original, max_threads=max_threads
+        )
 
     def batch(
         self,
@@ -117,55 +120,62 @@ class Bottle:
         placement: Placement | None = None,
         *,
         numbers: Int64Array | None = None,
-        dies_after: int | None = None,
-        when_dead: Callable[[], None] = lambda: None,
+        deaths: Sequence[int] = (),
+        when_dead: Callable[[], None] = _nothing,
     ) -> None:
         """Run rows as one batch until it is committed; without a placement the groups stay where they are.
 
         `numbers`: the rows' numbers in the stream, which break ties; by default they are counted on.
-        `dies_after`: the job dies after this many steps, each before or after an effect, and is started again.
-        `when_dead` is called in between.
+        `deaths`: the job dies after this many steps (see `mortal`), is started again, and dies again. `when_dead` is
+        called after the first death.
         """
         if numbers is None:
             numbers = np.arange(self._arrived, self._arrived + rows.num_rows)
         self._log.append((rows, numbers))
         self._arrived += rows.num_rows
-        if not self._is_done(placement, dies_after):
-            when_dead()
-            self.restart()
-            assert self._is_done()
+
+        def run() -> None:
+            arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
+            self._shell.take(arrived, rows, numbers)
+
+        self._run(run, deaths, when_dead)
         self._done += 1
 
-    def close(self, placement: Placement | None = None, *, dies_after: int | None = None) -> None:
+    def close(self, placement: Placement | None = None, *, deaths: Sequence[int] = ()) -> None:
         """End the input."""
-        self._without_rows(BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement), dies_after)
+        self._without_rows(BatchArrived(None, True, CLOCK_S, self.setup, placement or self.placement), deaths)
 
-    def tick(self, silence: Silence, placement: Placement | None = None, *, dies_after: int | None = None) -> None:
+    def tick(self, silence: Silence, placement: Placement | None = None, *, deaths: Sequence[int] = ()) -> None:
         """Let time pass: a batch without rows, if something is due."""
         if self._shell.driver.is_due(silence, self.setup):
             arrived = BatchArrived(None, False, CLOCK_S, self.setup, placement or self.placement, silence)
-            self._without_rows(arrived, dies_after)
+            self._without_rows(arrived, deaths)
 
-    def _without_rows(self, arrived: BatchArrived, dies_after: int | None) -> None:
+    def _without_rows(self, arrived: BatchArrived, deaths: Sequence[int]) -> None:
         number = self._shell.driver.next_number
-        self._shell.steps_to_live = dies_after
-        try:
-            self._shell.take(arrived, no_rows(self._traits.schema), NO_NUMBERS)
-        except DiedError:
-            self.restart()
-            if self._shell.driver.next_number == number:
-                self._without_rows(arrived, None)
 
-    def _is_done(self, placement: Placement | None = None, dies_after: int | None = None) -> bool:
-        """Run the rows that aren't committed in Spark's log; False if the job dies in the middle."""
-        rows, numbers = self._log[self._done]
-        arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
-        self._shell.steps_to_live = dies_after
-        try:
-            self._shell.take(arrived, rows, numbers)
-        except DiedError:
-            return False
-        return True
+        def run() -> None:
+            if self._shell.driver.next_number == number:  # else it was committed before the job died
+                self._shell.take(arrived, no_rows(self._traits.schema), NO_NUMBERS)
+
+        self._run(run, deaths)
+
+    def _run(self, work: Callable[[], None], deaths: Sequence[int], when_dead: Callable[[], None] = _nothing) -> None:
+        """Do something; the job dies on the way, or while it starts again, as often as `deaths` says."""
+        left, is_dead = list(deaths), False
+        while True:
+            MortalFolder.life.steps_left = left.pop(0) if left else None
+            try:
+                if is_dead:
+                    self.restart()
+                    is_dead = False
+                work()
+                MortalFolder.life.steps_left = None
+                return
+            except DiedError:
+                is_dead = True
+                when_dead()
+                when_dead = _nothing
 
     def due_merges(self) -> list[Merge]:
         """The merges that a job would plan now."""
@@ -189,14 +199,20 @@ class Bottle:
         chosen = [run for run in recent if run.sequence in sequences]
         return merges_of_recent(query, chosen, base, self._traits.key_groups, pieces) if len(chosen) > 1 else []
 
-    def carry_out(self, merges: Sequence[Merge]) -> None:
-        """Do merges of the last version; the next commit takes them up."""
+    def carry_out(self, merges: Sequence[Merge], *, deaths: Sequence[int] = ()) -> None:
+        """Do merges of the last version; the next commit takes them up, unless the job dies before."""
         assert not self._shell.merged, "earlier merges aren't committed yet"
         assert self.manifest is not None
         known, folder = self.manifest.segments, self._folders.segments
-        for merge in merges:
-            work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "", self._epoch)
-            self._shell.merged.append(pickle.loads(pickle.dumps(run_merge(work))))
+        left = list(merges)
+
+        def run() -> None:
+            while left:
+                merge = left.pop(0)
+                work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "", self._epoch)
+                self._shell.merged.append(pickle.loads(pickle.dumps(run_merge(work))))
+
+        self._run(run, deaths, left.clear)
 
     def restart(self) -> None:
         """Forget what is in memory, sweep, and go on from the newest manifest."""

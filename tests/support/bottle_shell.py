@@ -1,6 +1,6 @@
 """The shell of a bottle: what `spark/pipeline.py` is on Spark, in one process and in milliseconds.
 
-A test may make it die at any step: what is in files stays, everything else is gone.
+A test may make it die at any effect: see `mortal`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.bottle_rows import SLOT_BITS, Int64Array, TierOneInBottle
+from tests.support.mortal import MortalFolder
 from tests.support.plain_splitter import Splitter, arriving_schema
 from trimtab.driver.batch_plan import QuerySetup, Setup
 from trimtab.driver.combining import combine
-from trimtab.driver.happenings import BatchArrived, HandOver, Happening, Instruction
+from trimtab.driver.happenings import BatchArrived, HandOver
 from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
 from trimtab.driver.resuming import fingerprint
@@ -42,24 +43,17 @@ MAX_AHEAD_US = 3_600_000_000
 NO_NUMBERS: Int64Array = np.empty(0, np.int64)
 
 
-class DiedError(Exception):
-    """The process ended here."""
-
-
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What never changes for a bottle.
 
     `slot_bits`: see `TierOneInBottle`. `partition_by`: the column that names a row's partition.
-    `keep_original`: whether late and quarantined rows are kept, and not only counted.
     """
 
     schema: pa.Schema
     event_time: str
     key_groups: int = 8
     slot_bits: int = SLOT_BITS
-    keep_original: bool = False
-    max_threads: int = MAX_THREADS
     partition_by: str | None = None
     inline_bytes: int = INLINE_BYTES
 
@@ -76,6 +70,7 @@ class Outside:
 
     def take(self, name: str, number: int, table: pa.Table | None) -> None:
         """Take the rows of a batch."""
+        MortalFolder.life.step()
         before = self.taken.setdefault(name, {}).get(number)
         rows = pa.table({}) if table is None else table
         if before is not None:
@@ -83,6 +78,7 @@ class Outside:
             assert same, f"batch {number} of {name} was different the first time"
             self.repeated += 1
         self.taken[name][number] = rows
+        MortalFolder.life.step()
 
     def rows(self, name: str) -> pa.Table:
         """All rows of a query, batch after batch."""
@@ -99,10 +95,7 @@ class ReadyInBottle(Ready):
 
 
 class BottleShell(Shell):
-    """One run of a bottle's job, from a start until it dies.
-
-    `steps_to_live`: how many effects it may have before it dies; None: it doesn't.
-    """
+    """One run of a bottle's job, from a start until it dies."""
 
     def __init__(self, folders: StreamFolders, known: Manifest | None, traits: Traits, outside: Outside) -> None:
         identity = Identity("bottle", STREAM, folders.incarnation(), traits.key_groups)
@@ -111,7 +104,6 @@ class BottleShell(Shell):
         self.rows, self.numbers = no_rows(traits.schema), NO_NUMBERS
         self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self.merged: list[Merged] = []
-        self.steps_to_live: int | None = None
         self.driver.validate()
 
     def take(self, arrived: BatchArrived, rows: pa.Table, numbers: Int64Array) -> None:
@@ -119,19 +111,6 @@ class BottleShell(Shell):
         self.rows, self.numbers = rows, numbers
         with if_missing(Missing.PLAIN):
             self.run_batch(arrived)
-
-    def perform(self, instruction: Instruction) -> Happening | None:
-        """Perform one instruction, unless the job dies here."""
-        self._live_on()
-        happened = super().perform(instruction)
-        self._live_on()
-        return happened
-
-    def _live_on(self) -> None:
-        if self.steps_to_live is not None:
-            self.steps_to_live -= 1
-            if self.steps_to_live < 0:
-                raise DiedError
 
     def make_ready(self, setup: Setup) -> Ready:
         """Compile the queries, and build their operators."""
@@ -182,11 +161,19 @@ def compiled(sql: str, schema: pa.Schema, event_time: str) -> Query:
     return compile_query(sql, {STREAM: schema}, event_time=event_time)
 
 
-def setup_of(queries: dict[str, str], traits: Traits, rule: TimeRule, split: Sequence[str] = ()) -> Setup:
+def setup_of(
+    queries: dict[str, str],
+    traits: Traits,
+    rule: TimeRule,
+    split: Sequence[str] = (),
+    *,
+    keep_original: bool = False,
+    max_threads: int = MAX_THREADS,
+) -> Setup:
     """The setup of a job with these queries."""
     prints = {name: fingerprint(compiled(sql, traits.schema, traits.event_time)) for name, sql in queries.items()}
     asked = {name: QuerySetup(sql, prints[name], name in split) for name, sql in queries.items()}
-    return Setup(traits.event_time, rule, asked, traits.partition_by, MAX_AHEAD_US)
+    return Setup(traits.event_time, rule, asked, traits.partition_by, MAX_AHEAD_US, max_threads, keep_original)
 
 
 @lru_cache(maxsize=1000)
@@ -195,19 +182,19 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
     queries = {name: compiled(each.sql, traits.schema, setup.event_time) for name, each in setup.queries.items()}
     split = [name for name, each in setup.queries.items() if each.is_split]
     intake = intake_of(queries, traits.schema, setup.event_time, split, setup.partition_by)
-    tier_one = TierOneInBottle(intake, traits.schema, traits.key_groups, traits.slot_bits, traits.keep_original)
+    tier_one = TierOneInBottle(intake, traits.schema, traits.key_groups, traits.slot_bits, setup.keep_original)
     plan = EnginePlan(
         intake=intake,
         queries=queries,
         schema=arriving_schema(tier_one.sent(no_rows(traits.schema), NO_NUMBERS).schema, intake),
         key_groups=traits.key_groups,
-        max_threads=traits.max_threads,
-        keep_original=traits.keep_original,
+        max_threads=setup.max_threads,
+        keep_original=setup.keep_original,
         event_time=setup.event_time,
         inline_bytes=traits.inline_bytes,
     )
     ready = {
-        name: _ready_query(each.sql, traits.schema, setup.event_time, traits.max_threads)
+        name: _ready_query(each.sql, traits.schema, setup.event_time, setup.max_threads)
         for name, each in setup.queries.items()
     }
     return ReadyInBottle(setup, plan, b"", "", Merger(plan), ReadyPlan(plan, ready), tier_one)

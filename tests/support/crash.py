@@ -5,10 +5,10 @@
 
 A job (`crash_job`) runs undisturbed first, which gives the answer, checked by `trimtab.evaluate`. Then it runs again
 and again while its processes are killed with SIGKILL: the driver, whole or only its Python or its JVM; Python workers
-and the daemon that forks them; on a standalone cluster also executors, and a worker with all that runs on it. The
-checkpoint is on a local disk or in an S3-compatible server, and each start may have other queries, engines, delays and
-splits than the one before. After every kill the checkpoint is verified, and after every job the answer is compared:
-nothing lost, nothing twice.
+and the daemon that forks them; the process that compiles; on a standalone cluster also executors, and a worker with all
+that runs on it. The checkpoint is on a local disk or in an S3-compatible server, and each start may have other queries,
+engines, delays and splits than the one before. After every kill the checkpoint is verified, and after every job the
+answer is compared: nothing lost, nothing twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LEASE_S = 6.0
 BUSY_WITHIN_S = 3.0
 RETRIED = "a worker was lost"
 DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
-LOCAL_KINDS = (*DRIVER_KINDS, *("python worker",) * 4, "python daemon")
+LOCAL_KINDS = (*DRIVER_KINDS, *("python worker",) * 4, "python daemon", "compiler")
 CLUSTER_KINDS = (*DRIVER_KINDS, *("executor",) * 4, "machine", "python worker")
 Plan = collections.deque[str]
 """Kinds of kills that are still to be done."""
@@ -92,6 +92,8 @@ class Attempt:
             return [each for each in own if each.pid == self.process.pid]
         if kind == "driver's jvm":
             return [each for each in own if "deploy.SparkSubmit" in each.command]
+        if kind == "compiler":
+            return [each for each in own if "machine_code.compiler" in each.command]
         if kind == "executor":
             return [] if cluster is None else cluster.executors()
         forked = [
@@ -114,7 +116,7 @@ class Place:
 
     @property
     def arguments(self) -> list[str]:
-        """What a job has to be told."""
+        """Arguments of the job's process."""
         settings: dict[str, str] = {}
         chosen: list[str] = []
         if self.cluster is not None:
@@ -192,6 +194,7 @@ class CrashLaw:
         chosen = [f"--engines={number}" for number in (2, 3) if dice.random() < 0.25]
         chosen += [f"--extra={name}" for name in EXTRAS if dice.random() < 0.5]
         chosen += [f"--delay={DELAY_S + 1}"] if dice.random() < 0.3 else []
+        chosen += ["--changed"] if dice.random() < 0.5 else []
         return chosen + (["--split"] if dice.random() < 0.5 else [])
 
     def _await_moment(self, attempt: Attempt, location: str) -> bool:

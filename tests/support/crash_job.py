@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--engines", type=int, help="by default as many as the checkpoint has")
     parser.add_argument("--extra", action="append", default=[], choices=list(EXTRAS), help="one more query")
+    parser.add_argument("--changed", action="store_true", help="the extra patterns are other ones, and start afresh")
     parser.add_argument("--delay", type=int, default=DELAY_S, help="of both streams, in seconds")
     parser.add_argument("--split", action="store_true", help="spread hot keys")
     parser.add_argument("--lease", type=float, default=60.0, help="seconds until the lock of a dead job is free")
@@ -124,8 +125,11 @@ def _start(spark: Any, options: argparse.Namespace) -> Run:
         frame = reader.parquet(str(options.input / name))
         stream = job.stream(name, frame, event_time=EVENT_TIME, delay=f"{options.delay} seconds")
         stream.late("parquet", path=str(options.output / f"{name}-{LATE}"))
-    for name, sql in (QUERIES | {extra: EXTRAS[extra] for extra in options.extra}).items():
-        query = job.query(name, sql, split="consistent" if options.split and name == SPLIT else None)
+    within = "'4' SECOND" if options.changed else "'5' SECOND"
+    extras = {name: EXTRAS[name].replace("'5' SECOND", within) for name in options.extra}
+    for name, sql in (QUERIES | extras).items():
+        split = "consistent" if options.split and name == SPLIT else None
+        query = job.query(name, sql, split=split, reset=name in EXTRAS)
         query.write("parquet", path=str(options.output / name))
         if name == BY_BATCH:
             query.write(_by_batch(options.output / f"{name}-by-batch"))

@@ -50,8 +50,8 @@ KEY_GROUPS = 8
 MOST_ENGINES = 4
 JOBS = 16
 """How many jobs run over a case: writing the kernels of a query takes as long as running three jobs with it."""
-MOST_STEPS = 24
-"""More effects than a batch has, counted twice: a job may die before and after each."""
+FEW_STEPS, MANY_STEPS = 16, 60
+"""More steps than a usual batch has, and than any batch has: a job may die before and after each effect."""
 BYSTANDER = "bystander"
 PARTITION_BY = "k"
 MOST_UNEVEN = 6
@@ -70,9 +70,12 @@ def journey(choices: Choices) -> str:
         return "error"
     in_order = _in_order_of_arrival(case)
     uneven = _partition_by_partition(choices, case) if case.is_on_time else in_order
+    quiet: dict[int, ByBatch] = {}
     for _ in range(JOBS):
         reading = uneven if chance(choices, 30) else in_order  # the same tables: their columns are computed once
-        found = _job(choices, case, reading, queries, expected)
+        if id(reading) not in quiet:
+            quiet[id(reading)] = _quiet_job(case, reading, queries)
+        found = _job(choices, case, reading, queries, expected, quiet[id(reading)])
         if found:
             return found
     return ""
@@ -127,8 +130,33 @@ def _answer(case: StreamCase, sql: str) -> pa.Table:
         return answer(query, case.table, edges, event_time=EVENT_TIME, delay_us=case.delay_s * 1_000_000)
 
 
+ByBatch = dict[tuple[str, int], list[str]]
+"""What came out, by query and batch."""
+
+
+def _quiet_job(case: StreamCase, reading: Reading, queries: dict[str, str]) -> ByBatch:
+    """What comes out of each batch with one engine, if nothing ever happens."""
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        by = reading.partition_by
+        bottle = Bottle(folder, queries, case.table.schema, EVENT_TIME, rule=reading.rule, partition_by=by)
+        for rows, numbers in reading.batches:
+            bottle.batch(rows, numbers=numbers)
+        bottle.close()
+        return _by_batch(bottle, queries)
+
+
+def _by_batch(bottle: Bottle, queries: dict[str, str]) -> ByBatch:
+    taken = bottle.outside.taken
+    return {(name, n): bag(rows) for name in queries for n, rows in taken.get(name, {}).items() if rows.num_rows}
+
+
 def _job(
-    choices: Choices, case: StreamCase, reading: Reading, queries: dict[str, str], expected: dict[str, list[str]]
+    choices: Choices,
+    case: StreamCase,
+    reading: Reading,
+    queries: dict[str, str],
+    expected: dict[str, list[str]],
+    quiet: ByBatch,
 ) -> str:
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         bottle = Bottle(
@@ -144,12 +172,15 @@ def _job(
             inline_bytes=0 if chance(choices, 10) else INLINE_BYTES,
             split=_some_split(choices, queries, case.table.schema),
         )
-        ahead = _live(choices, bottle, case, reading, queries)
+        setup, (ahead, ticks) = bottle.setup, _live(choices, bottle, case, reading, queries)
         for name, sql in queries.items():
             # `evaluate` drops no late rows of queries whose rows don't wait for each other.
             is_keyed = compiled(sql, case.table.schema, EVENT_TIME).operator.is_keyed
             if bag(bottle.rows(name)) != expected[name] and (case.is_on_time or is_keyed):
                 return f"{name} differs: {sql}"
+        # Another delay, or time that passes without rows, decides things in other batches.
+        if bottle.setup == setup and not ticks and _by_batch(bottle, queries) != quiet:
+            return "the same rows came in other batches"
         if case.is_on_time and (bottle.manifest is None or bottle.manifest.late or bottle.rows(LATE).num_rows):
             return "a row was late"
         # Rows that no query wants are set aside no more than others are.
@@ -187,34 +218,45 @@ def a_spread(choices: Choices, bottle: Bottle, rows: pa.Table, now: Placement) -
     return now.with_spread(spread_over(slot, own) for slot, own in zip(sorted(chosen), engines, strict=True))
 
 
-def _live(choices: Choices, bottle: Bottle, case: StreamCase, reading: Reading, queries: dict[str, str]) -> int:
-    """Run the job to its end; returns how many rows too far ahead were put in between, which must change nothing."""
-    ahead = 0
+def _live(
+    choices: Choices, bottle: Bottle, case: StreamCase, reading: Reading, queries: dict[str, str]
+) -> tuple[int, int]:
+    """Run the job to its end; returns how many rows too far ahead were put in between, and how often time passed."""
+    ahead = ticks = 0
     for number, (rows, numbers) in enumerate(reading.batches):
         if rows.num_rows and chance(choices, 3):
             ahead += 1
             rows, numbers = _with_one_ahead(rows), np.append(numbers, -1)
         placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
-        dies_after = choices.below(MOST_STEPS) if chance(choices, 30) else None
 
         def when_dead() -> None:
             if case.is_on_time and chance(choices, 60):
                 _change(choices, bottle, case, queries)
 
-        bottle.batch(rows, placement, numbers=numbers, dies_after=dies_after, when_dead=when_dead)
+        bottle.batch(rows, placement, numbers=numbers, deaths=some_deaths(choices), when_dead=when_dead)
         if chance(choices, 25) and bottle.manifest is not None:
-            bottle.carry_out(_merges(choices, bottle))
+            bottle.carry_out(_merges(choices, bottle), deaths=some_deaths(choices, 10))
         if chance(choices, 10):
             bottle.restart()
         if chance(choices, 10):
             idle = frozenset(name for name, end in reading.ends.items() if end <= number + 1)
-            bottle.tick(Silence(idle), dies_after=choices.below(MOST_STEPS) if chance(choices, 30) else None)
+            ticks += 1
+            bottle.tick(Silence(idle), deaths=some_deaths(choices))
     if case.is_on_time and chance(choices, 30):
+        ticks += 1
         everything = frozenset(bottle.manifest.newest_us) if bottle.manifest is not None else frozenset()
         bottle.tick(Silence(everything, is_unseen_idle=True, quiet_us=choices.below(10) * 1_000_000))
     placement = a_spread(choices, bottle, case.table, a_placement(choices, bottle.placement))
-    bottle.close(placement, dies_after=choices.below(MOST_STEPS) if chance(choices, 40) else None)
-    return ahead
+    bottle.close(placement, deaths=some_deaths(choices, 40))
+    return ahead, ticks
+
+
+def some_deaths(choices: Choices, percent: int = 30) -> list[int]:
+    """After how many steps the job dies, and after how many of the next start again."""
+    deaths: list[int] = []
+    while chance(choices, percent) and len(deaths) < 3:
+        deaths.append(choices.below(FEW_STEPS if chance(choices, 80) else MANY_STEPS))
+    return deaths
 
 
 def _with_one_ahead(rows: pa.Table) -> pa.Table:
@@ -225,11 +267,12 @@ def _with_one_ahead(rows: pa.Table) -> pa.Table:
 
 
 def _change(choices: Choices, bottle: Bottle, case: StreamCase, queries: dict[str, str]) -> None:
-    """Change the job before it starts again: one query more or less, a longer delay, other splits."""
+    """Change the job before it starts again: one query more or less, a longer delay, other splits and sinks."""
     others = {BYSTANDER: one_of(choices, *FIXED_QUERIES.values())} if chance(choices, 60) else {}
     rule = replace(bottle.rule, delay_us=bottle.rule.delay_us + choices.below(2) * 1_000_000)
     changed = queries | others
-    bottle.change(changed, rule, _some_split(choices, changed, case.table.schema))
+    splits = _some_split(choices, changed, case.table.schema)
+    bottle.change(changed, rule, splits, keep_original=chance(choices, 25))
 
 
 def _merges(choices: Choices, bottle: Bottle) -> list[Merge]:

@@ -48,18 +48,18 @@ class Splitter:
         return head, [rows.slice(start, end - start) for start, end in itertools.pairwise(ends)]
 
     def head(self, table: pa.Table) -> Head:
-        """What the rows tell, also those that no query wants."""
+        """The head of these rows, also of those that no query wants."""
         times, no_time = times_us(table.column(self.intake.time))
-        tells = np.ones(len(times), np.bool_) if no_time is None else ~no_time
+        counts = np.ones(len(times), np.bool_) if no_time is None else ~no_time
         if (latest_us := self.orders.time.latest_us) is not None:
-            tells &= times <= latest_us
+            counts &= times <= latest_us
         if PARTITION not in table.column_names:
-            newest_us = {ONLY: int(times[tells].max())} if tells.any() else {}
+            newest_us = {ONLY: int(times[counts].max())} if counts.any() else {}
             return Head(table.num_rows, newest_us)
         names = table.column(PARTITION)
-        tells &= np.asarray(names.is_valid())
-        told = pa.table({"name": names.filter(pa.array(tells)), "time": pa.array(times[tells])})
-        found = told.group_by("name").aggregate([("time", "max")])
+        counts &= np.asarray(names.is_valid())
+        counted = pa.table({"name": names.filter(pa.array(counts)), "time": pa.array(times[counts])})
+        found = counted.group_by("name").aggregate([("time", "max")])
         newest_us = dict(zip(found.column("name").to_pylist(), found.column("time_max").to_pylist(), strict=True))
         return Head(table.num_rows, newest_us)
 

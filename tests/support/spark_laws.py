@@ -281,9 +281,19 @@ class Life:
         rows = tier_one.rows(frame, BatchTime(TimeRule(0)))
         if len(plan.routes) > 1:
             rows = rows.where(f"{ROUTE} = 0")
+        for reading in sensitive:
+            read = rows.select(reading.arrival, *sorted({name for _, name in reading.columns})).toArrow().to_pylist()
+            hashes = {_one_zero(row): row[reading.arrival] for row in read}
+            assert len(set(hashes.values())) == len(hashes), "rows that differ have the same place among ties"
         arrived = rows.select(*{reading.arrival for reading in sensitive}, f"{ORIGINAL}.*").toArrow()
         columns = case.table.column_names
         return {r.query: naive(arrived.sort_by(r.arrival).select(columns)).cast(case.table.schema) for r in sensitive}
+
+
+def _one_zero(row: Mapping[str, Any]) -> str:
+    """The values of a row but for its hash, the first column; -0.0 and 0.0 are one value."""
+    values = list(row.values())[1:]
+    return repr([value + 0.0 if isinstance(value, float) else value for value in values])
 
 
 def _pieces(case: StreamCase, choices: Choices) -> list[pa.Table]:

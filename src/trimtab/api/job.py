@@ -21,10 +21,9 @@ from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.resuming import begun_batches, changed_query, fingerprint, last_versions, open_streams, states
 from trimtab.driver.splitting import check_split
 from trimtab.engine.operator import MAX_THREADS
-from trimtab.errors import InputError, JobError
+from trimtab.errors import JobError
 from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
-from trimtab.language.intervals import delay_us
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink, prepare_sinks
@@ -133,8 +132,8 @@ class Job:
                 union. Partitions may be read at different speeds: the watermark waits for the slowest.
             partitions: Their names, or how many there are; the first watermark waits until all had a row.
             max_ahead: Rows further ahead of the clock than this go to quarantine; None: there is no limit.
-            idle_after: A partition that was read to its end and had no rows for this long holds the others up no more,
-                and while all are silent, event time goes on. None: time stands still until a row comes.
+            idle_after: A partition that was read to its end and had no rows for this long no longer holds the others
+                up, and while all are silent, event time goes on. None: time stands still until a row comes.
         """
         self._check_not_running()
         _check_name("stream", name, self._streams)
@@ -191,6 +190,7 @@ class Job:
                 be started again.
         """
         self._check_parts(trigger, available_now, close)
+        interval_s = _interval_s(self.spark, trigger)
         with ExitStack() as undo:
             checkpoint = Checkpoint.open(self.checkpoint, self.key_groups)
             lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
@@ -202,7 +202,7 @@ class Job:
             check_reachable({name: read[name].frame for name in going_on})
             self._prepare_sinks(read)
             tally = Tally()
-            interval_s, demand = _interval_s(trigger), Demand()
+            demand = Demand()
             own = copy_for_jobs(self.spark)
             pipelines = {
                 name: self._pipeline(read[name], own, checkpoint, versions.get(name), lock, tally, interval_s, demand)
@@ -236,13 +236,6 @@ class Job:
             raise JobError("job.trigger", "trigger and available_now exclude each other", "give one of them")
         if close and not available_now:
             raise JobError("job.trigger", "close needs available_now", "a stream that goes on has no end")
-        if trigger is not None:
-            jvm: Any = self.spark._jvm
-            try:
-                jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger))
-            except PySparkException as error:
-                message = f"the trigger {trigger!r} is not a length of time"
-                raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
 
     def _check_columns(self, name: str, query: Query, stream: StreamHandle) -> None:
         """Let Spark analyse what it will compute for the query, so that mistakes are raised before the start."""
@@ -273,7 +266,7 @@ class Job:
         for stream in read.values():
             for kind, sinks in stream.sinks.items():
                 outputs[f"{stream.name}{kind.replace('__', '_')}"] = (sinks, stream.schema.names)
-        prepare_sinks(outputs)
+        prepare_sinks(outputs, self.checkpoint)
 
     def _pipeline(
         self,
@@ -358,12 +351,16 @@ class Job:
                 checkpoint.folder.child(kind).child(safe_name(name)).remove_all(lock.check)
 
 
-def _interval_s(trigger: str | None) -> float:
-    """How long a batch should take: the trigger's interval, or else a second."""
-    try:
-        return delay_us(trigger) / 1e6 or 1.0
-    except InputError:  # Spark understands more spellings, and refuses what it doesn't understand
+def _interval_s(spark: SparkSession, trigger: str | None) -> float:
+    """How long a batch should take: the trigger's interval as Spark understands it, or else a second."""
+    if trigger is None:
         return 1.0
+    jvm: Any = spark._jvm
+    try:
+        return float(jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger)).intervalMs()) / 1e3 or 1.0
+    except PySparkException as error:
+        message = f"the trigger {trigger!r} is not a length of time"
+        raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
 
 
 def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:

@@ -25,6 +25,8 @@ WATCH_S = 0.2
 """How often the streams are looked at."""
 BEGIN_S = 0.5
 """How long a start waits for errors before the first batch, so that it takes a second at most."""
+AFTER_A_TRIGGER = frozenset({"Waiting for data to arrive", "Waiting for next trigger"})
+"""What Spark says of a stream after a trigger. Before its first one it hasn't asked the sources for anything."""
 
 
 StartQueries = Callable[[Mapping[str, Pipeline]], dict[str, StreamingQuery]]
@@ -98,6 +100,7 @@ class Run:
         self._spark, self._pipelines, self._tally, self._schemas = spark, dict(pipelines), tally, schemas
         self._close, self._release = close, release
         self._queries: dict[str, StreamingQuery] = {}
+        self._began_s = 0.0  # when the queries were started
         self._begun = threading.Event()
         self._ended = threading.Event()
         self._stopping = False
@@ -196,6 +199,7 @@ class Run:
             for pipeline in self._pipelines.values():
                 pipeline.prepare()
             self._finish_begun()
+            self._began_s = time.time()
             if not self._stopping:
                 self._queries = start_queries({n: each for n, each in self._pipelines.items() if not each.is_closed})
             self._begun.set()
@@ -232,10 +236,12 @@ class Run:
         running = dict(self._queries)
         while running:
             for name, query in list(running.items()):
-                if self._has_ended(name, query, WATCH_S / len(running)):
-                    del running[name]
-                else:
-                    self._let_time_pass(self._pipelines[name], query, self._schemas[name])
+                if not self._has_ended(name, query, WATCH_S / len(running)):
+                    self._let_time_pass(name, query)
+                    continue
+                del running[name]
+                if not self._close:  # it has read all that was there when it began, unless it was stopped or failed
+                    self._let_time_pass(name, None)
 
     def _has_ended(self, name: str, query: StreamingQuery, timeout_s: float) -> bool:
         try:
@@ -252,17 +258,20 @@ class Run:
         self._error = self._error or error
         self._stop_queries()
 
-    def _let_time_pass(self, pipeline: Pipeline, query: StreamingQuery, schema: Any) -> None:
-        """Run a batch without rows if a stream is silent and something is due."""
-        if pipeline.spec.idle_after_s is None or self._stopping:
+    def _let_time_pass(self, name: str, query: StreamingQuery | None) -> None:
+        """Run a batch without rows if a stream is silent and something is due; None: its query has ended."""
+        pipeline = self._pipelines[name]
+        if pipeline.spec.idle_after_s is None or self._stopping or self._error is not None:
             return
-        # The last trigger, which found nothing, was an interval ago at most.
-        asked_s = time.time() - pipeline.spec.interval_s
-        status = query.status
-        if not status["isDataAvailable"] and not status["isTriggerActive"]:
-            pipeline.is_caught_up(asked_s)
+        if query is None:
+            pipeline.is_caught_up(self._began_s)
+        else:
+            # The last trigger, which found nothing, was an interval ago at most.
+            asked_s, status = time.time() - pipeline.spec.interval_s, query.status
+            if status["message"] in AFTER_A_TRIGGER and not status["isDataAvailable"] and not status["isTriggerActive"]:
+                pipeline.is_caught_up(asked_s)
         try:
-            pipeline.tick(self._spark, schema)
+            pipeline.tick(self._spark, self._schemas[name])
         except Exception as error:
             self._fail(error)
 

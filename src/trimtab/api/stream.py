@@ -1,4 +1,4 @@
-"""The streams of a job: what each is called, how its rows tell the time, and where rows go that no query can take."""
+"""The streams of a job: their names, how the watermark follows from the rows, and where rows go that no query takes."""
 
 from __future__ import annotations
 

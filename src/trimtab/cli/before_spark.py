@@ -6,11 +6,11 @@ A mistake raises the error that the job would end with later, perhaps after a mi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trimtab.cli.job_file import PACKAGED, SINKS, SOURCES, columns_known, known_streams
-from trimtab.cli.job_queries import Streams, compile_known, known_source
+from trimtab.cli.job_file import PACKAGED, SINKS, SOURCES
+from trimtab.cli.job_queries import Streams, columns_known, compile_known, known_source, known_streams
 from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver import resuming
@@ -21,7 +21,8 @@ from trimtab.language.compiled import Query
 from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.registry import solvers_of
 from trimtab.spark.brokers import TIMEOUT_S, unreachable
-from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, local_folder, option
+from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, kafka_lacks, local_folder, option
+from trimtab.spark.source_options import unknown_options
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import check_free
@@ -128,11 +129,27 @@ def _check_changes(
             raise resuming.changed_query(name, state)
 
 
+def _sink_columns(file: JobFile) -> dict[str, Sequence[str] | None]:
+    """The columns that each sink gets, by its place; None if only Spark knows them."""
+    streams, known = known_streams(file.streams), file.are_modules_imported
+    found = {f"streams.{name}": columns and columns.names for name, (columns, _) in streams.items()}
+    for each in file.queries:
+        query = compile_known(each.sql, streams, are_operators_known=known)
+        found[f"queries.{each.name}"] = query and [name for name, _ in query.finish.columns]
+    return {place: found[".".join(place.split(".")[:2])] for place in file.sinks()}
+
+
 def check_kafka(file: JobFile, timeout_s: float = TIMEOUT_S) -> None:
-    """Check that a broker of each Kafka stream and sink accepts a connection.
+    """Check that Kafka's sinks get the columns that it needs, and a broker of each stream and sink takes a connection.
 
     Raises JobError `job.source` or `job.sink`.
     """
+    columns = _sink_columns(file)
+    for place, sink in file.sinks().items():
+        names = columns[place]
+        if sink.format in KAFKA and names is not None and (lacking := kafka_lacks(sink.options, names)):
+            message = f"{file.path}: {place}: nothing can be written to kafka without {lacking}"
+            raise JobError("job.sink", message, f"the columns are {', '.join(names)}")
     streams = {f"streams.{each.name}": each for each in file.streams}
     all_parts: dict[str, StreamSection | SinkSection] = {**streams, **file.sinks()}
     servers = {place: option(each.options, SERVERS) for place, each in all_parts.items() if each.format in KAFKA}
@@ -190,6 +207,8 @@ def _streams(file: JobFile) -> Iterator[str]:
         if stream.where is not None:
             yield f"{place}.where: it is Spark's SQL"
         yield from _format(f"{place}.format", stream.format, SOURCES)
+        if left := unknown_options(stream.format, stream.options):
+            yield f"{place}.options: whether {stream.format} has {', '.join(left)}"
         if stream.format in KAFKA:
             yield f"{place}.options: whether the topics exist and may be read"
         elif stream.format == "socket":
@@ -207,11 +226,13 @@ def _queries(file: JobFile) -> Iterator[str]:
 
 
 def _sinks(file: JobFile) -> Iterator[str]:
+    columns = _sink_columns(file)
     for place, sink in file.sinks().items():
         if sink.format:
             yield from _format(f"{place}.format", sink.format, SINKS)
             if sink.format in KAFKA:
-                yield f"{place}: whether the query has the columns that Kafka needs, and the topic may be written"
+                has_columns = "" if columns[place] else "the query has the columns that Kafka needs, and "
+                yield f"{place}: whether {has_columns}the topic may be written"
             elif local_folder(sink.options.get("path", "")) is None:
                 yield f"{place}.path: whether it may be written"
 

@@ -11,24 +11,22 @@ import os
 import pkgutil
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from trimtab.cli.files import import_from, look_for
 from trimtab.cli.job_balance import read_balance_and_scale
-from trimtab.cli.job_queries import Streams, columns_of, compile_known, is_schema
+from trimtab.cli.job_queries import OWN_COLUMNS, Streams, check_columns, compile_known, known_streams
 from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
 from trimtab.errors import JobError, QueryError, TrimtabError
 from trimtab.language.compile import check_syntax
 from trimtab.language.mistakes import did_you_mean
-from trimtab.rowwise.types import is_time
-from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, missing_option, option, place_of
+from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, is_within, missing_option, option, place_of
+from trimtab.spark.source_options import unknown_options
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
 OWN_SINKS = {"parquet": ("path", "compression"), "console": ("rows",), "memory": ("view",)}
@@ -46,16 +44,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 MOST_PARTITIONS = 100_000
 UNLIMITED = "unlimited"
 """What a job file says for `max_ahead=None`."""
-_OWN_COLUMNS = {
-    "rate": "timestamp TIMESTAMP, value BIGINT",
-    "rate-micro-batch": "timestamp TIMESTAMP, value BIGINT",
-    "kafka": "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-    "timestampType INT",
-    "text": "value STRING",
-    "socket": "value STRING",
-}
-"""Columns of sources that define their own; options such as Kafka's `includeHeaders` add to them."""
-SOURCES = tuple(dict.fromkeys((*FILE_FORMATS, *_OWN_COLUMNS, *PACKAGED, "xml")))
+SOURCES = tuple(dict.fromkeys((*FILE_FORMATS, *OWN_COLUMNS, *PACKAGED, "xml")))
 _NEEDED: Mapping[str, Sequence[tuple[str, ...]]] = {
     "kafka": ((SERVERS,), ("subscribe", "subscribePattern", "assign")),
     "socket": (("host",), ("port",)),
@@ -116,6 +105,7 @@ class _Reader:
     mistakes: list[Mistake]
     imports: bool = True
     written: dict[str, str] = field(default_factory=dict)  # folder or view -> the sink that writes it
+    checkpoint: str = ""
     has_packages: bool = False  # whether there may be formats that aren't known here
 
     def job(self, root: Section) -> JobFile | None:
@@ -126,6 +116,7 @@ class _Reader:
         root.finish()
         settings = settings or Section("job", {"checkpoint": "."}, self.mistakes)
         checkpoint = settings.text("checkpoint", needed='write the folder for the state: checkpoint = "checkpoint"')
+        self.checkpoint = "" if checkpoint is None else self._absolute(checkpoint)
         engines = settings.whole("engines", most=MAX_ENGINES)
         key_groups = settings.whole("key_groups", most=MAX_KEY_GROUPS) or DEFAULT_KEY_GROUPS
         if engines is not None and engines > key_groups:
@@ -146,17 +137,17 @@ class _Reader:
         columns = known_streams([source for source in sources if source is not None])
         for source, (_, section) in zip(sources, streams, strict=True):
             if source is not None:
-                _check_event_time(section, source, columns[source.name][0])
+                check_columns(section, source, columns[source.name][0])
         known = columns if all(sources) else None
         selects = [self._query(name, section, known) for name, section in queries]
         for source, (_, section) in zip(sources, streams, strict=True):
-            if source is not None and (writer := self.written.get(place_of(source.format, source.options, ""))):
-                section.wrong("path", f"{writer} writes there", "a job that reads its own output never ends")
+            if source is not None and (place := place_of(source.format, source.options, "")):
+                self._check_apart(section, place)
         if checkpoint is None or not all(sources) or not all(selects):
             return None
         return JobFile(
             path=self.path,
-            checkpoint=self._absolute(checkpoint),
+            checkpoint=self.checkpoint,
             engines=engines,
             streams=tuple(source for source in sources if source is not None),
             queries=tuple(select for select in selects if select is not None),
@@ -187,12 +178,15 @@ class _Reader:
                 section.wrong("path", MISSING, f"{format_} reads files: name their folder")
             if format_ != "text" and "schema" not in section.values:
                 section.wrong("schema", MISSING, 'write the columns: "symbol BIGINT, ts TIMESTAMP"')
-        elif format_ in _OWN_COLUMNS and schema is not None:
-            section.wrong("schema", f"{format_} has columns of its own", f"leave it out: {_OWN_COLUMNS[format_]}")
+        elif format_ in OWN_COLUMNS and schema is not None:
+            section.wrong("schema", f"{format_} has columns of its own", f"leave it out: {OWN_COLUMNS[format_]}")
         for names in _NEEDED.get(format_ or "", ()):
             if not any(option(options, name) for name in names):
                 section.wrong(f"options.{names[0]}", MISSING, f"{format_} needs {' or '.join(names)}")
         self._check_format(section, format_, SOURCES, OWN_SINKS, "nothing can be read from it")
+        for each, near in unknown_options(format_ or "", options).items():
+            if near:
+                section.wrong(f"options.{each}", f"{format_} has no such option", f"did you mean {near}?")
         section.finish()
         if format_ is None or event_time is None:
             return None
@@ -225,6 +219,15 @@ class _Reader:
             error.where = where
             section.wrong("sql" if file is None else "file", str(error))
         return QuerySection(name, sql, sinks, reset, split)
+
+    def _check_apart(self, section: Section, source: str) -> None:
+        """Note a sink inside or around a folder that is read; inside, Spark skips names that begin with _ or a dot."""
+        for place, writer in self.written.items():
+            if is_within(place, source) and not re.search(r"/[_.]", place.removeprefix(source)):
+                where = "there" if place == source else f"to {place}, which is a part of it"
+                section.wrong("path", f"{writer} writes {where}", "a job that reads its own output never ends")
+            elif is_within(source, place):
+                section.wrong("path", f"{writer} writes around it, to {place}", "give the sink a folder of its own")
 
     def _rejects(self, section: Section, name: str, key: str) -> SinkSection | None:
         found = section.section(key)
@@ -271,6 +274,8 @@ class _Reader:
             if place in self.written:
                 key, kind = ("options.view", "view") if format_ == "memory" else ("path", "folder")
                 section.wrong(key, f"{self.written[place]} writes there too", f"give each sink a {kind} of its own")
+            elif self.checkpoint and is_within(place, place_of("", {"path": self.checkpoint}, "")):
+                section.wrong("path", "the checkpoint is there", "give the sink a folder of its own")
             self.written.setdefault(place, section.place)
 
     def _with_path(self, section: Section, path: str | None, options: dict[str, str]) -> dict[str, str]:
@@ -304,7 +309,7 @@ def _has_python_sources() -> bool:
 
 
 def _time(section: Section) -> dict[str, Any]:
-    """How a stream's rows tell the time, as `Job.stream` takes it; without what isn't written."""
+    """How a stream's watermark follows from its rows, as `Job.stream` takes it; without what isn't written."""
     is_number = isinstance(section.values.get("partitions"), int)
     partitions = section.whole("partitions", most=MOST_PARTITIONS) if is_number else section.texts("partitions")
     found = {"partition_by": section.text("partition_by"), "partitions": partitions or None}
@@ -347,35 +352,6 @@ def _trigger(settings: Section) -> tuple[str | None, bool, bool]:
     if close and not available_now:
         settings.wrong("close", "only input that ends can be closed", "write available_now = true too")
     return trigger, available_now, close
-
-
-def columns_known(stream: StreamSection) -> pa.Schema | None:
-    """The columns that queries read, None where only Spark knows them."""
-    has_more = any(
-        name.lower().startswith("include") and value.lower() == "true" for name, value in stream.options.items()
-    )
-    schema = stream.schema or (None if has_more else _OWN_COLUMNS.get(stream.format))
-    return None if schema is None else columns_of(schema, stream.select)
-
-
-def known_streams(streams: Iterable[StreamSection]) -> Streams:
-    """What is known about streams without Spark, for `compile_known`."""
-    return {each.name: (columns_known(each), each.event_time) for each in streams}
-
-
-def _check_event_time(section: Section, stream: StreamSection, columns: pa.Schema | None) -> None:
-    if stream.schema is not None and not is_schema(stream.schema):
-        section.wrong("schema", "it can't be read", 'write names and types: "symbol BIGINT, ts TIMESTAMP"')
-        return
-    if columns is None:
-        return
-    found = next((each for each in columns if each.name.lower() == stream.event_time.lower()), None)
-    if found is None:
-        hint = did_you_mean(stream.event_time, columns.names, otherwise=f"the columns are {', '.join(columns.names)}")
-        section.wrong("event_time", f"there is no column {stream.event_time}", hint)
-    elif not is_time(found.type):
-        hint = "cast it in select: CAST(... AS TIMESTAMP)"
-        section.wrong("event_time", f"column {found.name} is {found.type}, not a time", hint)
 
 
 def _distinct(streams: list[tuple[str, Section]]) -> None:

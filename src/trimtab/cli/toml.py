@@ -221,7 +221,7 @@ def line_of(place: str, lines: Mapping[str, int]) -> int | None:
     while place:
         if place in lines:
             return lines[place]
-        place = re.sub(r"(\[\d+\]|\.[^.]*|^[^.\[]*)$", "", place)
+        place = place.rpartition("[" if place.endswith("]") else ".")[0]
     return None
 
 

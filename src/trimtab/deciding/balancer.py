@@ -2,7 +2,7 @@
 
 A batch waits only `HOLD_S` for the decision on the batch before. If it isn't ready by then, the batch runs with the
 placement as it is, and a later batch applies the decision: planning never holds the stream up, and no decision is
-waited for twice. What fails is logged and shown in the job's progress, and the next batch is decided on as ever.
+waited for twice. What fails is logged and shown in the job's progress, and the next batch is decided on as usual.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOLD_S = 0.15
 STOP_S = 5.0
 """How long the end of a job waits for the last decision."""
 MAX_WAITING = 100
-"""How many batches may wait for a decision; while there are so many, further batches aren't decided on."""
+"""How many batches may wait for a decision; beyond this, batches are skipped."""
 
 
 @dataclass(slots=True)

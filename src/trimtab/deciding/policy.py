@@ -44,7 +44,7 @@ class Balance:
             "dlb-light" as many as needed, because it moves only the lightest ones.
         max_state_bytes: State that may move at once; None: any amount, because a move copies no state.
         half_life_batches: Rates are averaged over batches; after this many batches, a rate counts half.
-        min_gain: The share of the deviation that a plan has to remove: nothing moves in vain if a hot key is the cause.
+        min_gain: The share of the deviation that a plan has to remove: no moves that gain nothing because of a hot key.
         time_limit_s: How long planning may take.
 
     >>> Balance(planner="dlb-heavy", max_rstd=10.0).patience

@@ -13,12 +13,16 @@ from typing import Any
 
 from trimtab.deciding.placement import Placement
 from trimtab.engine.columns.watermark import BatchTime, Silence, StreamTime, TimeRule
+from trimtab.engine.operator import MAX_THREADS
 from trimtab.errors import StateError
 from trimtab.state.files import Folder
 from trimtab.state.manifest import manifest_name, seal, unseal
 
 FORMAT = 2
 """The newest format that can be read. With 2 came partitions, silence and the limit of how far ahead a row may be."""
+
+_OPTIONAL = ("partition_by", "max_ahead_us", "max_threads", "keep_original")
+"""What plans of older builds may lack in their setup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,13 @@ class QuerySetup:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a job asks of a stream: the queries over it, and how its rows tell the time.
+    """What a job asks of a stream: the queries over it, and how the watermark follows from its rows.
 
     event_time     the column with the time of each row
     partition_by   the column that names a row's partition; None: there is only one
     max_ahead_us   rows further ahead of the clock than this go to quarantine; None: there is no limit
+    max_threads    how many partial matches a key may have at once
+    keep_original  whether late and quarantined rows are kept, and not only counted
     """
 
     event_time: str
@@ -44,19 +50,21 @@ class Setup:
     queries: Mapping[str, QuerySetup]
     partition_by: str | None = None
     max_ahead_us: int | None = None
+    max_threads: int = MAX_THREADS
+    keep_original: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Plain values that `from_json` reads."""
         queries = {name: [each.sql, each.fingerprint, each.is_split] for name, each in self.queries.items()}
-        time = {"partition_by": self.partition_by, "max_ahead_us": self.max_ahead_us}
-        return {"event_time": self.event_time, "queries": queries, **asdict(self.rule), **time}
+        others = {name: getattr(self, name) for name in _OPTIONAL}
+        return {"event_time": self.event_time, "queries": queries, **asdict(self.rule), **others}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Setup:
-        """The setup that `as_json` wrote, also in a build that knew no partitions."""
+        """The setup that `as_json` wrote, also in a build that knew less."""
         rule = TimeRule(kept["delay_us"], tuple(kept.get("partitions", ())), kept.get("count", 1))
         queries = {name: QuerySetup(*each) for name, each in kept["queries"].items()}
-        return cls(kept["event_time"], rule, queries, kept.get("partition_by"), kept.get("max_ahead_us"))
+        return cls(kept["event_time"], rule, queries, **{name: kept[name] for name in _OPTIONAL if name in kept})
 
 
 @dataclass(frozen=True, slots=True)

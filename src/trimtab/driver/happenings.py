@@ -37,7 +37,7 @@ class PlanWritten:
 
 @dataclass(frozen=True, slots=True)
 class EnginesReported:
-    """All engines have done their part; `head` tells of all rows of the batch, also of those that no query wants."""
+    """All engines have done their part; `head` is that of all rows of the batch, also of those that no query wants."""
 
     reports: Sequence[EngineReport]
     head: Head

@@ -20,26 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trimtab.deciding.placement import Placement, Spread
+from trimtab.driver import happenings
 from trimtab.driver.batch_plan import BatchPlan, Setup
-from trimtab.driver.happenings import (
-    BatchArrived,
-    CollectMerges,
-    Commit,
-    Committed,
-    Delete,
-    EnginesReported,
-    HandedOver,
-    HandOver,
-    Happening,
-    Instruction,
-    MergeParts,
-    MergesCollected,
-    PartsMerged,
-    PlanMerges,
-    PlanWritten,
-    RunEngines,
-    WritePlan,
-)
 from trimtab.driver.next_version import Identity, next_version, runs_before
 from trimtab.engine.columns.watermark import BatchTime, Silence, StreamTime
 from trimtab.errors import JobError, StateError
@@ -55,7 +37,7 @@ VALIDATES = "TRIMTAB_VALIDATE" in os.environ
 class _UnderWay:
     """A batch between its beginning and its commit."""
 
-    run: RunEngines
+    run: happenings.RunEngines
     is_repeated: bool
     is_plan_written: bool
     reports: tuple[EngineReport, ...] = ()
@@ -122,7 +104,7 @@ class Driver:
 
     # Steps -------------------------------------------------------------------------------------
 
-    def handle(self, happened: Happening) -> tuple[Instruction, ...]:
+    def handle(self, happened: happenings.Happening) -> tuple[happenings.Instruction, ...]:
         """What to do next, in this order.
 
         Raises StateError `state.missing-version` if Spark's next batch doesn't follow the last one in the state.
@@ -132,48 +114,48 @@ class Driver:
             self.validate()
         return to_do
 
-    def _handle(self, happened: Happening) -> tuple[Instruction, ...]:
-        if isinstance(happened, BatchArrived):
+    def _handle(self, happened: happenings.Happening) -> tuple[happenings.Instruction, ...]:
+        if isinstance(happened, happenings.BatchArrived):
             return self._begin(happened)
         batch = self._under_way
         assert batch is not None, "only a new batch may come while none is under way"
         match happened:
-            case PlanWritten():
+            case happenings.PlanWritten():
                 batch.is_plan_written = True
                 return self._hand_over(batch)
-            case EnginesReported(reports, head):
+            case happenings.EnginesReported(reports, head):
                 self._check_complete(batch, reports)
                 batch.reports, batch.head = tuple(reports), head
                 if batch.plan.placement.spread:
                     watermark_us = batch.plan.time.after(head.newest_us).watermark_us
-                    return (MergeParts(batch.run, batch.reports, watermark_us),)
+                    return (happenings.MergeParts(batch.run, batch.reports, watermark_us),)
                 return self._plan_or_hand_over(batch)
-            case PartsMerged(reports):
+            case happenings.PartsMerged(reports):
                 batch.reports += tuple(reports)
                 return self._plan_or_hand_over(batch)
-            case HandedOver(name):
+            case happenings.HandedOver(name):
                 assert batch.not_taken is not None
                 batch.not_taken.remove(name)
-                return () if batch.not_taken else (CollectMerges(self.known),)
-            case MergesCollected(merged):
+                return () if batch.not_taken else (happenings.CollectMerges(self.known),)
+            case happenings.MergesCollected(merged):
                 assert batch.head is not None
                 batch.manifest = next_version(self.identity, self.known, batch.plan, batch.reports, batch.head, merged)
-                return (Commit(batch.manifest),)
-            case Committed():
+                return (happenings.Commit(batch.manifest),)
+            case happenings.Committed():
                 return self._committed(batch)
 
-    def _begin(self, arrived: BatchArrived) -> tuple[Instruction, ...]:
+    def _begin(self, arrived: happenings.BatchArrived) -> tuple[happenings.Instruction, ...]:
         assert self._under_way is None, "one batch at a time"
         if arrived.spark_batch is not None and arrived.spark_batch < self.next_of_spark:
             return ()  # committed already; the job ended before Spark recorded that
         plan = self._plan(arrived)
         segments = {} if self.known is None else self.known.segments
-        run = RunEngines(plan, runs_before(self.known, plan), segments)
+        run = happenings.RunEngines(plan, runs_before(self.known, plan), segments)
         is_repeated = plan is self.unfinished
         self._under_way = _UnderWay(run, is_repeated, is_plan_written=is_repeated)
         return (run,)
 
-    def _plan(self, arrived: BatchArrived) -> BatchPlan:
+    def _plan(self, arrived: happenings.BatchArrived) -> BatchPlan:
         if arrived.spark_batch is not None and arrived.spark_batch != self.next_of_spark:
             raise out_of_step(
                 f"Spark goes on with batch {arrived.spark_batch} of stream {self.identity.stream}, "
@@ -189,7 +171,7 @@ class Driver:
             return plan
         return self.new_plan(arrived)
 
-    def new_plan(self, arrived: BatchArrived) -> BatchPlan:
+    def new_plan(self, arrived: happenings.BatchArrived) -> BatchPlan:
         """The plan of the batch after the last committed one."""
         known, setup = self.known, arrived.setup
         before = StreamTime() if known is None else StreamTime(known.watermark_us, known.newest_us)
@@ -212,21 +194,21 @@ class Driver:
             message = f"{len(reports)} of {engines} engines reported in batch {batch.plan.number}"
             raise JobError("job.engines", message, "this is a mistake in trimtab: please report it")
 
-    def _plan_or_hand_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
-        return self._hand_over(batch) if batch.is_plan_written else (WritePlan(batch.plan),)
+    def _plan_or_hand_over(self, batch: _UnderWay) -> tuple[happenings.Instruction, ...]:
+        return self._hand_over(batch) if batch.is_plan_written else (happenings.WritePlan(batch.plan),)
 
-    def _hand_over(self, batch: _UnderWay) -> tuple[Instruction, ...]:
+    def _hand_over(self, batch: _UnderWay) -> tuple[happenings.Instruction, ...]:
         """The first effects outside: all reports are there, and the plan is on disk."""
         found = []
         for name in (*batch.plan.setup.queries, LATE, QUARANTINE):
             outputs = tuple(report.outputs[name] for report in batch.reports if name in report.outputs)
             # Repeated, also without rows: the first try may have handed over rows that the sinks must now drop.
             if outputs or batch.is_repeated:
-                found.append(HandOver(name, batch.plan, outputs, batch.is_repeated))
+                found.append(happenings.HandOver(name, batch.plan, outputs, batch.is_repeated))
         batch.not_taken = {each.name for each in found}
-        return tuple(found) if found else (CollectMerges(self.known),)
+        return tuple(found) if found else (happenings.CollectMerges(self.known),)
 
-    def _committed(self, batch: _UnderWay) -> tuple[Instruction, ...]:
+    def _committed(self, batch: _UnderWay) -> tuple[happenings.Instruction, ...]:
         now = batch.manifest
         assert now is not None
         outbox = tuple(output.file for report in batch.reports for output in report.outputs.values() if output.file)
@@ -237,13 +219,13 @@ class Driver:
         named = {name for each in self._kept.values() for name in each.segments}
         dropped = {name for each in gone for name in each.segments if name not in named}
         self.known, self.unfinished, self._under_way = now, None, None
-        delete = Delete(
+        delete = happenings.Delete(
             manifests=tuple(each.batch for each in gone),
             plans=(now.batch - 1,) if now.batch else (),
             segments=tuple(sorted(dropped)),
             outbox=outbox,
         )
-        return (delete, PlanMerges(now))
+        return (delete, happenings.PlanMerges(now))
 
     # Invariants --------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 
 from trimtab.deciding.placement import Placement
@@ -13,7 +12,9 @@ from trimtab.driver.machine import Driver
 from trimtab.state.files import Folder
 
 
-def begun_by_older_build(driver: Driver, home: Folder, offsets: Folder, setup: Setup) -> BatchPlan | None:
+def begun_by_older_build(
+    driver: Driver, home: Folder, offsets: Folder, setup: Setup, clock_s: float
+) -> BatchPlan | None:
     """The plan of a batch that such a build had begun, as far as its files show.
 
     `offsets` is the folder where Spark records which rows a batch has. The placement was recorded if it had changed;
@@ -27,4 +28,4 @@ def begun_by_older_build(driver: Driver, home: Folder, offsets: Folder, setup: S
     if kept is None:
         return None
     placement = kept if any(query.is_split for query in setup.queries.values()) else replace(kept, spread=())
-    return driver.new_plan(BatchArrived(driver.next_of_spark, False, time.time(), setup, placement))
+    return driver.new_plan(BatchArrived(driver.next_of_spark, False, clock_s, setup, placement))

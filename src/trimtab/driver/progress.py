@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
@@ -93,6 +92,7 @@ def progress_of(
     matches: Mapping[str, int],
     stages_s: Mapping[str, float],
     moved: int,
+    finished_at_s: float,
 ) -> BatchProgress:
     """The progress report of a committed batch; `version` is the state after it."""
     return BatchProgress(
@@ -121,5 +121,5 @@ def progress_of(
         moved=moved,
         state_bytes=sum(run.size_bytes for query in version.queries.values() for run in query.runs),
         state_bytes_written=sum(report.segment.size_bytes for report in reports if report.segment is not None),
-        finished_at_s=time.time(),
+        finished_at_s=finished_at_s,
     )

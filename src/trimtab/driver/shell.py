@@ -10,26 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trimtab.driver import happenings
 from trimtab.driver.batch_plan import Setup, read_plan, write_plan
-from trimtab.driver.happenings import (
-    BatchArrived,
-    CollectMerges,
-    Commit,
-    Committed,
-    Delete,
-    EnginesReported,
-    HandedOver,
-    HandOver,
-    Happening,
-    Instruction,
-    MergeParts,
-    MergesCollected,
-    PartsMerged,
-    PlanMerges,
-    PlanWritten,
-    RunEngines,
-    WritePlan,
-)
 from trimtab.driver.machine import Driver
 from trimtab.driver.next_version import Identity
 from trimtab.driver.partials import Merger
@@ -72,7 +54,7 @@ class Shell(ABC):
         self.folders, self.driver = folders, driver
         self._ready: Ready | None = None
 
-    def run_batch(self, arrived: BatchArrived) -> None:
+    def run_batch(self, arrived: happenings.BatchArrived) -> None:
         """Run a whole batch. If it raises, the batch is not committed and has to be repeated."""
         to_do = deque(self.driver.handle(arrived))
         while to_do:
@@ -80,32 +62,32 @@ class Shell(ABC):
             if happened is not None:
                 to_do.extend(self.driver.handle(happened))
 
-    def perform(self, instruction: Instruction) -> Happening | None:
+    def perform(self, instruction: happenings.Instruction) -> happenings.Happening | None:
         """Carry out one instruction, and return what happened."""
         match instruction:
-            case WritePlan(plan):
+            case happenings.WritePlan(plan):
                 write_plan(self.folders.plans, plan)
                 self.before_commit()  # a successor that doesn't know this plan must not see the batch twice
-                return PlanWritten()
-            case RunEngines(plan):
+                return happenings.PlanWritten()
+            case happenings.RunEngines(plan):
                 reports, head = self.run_engines(self.ready(plan.setup), self.orders(instruction))
-                return EnginesReported(reports, head)
-            case MergeParts(run, reports, watermark_us):
+                return happenings.EnginesReported(reports, head)
+            case happenings.MergeParts(run, reports, watermark_us):
                 merger = self.ready(run.plan.setup).merger
-                return PartsMerged(merger.merge(self.orders(run), reports, watermark_us))
-            case HandOver():
+                return happenings.PartsMerged(merger.merge(self.orders(run), reports, watermark_us))
+            case happenings.HandOver():
                 self.hand_over(instruction)
-                return HandedOver(instruction.name)
-            case CollectMerges(known):
-                return MergesCollected(self.collect_merges(known))
-            case Commit(manifest):
+                return happenings.HandedOver(instruction.name)
+            case happenings.CollectMerges(known):
+                return happenings.MergesCollected(self.collect_merges(known))
+            case happenings.Commit(manifest):
                 self.before_commit()
                 manifests.write(self.folders.manifests, manifest, epoch=self.epoch)
-                return Committed()
-            case Delete():
+                return happenings.Committed()
+            case happenings.Delete():
                 self._delete(instruction)
                 return None
-            case PlanMerges(manifest):
+            case happenings.PlanMerges(manifest):
                 self.plan_merges(manifest)
                 return None
 
@@ -115,7 +97,7 @@ class Shell(ABC):
             self._ready = self.make_ready(setup)
         return self._ready
 
-    def orders(self, run: RunEngines) -> Orders:
+    def orders(self, run: happenings.RunEngines) -> Orders:
         """The orders to the engines of a batch."""
         plan, ready, placement = run.plan, self.ready(run.plan.setup), run.plan.placement
         return Orders(
@@ -137,7 +119,7 @@ class Shell(ABC):
             shares=placement.share_table(),
         )
 
-    def _delete(self, gone: Delete) -> None:
+    def _delete(self, gone: happenings.Delete) -> None:
         for number in gone.manifests:
             self.folders.manifests.delete(manifest_name(number))
         for number in gone.plans:
@@ -158,7 +140,7 @@ class Shell(ABC):
         """Let every engine take its rows of the batch; gives the reports in order, and the head of all rows."""
 
     @abstractmethod
-    def hand_over(self, output: HandOver) -> None:
+    def hand_over(self, output: happenings.HandOver) -> None:
         """Give rows to their sinks."""
 
     def machine_code(self) -> Offer:

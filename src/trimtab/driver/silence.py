@@ -1,7 +1,7 @@
-"""Which partitions of a stream are silent. Pure: it is told what was read and when, and reads no clock.
+"""Which partitions of a stream are silent. Pure: it gets what was read, and when, as arguments, and reads no clock.
 
-A partition is idle if it was read to its end and nothing has come from it for a while. A backlog is no silence: rows
-that wait to be read have come. So only the moments count at which the source is known to have had nothing more.
+A partition is idle if it was read to its end and nothing has come from it for a while. Unread rows don't make a
+partition idle: only the moments count at which the source is known to have had nothing more.
 """
 
 from __future__ import annotations

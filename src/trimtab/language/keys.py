@@ -10,7 +10,7 @@ from sqlglot import exp
 from trimtab.engine.columns.order import OrderKey
 from trimtab.language.intake_columns import IntakeColumns
 from trimtab.language.merge import Context
-from trimtab.language.mistakes import node_start
+from trimtab.language.mistakes import instead_of, node_start
 from trimtab.language.relation import Definition, column
 
 
@@ -74,6 +74,7 @@ def order_key(name: str, written: exp.Expr) -> OrderKey:
 
 def _column(context: Context, node: exp.Expr, clause: str) -> Definition:
     if not isinstance(node, exp.Column):
-        hint = "compute it in a sub-select and give it a name there"
+        theirs = instead_of(node.name) if isinstance(node, exp.Anonymous) else ""
+        hint = theirs or "compute it in a sub-select and give it a name there"
         raise context.error("query.column", f"{clause} takes columns", node, hint)
     return context.relation.resolve(node)

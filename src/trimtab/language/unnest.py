@@ -135,7 +135,8 @@ class _Walk:
         chain = self._from(select, known)
         self._check_clauses(select, chain)
         if match is not None:
-            self._check_first(chain, "a second operator under MATCH_RECOGNIZE", node_start(match))
+            hint = _BEFORE if isinstance(chain.operator, exp.Select) else _ON_RESULT
+            self._check_first(chain, "a second operator under MATCH_RECOGNIZE", node_start(match), hint)
             chain = replace(chain, operator=match)
         return chain.then(Layer(_where(select), select.expressions))
 
@@ -166,9 +167,9 @@ class _Walk:
         filtered = chain if select.args.get("where") is None else chain.then(Layer(_where(select)))
         return replace(filtered, operator=select)
 
-    def _check_first(self, chain: Chain, what: str, at: exp.Expr | Span) -> None:
+    def _check_first(self, chain: Chain, what: str, at: exp.Expr | Span, hint: str = _ON_RESULT) -> None:
         if chain.operator is not None:
-            raise self._refused(what, at)
+            raise self._refused(what, at, hint)
 
     def _from(self, select: exp.Select, known: dict[str, NamedQuery]) -> Chain:
         clause = select.args.get("from_")
@@ -211,7 +212,7 @@ class _Walk:
     def _some_table(self) -> str:
         return listing(list(self.parsed.text.tables)) if self.parsed.text.tables else "no table at all"
 
-    def _refused(self, what: str, at: exp.Expr | Span, hint: str = _ON_RESULT) -> QueryError:
+    def _refused(self, what: str, at: exp.Expr | Span, hint: str) -> QueryError:
         message = f"{what} is not row-wise: only projections and filters are allowed around a pattern"
         return mistake(self.sql, "query.row-wise", message, at, hint)
 

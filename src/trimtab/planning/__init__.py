@@ -19,20 +19,6 @@ from trimtab.planning.problem import NEW, Problem
 from trimtab.planning.registry import PLANNERS, Registered
 
 __all__ = [
-    "NEW",
-    "PLANNERS",
-    "Adaptation",
-    "ClusterState",
-    "Plan",
-    "Planner",
-    "Problem",
-    "Registered",
-    "Scaling",
-    "ScalingRule",
-    "adapt",
-    "dlb",
-    "flux",
-    "heaviest_first",
-    "lptf",
-    "milp",
-]
+    "NEW", "PLANNERS", "Adaptation", "ClusterState", "Plan", "Planner", "Problem", "Registered", "Scaling",
+    "ScalingRule", "adapt", "dlb", "flux", "heaviest_first", "lptf", "milp",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Moves needed: can a number of moves bring every node into a band around the mean? "No" is a proof, "yes" is none.
+"""Can a number of moves bring every node into a band around the mean? "No" is proved; "yes" is only possible.
 
 Each node is looked at alone. If it sends p units and gets q, its load falls at most by what its p heaviest units weigh
 less the q lightest of the others, and rises at most by the opposite; so some (p, q) can't bring it into the band. All

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 SHOWN_LINES = 8
 _STACK = re.compile(r"\s*(at |\.\.\. \d+ more)")
 _PLAN = re.compile(r"\s*([+:] ?- |[:+]?- |'|!)")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+", re.MULTILINE)
+_CALL = re.compile(r"(\w+)\s*\(")
 _EXCEPTION = re.compile(r"^: (?:[\w$]+\.)+[\w$]+: ", re.MULTILINE)
 
 
@@ -39,3 +42,16 @@ def reason(error: BaseException) -> str:
     'ValueError: no such user'
     """
     return spark_message(str(error)) if is_sparks(error) else f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+@contextmanager
+def noting_callers(queries: Mapping[str, str]) -> Iterator[None]:
+    """Note on an exception of a Python function which queries may have called it: those with its name, or any."""
+    try:
+        yield
+    except Exception as error:
+        if is_sparks(error) and "Traceback (most" in str(error):
+            frames = set(re.findall(r", in (\w+)", str(error).lower()))
+            callers = [f"query {name}" for name, sql in queries.items() if frames & set(_CALL.findall(sql.lower()))]
+            error.add_note(" or ".join(callers or [*(f"query {name}" for name in queries), "the DataFrame"]))
+        raise

@@ -2,7 +2,7 @@
 
 The tasks that read the rows observe it on the way, which costs next to nothing. Only if that isn't enough does a job of
 its own compute it: when partitions show up that weren't known, when some rows are too far ahead of the clock and so
-tell no time, or when there are very many partitions.
+don't move the watermark, or when there are very many partitions.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ class HeadWatch:
         java: Any = ran._jdf
         row = java.queryExecution().observedMetrics().apply(_OBSERVED)
         packed = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(row)
-        events, strangers, *times = CPickleSerializer().loads(packed)  # type: ignore[no-untyped-call]
+        events, unknown_partitions, *times = CPickleSerializer().loads(packed)  # type: ignore[no-untyped-call]
         newest_us = {name: at for name, at in zip(self._known(time), times, strict=True) if at is not None}
         is_ahead = time.latest_us is not None and max(newest_us.values(), default=time.latest_us) > time.latest_us
-        return None if strangers or is_ahead else Head(events, newest_us)
+        return None if unknown_partitions or is_ahead else Head(events, newest_us)
 
     def computed(self, rows: DataFrame, time: BatchTime) -> Head:
         """The same by a job of its own over the rows."""
         partition = F.lit(ONLY) if self.partition is None else self.partition
         at = self._time_us()
-        told = at if time.latest_us is None else F.when(at <= time.latest_us, at)
-        found = rows.groupBy(partition.alias("name")).agg(F.count(F.lit(1)).alias("events"), F.max(told).alias("at"))
-        newest = found.collect()
+        counted_at = at if time.latest_us is None else F.when(at <= time.latest_us, at)
+        found = (F.count(F.lit(1)).alias("events"), F.max(counted_at).alias("at"))
+        newest = rows.groupBy(partition.alias("name")).agg(*found).collect()
         newest_us = {row["name"]: row["at"] for row in newest if row["name"] is not None and row["at"] is not None}
         return Head(sum(row["events"] for row in newest), newest_us)
 
@@ -72,13 +72,13 @@ class HeadWatch:
         return tuple(known) if len(known) <= MOST_OBSERVED else ()
 
     def _observing(self, names: tuple[str, ...]) -> list[Column]:
-        """How many rows there are, how many tell the time of a partition with another name, and the newest of each."""
+        """How many rows there are, how many with a time are of unknown partitions, and each known one's newest time."""
         at, events = self._time_us(), F.count(F.lit(1)).alias("events")
         if self.partition is None:
-            return [events, F.lit(0).alias("strangers"), F.max(at).alias("newest")]
-        is_strange = self.partition.isNotNull() & at.isNotNull() & ~self.partition.isin(*names)
+            return [events, F.lit(0).alias("unknown_partitions"), F.max(at).alias("newest")]
+        is_unknown = self.partition.isNotNull() & at.isNotNull() & ~self.partition.isin(*names)
         newest = [F.max(F.when(self.partition == name, at)).alias(f"newest{n}") for n, name in enumerate(names)]
-        return [events, F.count_if(is_strange).alias("strangers"), *newest]
+        return [events, F.count_if(is_unknown).alias("unknown_partitions"), *newest]
 
     def _time_us(self) -> Column:
         """The event time in microseconds since 1970, as the engines count."""

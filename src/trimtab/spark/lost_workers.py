@@ -16,20 +16,11 @@ Answer = TypeVar("Answer")
 RETRIES = 3
 PAUSE_S = 0.2
 _SIGNS = (
-    "Python worker exited unexpectedly",
-    "Python worker failed to connect back",
-    "ExecutorLostFailure",
-    "Executor heartbeat timed out",
-    "MetadataFetchFailedException",
-    "FetchFailed",
-    "Connection reset",
-    "Broken pipe",
-    "Failed to connect to",
-    "Could not find Python worker",
-    "EOFException",
-    "SocketException",
+    "Python worker exited unexpectedly", "Python worker failed to connect back", "Could not find Python worker",
+    "ExecutorLostFailure", "Executor heartbeat timed out", "MetadataFetchFailedException", "FetchFailed",
+    "Connection reset", "Broken pipe", "Failed to connect to", "EOFException", "SocketException",
     "SparkOutOfMemoryError",
-)
+)  # fmt: skip
 log = logging.getLogger("trimtab")
 
 

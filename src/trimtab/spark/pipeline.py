@@ -38,6 +38,7 @@ from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
 from trimtab.spark import lost_workers
 from trimtab.spark.compactor import Compactor
+from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.sources import reads_all
@@ -115,7 +116,9 @@ class Pipeline(Shell):
         self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
         self._spark_log.resume(driver)
         if driver.unfinished is None:
-            driver.unfinished = begun_by_older_build(driver, folders.home, self._spark_log.offsets, self._setup)
+            driver.unfinished = begun_by_older_build(
+                driver, folders.home, self._spark_log.offsets, self._setup, clock_s=time.time()
+            )
         super().__init__(folders, driver)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
@@ -135,7 +138,7 @@ class Pipeline(Shell):
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
-        self._ended_at_s = time.time()  # the same by the clock on the wall; before the first batch, the start
+        self._ended_at_s = time.time()  # the same of Spark's last batch, by the clock; before the first one, the start
         since_s = self._ended_at_s if known is None else known.written_at_s
         self._silence, self._reads_all = SilenceWatch(spec.idle_after_s, since_s), reads_all(queries.frame)
 
@@ -266,7 +269,7 @@ class Pipeline(Shell):
         """Run a Spark batch, or (None) one without rows."""
         batch = self._batch = _Batch(frame, time.perf_counter())
         before, unfinished, clock_s = self.placement, self.driver.unfinished, time.time()
-        if spark_batch is not None and self._reads_all:
+        if spark_batch is not None and self._reads_all and spark_batch > self._spark_log.last:
             self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
         placement = self.placing.next_placement() if unfinished is None else unfinished.placement
         decision = None if self._balancer is None else self._balancer.latest
@@ -279,15 +282,19 @@ class Pipeline(Shell):
         self._silence.took(batch.head.newest_us, clock_s)
         self._settler.ran_on(placement.engines)
         self._machine_code.take_reports(batch.reports)
-        ended_s = time.perf_counter()
+        ended_s, ended_at_s = time.perf_counter(), time.time()
         moved = placement.moves_from(before)
-        progress = progress_of(known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved)
+        progress = progress_of(
+            known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
+        )
         self._on_progress(replace(progress, decision=decision))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
             self._balancer.consider(observed)
-        self._ended_s, self._ended_at_s = ended_s, time.time()
+        self._ended_s = ended_s
+        if spark_batch is not None:  # while one without rows runs, Spark may already have asked for the next one's
+            self._ended_at_s = ended_at_s
 
     def _decided(self, placement: Placement) -> Placement:
         return placement if self._balancer is None else self._settler.settled(placement, self._balancer.changed)
@@ -312,11 +319,12 @@ class Pipeline(Shell):
         """Run the batch's Spark job."""
         batch = self._batch
         tier_one = cast(ReadyOnSpark, ready).tier_one
-        batch.reports = self._spark_jobs(tier_one, batch.frame, orders)
-        if not batch.reports:
-            # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
-            frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-            batch.reports = self._spark_jobs(tier_one, frame, orders)
+        with noting_callers({name: query.sql for name, query in ready.setup.queries.items()}):
+            batch.reports = self._spark_jobs(tier_one, batch.frame, orders)
+            if not batch.reports:
+                # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
+                frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
+                batch.reports = self._spark_jobs(tier_one, frame, orders)
         return batch.reports, batch.head
 
     def _spark_jobs(self, tier_one: TierOne, frame: DataFrame, orders: Orders) -> list[EngineReport]:

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -29,7 +31,10 @@ def start_session(
     if python_folders:  # workers inherit the path from the driver's environment
         paths = [*python_folders, os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    builder = SparkSession.builder.appName(name)
-    for key, value in {**DEFAULT_CONF, **(conf or {}), "spark.master": master}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    wanted = {**DEFAULT_CONF, "spark.app.name": name, **(conf or {}), "spark.master": master}
+    settings = SparkConf(loadDefaults=False).setAll([*wanted.items()])
+    if SparkContext._gateway is None:
+        # Java is no part of this process's group: a signal to the group would end it within a batch. It ends with us.
+        java = launch_gateway(settings, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=java)
+    return SparkSession.builder.config(conf=settings).getOrCreate()

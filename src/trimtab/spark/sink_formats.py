@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import accumulate
 
 from trimtab.state.files import Folder
 
@@ -68,3 +70,12 @@ def place_of(format_: str, options: Mapping[str, object], name: str) -> str:
     if (folder := local_folder(re.sub(r"^file:/+", "file:///", path))) is not None:
         return os.path.realpath(folder.location)
     return re.sub(r"^s3[an]:", "s3:", path).rstrip("/")
+
+
+def is_within(place: str, folder: str) -> bool:
+    """Whether a place is a folder or below it. The folder may have wildcards, as that of a source.
+
+    >>> is_within("/data/out", "/data"), is_within("/data/out", "/data/o*"), is_within("/data-out", "/data")
+    (True, True, False)
+    """
+    return any(each == folder or fnmatchcase(each, folder) for each in accumulate(place.split("/"), "{}/{}".format))

@@ -7,7 +7,9 @@ and ignores a repeated one. A user's function gets the number. Any other Spark f
 
 from __future__ import annotations
 
+import inspect
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,9 @@ from trimtab.spark.sink_formats import READ_ONLY, SERVERS, kafka_lacks, local_fo
 from trimtab.state.checkpoint import safe_name, spark_location
 from trimtab.state.files import Folder
 
-BatchFunction = Callable[[DataFrame, int], None]
+BatchFunction = Callable[..., None]
+"""Called with a DataFrame, the batch's number and, if it has a parameter of that name, the stream's incarnation."""
+INCARNATION = "incarnation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +146,19 @@ class ParquetSink(Sink):
             if delivery.is_last and delivery.outbox.is_local:
                 folder.publish(delivery.outbox.path_of(file), written[-1])
             else:
-                folder.write(written[-1], delivery.outbox.read(file))
+                _copy(delivery.outbox, file, folder, written[-1])
         if delivery.may_repeat:  # the try before a crash may have left more files than this one
             for name in folder.names():
                 if name.startswith(stem) and name not in written:
                     folder.delete(name)
+
+
+def _copy(source: Folder, file: str, target: Folder, name: str) -> None:
+    """Copy a file in parts: it may be larger than the driver's memory."""
+    near = target if target.is_local else Folder(tempfile.gettempdir())
+    with near.temporary(name) as local:
+        source.fetch(file, local)
+        target.publish(local, name)
 
 
 @dataclass(slots=True)
@@ -156,7 +168,8 @@ class FunctionSink(Sink):
     What an engine puts out beyond 2 MB is read from a file, which is in order by itself, and deleted after the batch.
 
     After a crash the last batch may come again with the same id and the same rows: a function that remembers which ids
-    it has handled, or writes by id, is exactly once.
+    it has handled, or writes by id, is exactly once. Ids begin again at 0 with another incarnation of the stream: a
+    function that has a parameter `incarnation` is given it, too.
     """
 
     function: BatchFunction
@@ -170,7 +183,15 @@ class FunctionSink(Sink):
     def take(self, delivery: Delivery) -> None:
         """Call the function."""
         if not delivery.is_empty:
-            self.function(delivery.frame(), delivery.batch)
+            more = {INCARNATION: delivery.incarnation} if _has_parameter(self.function, INCARNATION) else {}
+            self.function(delivery.frame(), delivery.batch, **more)
+
+
+def _has_parameter(function: Callable[..., None], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # functions of C code may not tell
+        return False
 
 
 @dataclass(slots=True)
@@ -323,12 +344,12 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
             return FormatSink(spark, target, options)
 
 
-def prepare_sinks(outputs: Mapping[str, tuple[Sequence[Sink], Sequence[str]]]) -> None:
+def prepare_sinks(outputs: Mapping[str, tuple[Sequence[Sink], Sequence[str]]], checkpoint: str) -> None:
     """Prepare the sinks of a job before anything runs; each output has a name, sinks and columns.
 
-    Raises JobError `job.sink` for two sinks into one place, and what `Sink.prepare` raises.
+    Raises JobError `job.sink` for two sinks into one place or one into the checkpoint, and what `Sink.prepare` raises.
     """
-    writers: dict[str, str] = {}
+    writers = {place_of("parquet", {"path": checkpoint}, ""): "the checkpoint"}
     for name, (sinks, _) in outputs.items():
         for sink in sinks:
             place = sink.place(name)

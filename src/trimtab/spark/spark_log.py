@@ -1,4 +1,4 @@
-"""Spark's own log of a stream on a local disk: synced, so that it outlasts a power cut, and mended after one.
+"""Spark's own log of a stream on a local disk: synced, so that it outlasts a power cut, and repaired after one.
 
 Spark renames the files of its log into place and doesn't wait for the disk: a power cut can leave them empty or cut
 off, and Spark then refuses to start. Before the plan of a batch is written, which is its first lasting trace, what
@@ -33,6 +33,7 @@ class SparkLog:
     def __init__(self, folder: Folder) -> None:
         self._folder, self.offsets = folder, folder.child("offsets")
         self._synced: dict[str, set[str]] = {}  # names by folder
+        self.last = -1  # the last batch that was logged when the job started; Spark may bring it again
 
     def sync(self) -> None:
         """Wait until what was logged of the batches begun so far is on disk; commits and checksums may be lost."""
@@ -49,20 +50,21 @@ class SparkLog:
             self._synced[folder.location] = found
 
     def resume(self, driver: Driver) -> None:
-        """Mend the log for a driver that goes on, and check that both belong together.
+        """Repair the log for a driver that goes on, and check that both belong together.
 
         Raises StateError `state.missing-version` if Spark has lost its log and would start over: its batches would be
-        taken for committed ones. Raises as `mend` does.
+        taken for committed ones. Raises as `repair` does.
         """
         last, known, unfinished = driver.next_of_spark - 1, driver.known, driver.unfinished
         begun = None if unfinished is None else unfinished.spark_batch
-        self.mend(last if begun is None else begun)
+        self.repair(last if begun is None else begun)
+        self.last = max((number for number, _ in _numbered(self.offsets)), default=-1)
         is_needed = known is not None and known.spark_batch is not None and not known.closed
         if is_needed and not self.offsets.exists(str(last)):
             stream, logs = driver.identity.stream, self.offsets.shown
             raise out_of_step(f"the state of stream {stream} ends with Spark's batch {last}, which {logs} lacks")
 
-    def mend(self, last: int) -> None:
+    def repair(self, last: int) -> None:
         """Remove damaged files that nothing depends on; `last` is the last Spark batch that has a plan or is committed.
 
         Raises StateError `state.corrupt` if such a batch is damaged; -1: there is none.
@@ -71,7 +73,7 @@ class SparkLog:
             return
         if _is_damaged(self._folder, "metadata", lines=1):
             self._remove(self._folder, "metadata")
-        self._mend_offsets(last)
+        self._repair_offsets(last)
         for name in _damaged(self._child("commits"), lines=2).values():
             self._remove(self._child("commits"), name)  # Spark brings the batch again; a committed one is skipped
         for place, folder in enumerate(self._sources()):
@@ -82,7 +84,7 @@ class SparkLog:
         for folder in (self._folder, self.offsets, self._child("commits"), *self._sources()):
             _remove_cut_checksums(folder)
 
-    def _mend_offsets(self, last: int) -> None:
+    def _repair_offsets(self, last: int) -> None:
         offsets = self.offsets
         for number, name in _damaged(offsets, lines=3).items():
             if number <= last:

@@ -62,7 +62,9 @@ class StreamQueries:
         queries = {
             name: QuerySetup(query.sql, fingerprint(query), name in self.split) for name, query in self.queries.items()
         }
-        return Setup(self.event_time, self.rule, queries, self.partition_by, self.max_ahead_us)
+        keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
+        limits = (self.max_ahead_us, self.max_threads)
+        return Setup(self.event_time, self.rule, queries, self.partition_by, *limits, keep_original)
 
     def ready(self, setup: Setup) -> ReadyOnSpark:
         """The queries of a setup: those of this start, or those that an unfinished batch was begun with.
@@ -72,15 +74,15 @@ class StreamQueries:
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
         intake = intake_of(queries, self.schema, setup.event_time, split, setup.partition_by)
-        keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
+        frame, keep_original = on_session(self.frame, self.own), setup.keep_original
         with explained(queries):
-            tier_one = TierOne(intake, on_session(self.frame, self.own), self.key_groups, keep_original=keep_original)
+            tier_one = TierOne(intake, frame, self.key_groups, keep_original=keep_original)
         plan = EnginePlan(
             intake=intake,
             queries=queries,
             schema=tier_one.schema,
             key_groups=self.key_groups,
-            max_threads=self.max_threads,
+            max_threads=setup.max_threads,
             keep_original=keep_original,
             event_time=setup.event_time,
         )

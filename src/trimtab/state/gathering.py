@@ -62,8 +62,8 @@ def rows_of(pieces: Sequence[Piece], order: Int64Array | None) -> pa.Table:
     if len(pieces) > 1 and not all(source.schema.equals(schema) for source, _ in pieces):
         return _with_other_columns(pieces, order)
     places = list(itertools.pairwise(itertools.accumulate((len(rows) for _, rows in pieces), initial=0)))
-    plan = _Plan(pieces, [slice(*place) for place in places], order, places[-1][1])
-    arrays = [_column(plan, number, field.type) for number, field in enumerate(schema)]
+    copying = _Copying(pieces, [slice(*place) for place in places], order, places[-1][1])
+    arrays = [_column(copying, number, field.type) for number, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema) if arrays else pieces[0][0].table
 
 
@@ -99,7 +99,7 @@ def one_chunk(table: pa.Table) -> pa.Table:
     return table.combine_chunks() if any(column.num_chunks > 1 for column in table.columns) else table
 
 
-class _Plan(NamedTuple):
+class _Copying(NamedTuple):
     """Which rows go where: those of a piece to its place, and then all of them in order."""
 
     pieces: Sequence[Piece]
@@ -124,40 +124,40 @@ def _unpacked(column: pa.ChunkedArray) -> _Fixed | pa.Array:
     return _Fixed(values, None, bitmap, array.offset)
 
 
-def _column(plan: _Plan, number: int, kind: pa.DataType) -> pa.Array:
-    columns: list[Any] = [source.columns[number] for source, _ in plan.pieces]
+def _column(copying: _Copying, number: int, kind: pa.DataType) -> pa.Array:
+    columns: list[Any] = [source.columns[number] for source, _ in copying.pieces]
     if not all(isinstance(column, _Fixed) for column in columns):
-        return _by_arrow(columns, plan)
+        return _by_arrow(columns, copying)
     has_nulls = any(column.validity is not None for column in columns)
-    validity = _bitmap(plan, columns, [column.validity for column in columns]) if has_nulls else None
+    validity = _bitmap(copying, columns, [column.validity for column in columns]) if has_nulls else None
     if columns[0].values is None:
-        data = _bitmap(plan, columns, [column.bits for column in columns])
+        data = _bitmap(copying, columns, [column.bits for column in columns])
     else:
-        values = np.empty(plan.total, columns[0].values.dtype)
-        for column, (_, rows), place in zip(columns, plan.pieces, plan.places, strict=True):
+        values = np.empty(copying.total, columns[0].values.dtype)
+        for column, (_, rows), place in zip(columns, copying.pieces, copying.places, strict=True):
             if isinstance(rows, range):
                 values[place] = column.values[rows.start : rows.stop]
             else:  # "clip": rows are known to exist, and any other mode copies first
                 np.take(column.values, rows, out=values[place], mode="clip")
-        data = pa.py_buffer(values if plan.order is None else values[plan.order])
-    return pa.Array.from_buffers(kind, plan.total, [validity, data])
+        data = pa.py_buffer(values if copying.order is None else values[copying.order])
+    return pa.Array.from_buffers(kind, copying.total, [validity, data])
 
 
-def _bitmap(plan: _Plan, columns: Sequence[_Fixed], bitmaps: Sequence[Bytes | None]) -> pa.Buffer:
+def _bitmap(copying: _Copying, columns: Sequence[_Fixed], bitmaps: Sequence[Bytes | None]) -> pa.Buffer:
     """The bits of the rows, packed again; where there is no bitmap they are all set."""
-    chosen = np.ones(plan.total, np.bool_)
-    for bitmap, column, (_, rows), place in zip(bitmaps, columns, plan.pieces, plan.places, strict=True):
+    chosen = np.ones(copying.total, np.bool_)
+    for bitmap, column, (_, rows), place in zip(bitmaps, columns, copying.pieces, copying.places, strict=True):
         if bitmap is not None:
             numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
             bits = numbers + column.offset
             chosen[place] = (bitmap[bits >> 3] >> (bits & 7).astype(np.uint8)) & 1
-    return pa.py_buffer(np.packbits(chosen if plan.order is None else chosen[plan.order], bitorder="little"))
+    return pa.py_buffer(np.packbits(chosen if copying.order is None else chosen[copying.order], bitorder="little"))
 
 
-def _by_arrow(columns: Sequence[pa.Array], plan: _Plan) -> pa.Array:
-    chunks = [_taken(column, rows) for column, (_, rows) in zip(columns, plan.pieces, strict=True)]
+def _by_arrow(columns: Sequence[pa.Array], copying: _Copying) -> pa.Array:
+    chunks = [_taken(column, rows) for column, (_, rows) in zip(columns, copying.pieces, strict=True)]
     array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-    return array if plan.order is None else array.take(pa.array(plan.order))
+    return array if copying.order is None else array.take(pa.array(copying.order))
 
 
 def _with_other_columns(pieces: Sequence[Piece], order: Int64Array | None) -> pa.Table:

@@ -80,8 +80,8 @@ class Manifest:
 
     `placement` gives the engine of each key group, `spread` pairs keys that are on several engines with those of their
     shares. `watermark_us` and `newest_us`, the newest event time of each partition, are those after the batch, and
-    time-outs up to `previous_watermark_us` have been reported. Nothing is due before the watermark has come to
-    `next_due_us` (None: before a row comes; 0: it isn't known, as in files of older builds). Totals count from the
+    time-outs up to `previous_watermark_us` have been reported. `next_due_us` is the lowest watermark at which a key is
+    due (None: no key has a deadline; 0: it isn't known, as in files of older builds). Totals count from the
     beginning of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's
     last batch that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
     `epoch` is that of the owner who committed it (see `lock.py`).

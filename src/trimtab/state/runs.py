@@ -39,7 +39,7 @@ class Reader:
         return state_of(self.find(slots))
 
     def next_due_us(self, after_us: int) -> int | None:
-        """The first deadline after that time, of any group; None: there is none. It may be one that holds no more."""
+        """The first deadline after that time, of any group; None: there is none. It may be outdated."""
         found = []
         for _, bundle in (*self._recent, *self._base):
             at = int(np.searchsorted(bundle.due_us, after_us, side="right"))

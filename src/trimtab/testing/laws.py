@@ -122,8 +122,9 @@ def check_operator(
         _check_delay(times, late_us)
     whole = _check(partial(_advanced, query, rows, times, late_us), rows.num_rows, tries, seed)
     if operator.merges:
-        watermark = None if times is None or not len(times) else int(times.max()) - late_us
-        _check_merge(query, rows, watermark, whole, tries, seed)
+        newest_us = {} if times is None or not len(times) else {ONLY: int(times.max())}
+        watermark_us = StreamTime().after(newest_us, TimeRule(late_us)).watermark_us
+        _check_merge(query, rows, watermark_us, whole, tries, seed)
     return whole
 
 

@@ -134,7 +134,7 @@ class EngineReport:
 
     engine: int
     events: int = 0
-    next_due_us: int | None = None  # nothing is due before the watermark has come to it
+    next_due_us: int | None = None  # the lowest watermark at which a key is due; None: no key has a deadline
     late: int = 0
     quarantined: int = 0
     busy_ms: float = 0.0

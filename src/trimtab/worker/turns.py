@@ -31,7 +31,7 @@ class Turns:
 
     outputs       output rows, by query
     parts         the state, after the batch, of the keys that were touched, by query
-    next_due_us   nothing is due before the watermark has come to it; None: before a row comes
+    next_due_us   the lowest watermark at which a key is due; None: no key has a deadline
     partials      the state of this engine's parts of spread keys, by query: the driver merges it
     """
 

@@ -97,7 +97,7 @@ def quality(results: Results) -> Verdict:
             f"at most {few['largest']:.1f} against {any_['largest']:.1f}",
         ),
     )
-    reason = "What 13 moves can't mend in one period they mend in the next: a limit only makes it take longer."
+    reason = "What 13 moves don't level in one period, they level in the next: a limit only makes it take longer."
     return Verdict(checks, "" if all(check.holds for check in checks) else reason)
 
 

@@ -75,7 +75,7 @@ def float64s(array: pa.Array) -> FloatArray:
 
 
 def canonical_nans(array: pa.Array) -> pa.Array:
-    """The array with the same bits for all NaNs; otherwise they would show which NaN came first."""
+    """The array with the same bits for all NaNs; otherwise the bits would depend on the order of the rows."""
     if not pa.types.is_floating(array.type):
         return array
     values = float64s(array)

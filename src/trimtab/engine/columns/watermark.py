@@ -24,7 +24,7 @@ ONLY = ""
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
-    """How a stream's rows tell the time.
+    """How a stream's watermark follows from its rows.
 
     delay_us     how much older a row may be than the newest one before it in its partition
     partitions   the names of the partitions; empty: only their `count` is known
@@ -86,6 +86,8 @@ class StreamTime:
             active = [time_us for partition, time_us in merged.items() if partition not in idle]
             now_us = min(active) if active else max(merged.values()) + silence.quiet_us
             watermark_us = now_us - rule.delay_us if watermark_us is None else max(watermark_us, now_us - rule.delay_us)
+        is_kept = self.watermark_us is None or (watermark_us is not None and watermark_us >= self.watermark_us)
+        assert is_kept, f"the watermark fell from {self.watermark_us} to {watermark_us}"
         return StreamTime(watermark_us, merged)
 
 
@@ -96,7 +98,7 @@ class BatchTime:
     before        the stream's time when the batch begins: rows older than its watermark are late
     silence       which partitions are idle
     reported_us   the watermark up to which time-outs have been reported; None: there were none
-    latest_us     rows after this are too far ahead of the clock, and tell no time; None: no row is
+    latest_us     rows after this are too far ahead of the clock, and don't move the watermark; None: no row is
     """
 
     rule: TimeRule

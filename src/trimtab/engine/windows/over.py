@@ -21,7 +21,7 @@ from trimtab.engine.columns.times import floor_us
 from trimtab.engine.operator import ARRIVAL, Description, Moment, Obstacle, Operator, State, StateTable, is_internal
 from trimtab.engine.signature import signed
 from trimtab.engine.windows.layout import Frame, Layout, bounds, further_back, lay_out
-from trimtab.engine.windows.over_call import OverCall, Plan
+from trimtab.engine.windows.over_call import OverCall, OverColumns
 from trimtab.engine.windows.over_memory import FRAME, SEEN, WAITING, Memory, last_column
 from trimtab.engine.windows.running import Frames
 from trimtab.errors import InputError
@@ -44,7 +44,7 @@ class OverQuery(Description):
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the output, given that of the rows."""
-        return Plan(self.order, self.calls, self.keep, schema).output
+        return OverColumns(self.order, self.calls, self.keep, schema).output
 
     @property
     def state_tables(self) -> tuple[StateTable, ...]:
@@ -70,20 +70,20 @@ class Slider(Operator):
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Take rows in, and give those that are decided with their values."""
         query = self.query
-        plan = Plan(query.order, query.calls, query.keep, rows.schema)
+        over = OverColumns(query.order, query.calls, query.keep, rows.schema)
         numbers, keys = encode_keys(state.get(KEYS), rows, query.partition)
-        memory = Memory.of_state(plan, state, keys.count)
-        batch = _sort(plan, rows, numbers, memory, moment)
+        memory = Memory.of_state(over, state, keys.count)
+        batch = _sort(over, rows, numbers, memory, moment)
         if moment.watermark_us is None:
-            _refuse_disorder(plan, batch, memory, keys)
+            _refuse_disorder(over, batch, memory, keys)
         layout = lay_out(memory.frame_keys, batch.keys, batch.by_time, batch.ranks, keys.count)
-        source = {name: pa.concat_arrays([plain(memory.frame[name]), batch.rows[name]]) for name in plan.retained}
+        source = {name: pa.concat_arrays([plain(memory.frame[name]), batch.rows[name]]) for name in over.retained}
         position: Int64Array | FloatArray = np.zeros(len(layout.order), np.int64)
-        if plan.range_back is not None:
-            position = np.concatenate([plan.positions(plain(memory.frame[plan.time])), batch.positions])[layout.order]
-        laid_out = _LaidOut(plan, batch, memory, layout, position, source)
+        if over.range_back is not None:
+            position = np.concatenate([over.positions(plain(memory.frame[over.time])), batch.positions])[layout.order]
+        laid_out = _LaidOut(over, batch, memory, layout, position, source)
         out, parts = laid_out.compute()
-        return out, {} if moment.closing else laid_out.remember(parts, moment).to_state(plan, keys, moment)
+        return out, {} if moment.closing else laid_out.remember(parts, moment).to_state(over, keys, moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +104,20 @@ class _Batch:
     waiting_keys: Int64Array
 
 
-def _sort(plan: Plan, rows: pa.Table, numbers: Int64Array, memory: Memory, moment: Moment) -> _Batch:
+def _sort(over: OverColumns, rows: pa.Table, numbers: Int64Array, memory: Memory, moment: Moment) -> _Batch:
     """Sort the rows that have waited and the new `rows`, with their key `numbers`."""
-    arrays = {n: pa.concat_arrays([plain(memory.waiting[n]), plain(rows[n])]) for n in plan.columns}
+    arrays = {n: pa.concat_arrays([plain(memory.waiting[n]), plain(rows[n])]) for n in over.columns}
     keys = np.concatenate([memory.waiting_keys, numbers])
-    positions = plan.positions(arrays[plan.time])
-    ordered = [pa.concat_arrays([last, arrays[k.column]]) for k, last in zip(plan.order, memory.last, strict=True)]
-    levels, known = sort_levels(ordered, plan.order), len(memory.rows_before)
+    positions = over.positions(arrays[over.time])
+    ordered = [pa.concat_arrays([last, arrays[k.column]]) for k, last in zip(over.order, memory.last, strict=True)]
+    levels, known = sort_levels(ordered, over.order), len(memory.rows_before)
     last_ranks, ranks = [level[:known] for level in levels], [level[known:] for level in levels]
     by_time = arrival_order(ranks, int64s(arrays[ARRIVAL]))
     ready = np.ones(len(keys), np.bool_)
     if moment.watermark_us is not None and not moment.closing:
-        times = floor_us(positions.astype(np.int64, copy=False), plan.type_of(plan.time))
+        times = floor_us(positions.astype(np.int64, copy=False), over.type_of(over.time))
         ready = times < moment.watermark_us
-    elif plan.peers and not moment.closing:
+    elif over.peers and not moment.closing:
         ready = ~_last_peers(keys, by_time, ranks, known)
     table = pa.table(arrays)
     if ready.all():
@@ -145,7 +145,7 @@ def _last_peers(keys: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Arra
     return peers
 
 
-def _refuse_disorder(plan: Plan, batch: _Batch, memory: Memory, keys: Keys) -> None:
+def _refuse_disorder(over: OverColumns, batch: _Batch, memory: Memory, keys: Keys) -> None:
     """Raise `input.out-of-order` if a row belongs before one that has left already."""
     first = np.full(keys.count, -1, np.int64)
     backwards = batch.by_time[::-1]
@@ -158,11 +158,11 @@ def _refuse_disorder(plan: Plan, batch: _Batch, memory: Memory, keys: Keys) -> N
         undecided &= new == old
     if before.any():
         key = int(touched[np.flatnonzero(before)[0]])
-        late = batch.rows[plan.time][int(first[key])].as_py()
+        late = batch.rows[over.time][int(first[key])].as_py()
         whose = "".join(f", for {n} = {c[key].as_py()}" for n, c in keys.columns.items() if not is_internal(n))
         left = memory.last[0][key].as_py()
-        message = f"a row with {plan.time} = {late} comes in a later batch than one with {left}{whose}"
-        hint = f"sort the input by {plan.time}, or declare it as the event time with a delay"
+        message = f"a row with {over.time} = {late} comes in a later batch than one with {left}{whose}"
+        hint = f"sort the input by {over.time}, or declare it as the event time with a delay"
         raise InputError("input.out-of-order", message, hint)
 
 
@@ -170,7 +170,7 @@ def _refuse_disorder(plan: Plan, batch: _Batch, memory: Memory, keys: Keys) -> N
 class _LaidOut:
     """A batch laid out. `position`: by place, for frames that measure distances. `source`: columns of all its rows."""
 
-    plan: Plan
+    over: OverColumns
     batch: _Batch
     memory: Memory
     layout: Layout
@@ -179,15 +179,15 @@ class _LaidOut:
 
     def compute(self) -> tuple[pa.Table, list[list[pa.Array]]]:
         """The output, and the partial results to keep."""
-        plan, batch, memory, layout, source = self.plan, self.batch, self.memory, self.layout, self.source
+        over, batch, memory, layout, source = self.over, self.batch, self.memory, self.layout, self.source
         padding = len(memory.frame_keys)
         leaving, here = pa.array(batch.by_time), np.arange(len(layout.order))
-        columns = [batch.rows[name].take(leaving) for name in plan.keep]
+        columns = [batch.rows[name].take(leaving) for name in over.keep]
         parts: list[list[pa.Array]] = []
         spans: dict[Frame, tuple[Int64Array, Int64Array]] = {}
-        for call, running, old in zip(plan.calls, plan.running, memory.parts, strict=True):
+        for call, running, old in zip(over.calls, over.running, memory.parts, strict=True):
             if call.frame not in spans:
-                spans[call.frame] = bounds(call.frame, layout, self.position, plan.scale)
+                spans[call.frame] = bounds(call.frame, layout, self.position, over.scale)
             first, ends = spans[call.frame]
             if not call.bounded:  # the rows kept for other calls are in the partial results already
                 first = np.minimum(np.maximum(first, layout.fresh[layout.keys]), here)
@@ -200,40 +200,40 @@ class _LaidOut:
             column, new = running.run(frames, old)
             columns.append(column)
             parts.append(new)
-        columns.append(plan.dates(batch.positions[batch.by_time]))
-        return pa.table(columns, schema=plan.output), parts
+        columns.append(over.dates(batch.positions[batch.by_time]))
+        return pa.table(columns, schema=over.output), parts
 
     def remember(self, parts: list[list[pa.Array]], moment: Moment) -> Memory:
         """What the next batch needs: the rows still in reach, the counts and the last order."""
-        plan, batch, memory, layout = self.plan, self.batch, self.memory, self.layout
+        over, batch, memory, layout = self.over, self.batch, self.memory, self.layout
         stops = layout.starts[1:]
-        places = _in_reach(plan, layout, self.position, moment)
+        places = _in_reach(over, layout, self.position, moment)
         rows = pa.array(layout.order[places])
-        frame = pa.table([self.source[n].take(rows) for n in plan.retained], names=list(plan.retained))
+        frame = pa.table([self.source[n].take(rows) for n in over.retained], names=list(over.retained))
         fresh = stops > layout.fresh
         final = np.append(layout.order, 0)[stops - 1] - len(memory.frame_keys)
         final_rows, changed = pa.array(final, mask=~fresh), pa.array(fresh)
         last = [
             pc.if_else(changed, batch.rows[key.column].take(final_rows), old)
-            for key, old in zip(plan.order, memory.last, strict=True)
+            for key, old in zip(over.order, memory.last, strict=True)
         ]
         rows_before = memory.rows_before + stops - layout.fresh
         return Memory(rows_before, last, parts, frame, layout.keys[places], batch.waiting, batch.waiting_keys)
 
 
-def _in_reach(plan: Plan, layout: Layout, position: Int64Array | FloatArray, moment: Moment) -> Int64Array:
+def _in_reach(over: OverColumns, layout: Layout, position: Int64Array | FloatArray, moment: Moment) -> Int64Array:
     """The places of rows that may be in the frame of a row to come."""
     places = np.arange(len(layout.order))
-    if not plan.rows_back and plan.range_back is None:
+    if not over.rows_back and over.range_back is None:
         return places[:0]
     stops = layout.starts[1:]
-    first = stops - plan.rows_back
-    if plan.range_back is not None:
-        reach = plan.range_back * plan.scale
+    first = stops - over.rows_back
+    if over.range_back is not None:
+        reach = over.range_back * over.scale
         near = position >= further_back(np.append(position, 0)[stops - 1][layout.keys], reach)
         if moment.watermark_us is not None:
             # No row before the watermark comes any more, so no frame reaches further back.
-            near &= position >= moment.watermark_us * plan.scale - reach
+            near &= position >= moment.watermark_us * over.scale - reach
         # Places are in order, so those in reach are the last ones of their key.
         counts = np.bincount(layout.keys, weights=near, minlength=len(stops)).astype(np.int64)
         first = np.minimum(first, stops - counts)

@@ -88,7 +88,7 @@ class OverCall:
 
 
 @dataclass(frozen=True)
-class Plan:
+class OverColumns:
     """One `OverQuery` and the schema of its rows."""
 
     order: tuple[OrderKey, ...]

@@ -11,7 +11,7 @@ from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain
 from trimtab.engine.columns.keys import Keys, kept_rows, rows_to_keep
 from trimtab.engine.columns.times import known_times_us
 from trimtab.engine.operator import Moment, State
-from trimtab.engine.windows.over_call import Plan
+from trimtab.engine.windows.over_call import OverColumns
 from trimtab.keyed_state import DEADLINE, KEYS
 
 FRAME, WAITING = "frame", "waiting"
@@ -37,7 +37,7 @@ class Memory:
     waiting_keys: Int64Array
 
     @classmethod
-    def of_state(cls, plan: Plan, state: State, count: int) -> Memory:
+    def of_state(cls, over: OverColumns, state: State, count: int) -> Memory:
         """Read the state for `count` keys; new keys have no rows yet."""
         keys = state.get(KEYS)
 
@@ -45,15 +45,15 @@ class Memory:
             known = pa.array([], kind) if keys is None else plain(keys[name]).cast(kind)
             return pa.concat_arrays([known, _blank(kind, count - len(known))])
 
-        parts = [[column(name, field.type) for name, field in _part_columns(plan, i)] for i in range(len(plan.calls))]
-        last = [column(last_column(i), plan.type_of(k.column)) for i, k in enumerate(plan.order)]
+        parts = [[column(name, field.type) for name, field in _part_columns(over, i)] for i in range(len(over.calls))]
+        last = [column(last_column(i), over.type_of(k.column)) for i, k in enumerate(over.order)]
         rows_before = int64s(column(SEEN, pa.int64()))
-        frame = kept_rows(state.get(FRAME), plan.retained, plan.schema)
-        return cls(rows_before, last, parts, *frame, *kept_rows(state.get(WAITING), plan.columns, plan.schema))
+        frame = kept_rows(state.get(FRAME), over.retained, over.schema)
+        return cls(rows_before, last, parts, *frame, *kept_rows(state.get(WAITING), over.columns, over.schema))
 
-    def to_state(self, plan: Plan, keys: Keys, moment: Moment) -> State:
+    def to_state(self, over: OverColumns, keys: Keys, moment: Moment) -> State:
         """Pack the state; keys that no later row depends on are forgotten."""
-        used, deadlines = self._lifetimes(plan, keys.count, moment)
+        used, deadlines = self._lifetimes(over, keys.count, moment)
         numbers, chosen = np.cumsum(used) - 1, pa.array(used)
         columns = dict(keys.take(np.flatnonzero(used)).columns)
         columns[DEADLINE] = pa.array(deadlines, mask=deadlines == NEVER).filter(chosen)
@@ -61,7 +61,7 @@ class Memory:
         for i, last in enumerate(self.last):
             columns[last_column(i)] = last.filter(chosen)
         for i, parts in enumerate(self.parts):
-            for (name, _), part in zip(_part_columns(plan, i), parts, strict=True):
+            for (name, _), part in zip(_part_columns(over, i), parts, strict=True):
                 columns[name] = part.filter(chosen)
         return {
             KEYS: pa.table(columns),
@@ -69,21 +69,21 @@ class Memory:
             WAITING: rows_to_keep(self.waiting, numbers[self.waiting_keys]),
         }
 
-    def _lifetimes(self, plan: Plan, count: int, moment: Moment) -> tuple[BoolArray, Int64Array]:
+    def _lifetimes(self, over: OverColumns, count: int, moment: Moment) -> tuple[BoolArray, Int64Array]:
         """Which keys stay, and the watermark at which each must be visited."""
         used, deadlines = np.ones(count, np.bool_), np.full(count, NEVER)
         if moment.watermark_us is None:
             return used, deadlines  # the last order of every key is needed
-        if plan.forgetful:
+        if over.forgetful:
             used[:] = False
             used[self.waiting_keys] = used[self.frame_keys] = True
-            if plan.range_back is not None:
+            if over.range_back is not None:
                 # The last row in reach decides when a key can be forgotten.
                 latest = np.full(count, -NEVER)
-                reach = int(plan.range_back) + 1
-                np.maximum.at(latest, self.frame_keys, known_times_us(self.frame[plan.time], plan.time) + reach)
+                reach = int(over.range_back) + 1
+                np.maximum.at(latest, self.frame_keys, known_times_us(self.frame[over.time], over.time) + reach)
                 deadlines = np.where(latest > -NEVER, latest, deadlines)
-        np.minimum.at(deadlines, self.waiting_keys, known_times_us(self.waiting[plan.time], plan.time) + 1)
+        np.minimum.at(deadlines, self.waiting_keys, known_times_us(self.waiting[over.time], over.time) + 1)
         return used, deadlines
 
 
@@ -92,12 +92,12 @@ def last_column(place: int) -> str:
     return f"__last{place}"
 
 
-def _part_columns(plan: Plan, call: int) -> list[tuple[str, pa.Field]]:
+def _part_columns(over: OverColumns, call: int) -> list[tuple[str, pa.Field]]:
     """The columns of a call's partial results, with their names in the state."""
-    if plan.calls[call].bounded:
+    if over.calls[call].bounded:
         return []
-    name = plan.calls[call].name
-    return [(f"{name}.{field.name}", field) for field in plan.running[call].fields]
+    name = over.calls[call].name
+    return [(f"{name}.{field.name}", field) for field in over.running[call].fields]
 
 
 def _blank(kind: pa.DataType, count: int) -> pa.Array:
