@@ -35,7 +35,7 @@ unit: ## Run what needs no Spark; also papers, spark, servers, cluster, live: a 
 quick: .venv/.ready  ## Run the quick part of it, stopping at the first failure
 	$(PYTEST) -x -m "unit and not slow"
 
-laws: .venv/.ready  ## Draw new examples for the laws for MINUTES=5, and make small what breaks one
+laws: .venv/.ready  ## Run random jobs and draw new examples for the laws for MINUTES=5, and make small what breaks one
 	$(BIN)/python -m tests.search --minutes $(MINUTES)
 
 demo: java .venv/.demo-ready  ## Run a skewed stream on a local Spark, hashed and balanced; draws demo/balance.png

@@ -2,6 +2,8 @@
 
 `python -m benchmarks.state_store` prints the table of docs/state.md; `--large` adds ten million live keys, which takes
 several minutes and some gigabytes of disk; `--quick` uses small sizes. It needs `rocksdict`.
+
+One file, though it is long: the two stores are read side by side.
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ LIGHT_USES = {
     "testing": ("import trimtab.testing", set[str]()),
 }
 IMPORT_AT_MOST_S = 0.4  # it is 0.01 on an idle core
+EVALUATE_AT_MOST_S = 1.5
+FILE_LINES_AT_MOST = 400
+PACKAGE_LINES_AT_MOST = 36_000
 
 NAMED_PATH = re.compile(r"`((?:src|lab|tests|docs|benchmarks)/[^`\s]*)`")
 
@@ -97,6 +100,24 @@ def test_importing_the_package_is_fast() -> None:
     program = "import time; began = time.perf_counter(); import trimtab; print(time.perf_counter() - began)"
     run = partial(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert statistics.median(float(run().stdout) for _ in range(5)) < IMPORT_AT_MOST_S
+
+
+def test_evaluate_is_there_soon() -> None:
+    """The bar is 0.4 s on an idle core; the bound is wider, as other tests run beside this one."""
+    program = (
+        "import time; began = time.perf_counter(); import trimtab; trimtab.evaluate; print(time.perf_counter() - began)"
+    )
+    run = partial(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert min(float(run().stdout) for _ in range(3)) < EVALUATE_AT_MOST_S
+
+
+def test_no_file_of_the_package_is_too_long_to_be_read_at_once_and_neither_is_the_package() -> None:
+    lines = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in (ROOT / "src" / "trimtab").rglob("*.py")
+    }
+    assert {name: count for name, count in lines.items() if count > FILE_LINES_AT_MOST} == {}
+    assert 1_000 < sum(lines.values()) <= PACKAGE_LINES_AT_MOST
 
 
 def test_documents_name_real_files() -> None:

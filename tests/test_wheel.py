@@ -7,23 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 import zipfile
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from packaging.requirements import Requirement
 
 from trimtab.testing import assert_same_rows, rows_at
 
 pytestmark = pytest.mark.slow  # they build a wheel, and install it
 
 ROOT = Path(__file__).resolve().parent.parent
-INSTALLED = Path(sysconfig.get_paths()["purelib"])
 OF_EXTRAS = ("highspy", "matplotlib", "pandas", "polars", "pymetis", "pyspark", "scipy")
-OF_TESTS = ("_pytest", "hypothesis", "pytest", "trimtab", "__editable__")
 
 TICKS = rows_at("ts symbol price", (0, "KEEL", 100.0), (1, "KEEL", 88.0), (2, "HELM", 50.0), (3, "KEEL", 90.0))
 QUERY = """SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts MEASURES LAST(D.price) AS low
@@ -63,13 +62,35 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def installed(folder: Path, wheel: Path, left_out: tuple[str, ...]) -> Path:
-    """The commands of a new environment that has the wheel, and what is installed here but for some packages."""
+def requirements(wheel: Path) -> list[str]:
+    """What the wheel itself says it needs, with its extras."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    return [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+
+
+def closure(needed: Iterable[str], extras: Iterable[str], found: dict[tuple[str, frozenset[str]], None]) -> set[str]:
+    """The names of the distributions that these requirements ask for, and of those that they ask for in turn."""
+    chosen = ("", *extras)
+    for requirement in map(Requirement, needed):
+        asked = requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in chosen)
+        key = (requirement.name.lower(), frozenset(requirement.extras))
+        if asked and key not in found:
+            found[key] = None
+            closure(distribution(requirement.name).requires or (), requirement.extras, found)
+    return {name for name, _ in found}
+
+
+def installed(folder: Path, wheel: Path, extras: tuple[str, ...] = ()) -> Path:
+    """The commands of a new environment that has the wheel, and what it says it needs, but nothing else."""
     venv.create(folder, with_pip=False)
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    for path in INSTALLED.iterdir():
-        if not path.name.startswith(left_out) and path.suffix != ".pth":
-            (site / path.name).symlink_to(path)
+    for name in closure(requirements(wheel), extras, {}):
+        needed = distribution(name)
+        for top in {path.parts[0] for path in needed.files or ()} - {"..", "__pycache__"}:
+            if not (site / top).exists():  # two distributions may share a folder
+                (site / top).symlink_to(Path(str(needed.locate_file(top))))
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--no-deps"]
     subprocess.run([*command, "--no-index", str(wheel)], check=True, capture_output=True, timeout=120)
     return folder / "bin"
@@ -78,7 +99,7 @@ def installed(folder: Path, wheel: Path, left_out: tuple[str, ...]) -> Path:
 @pytest.fixture(scope="module")
 def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `pip install trimtab` has it."""
-    return installed(tmp_path_factory.mktemp("plain"), wheel, OF_TESTS + OF_EXTRAS)
+    return installed(tmp_path_factory.mktemp("plain"), wheel)
 
 
 def run(command: Path, *arguments: str, folder: Path, status: int = 0) -> str:
@@ -96,14 +117,21 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         about = next(name for name in names if name.endswith(".dist-info/METADATA")).removesuffix("METADATA")
-        metadata = archive.read(f"{about}METADATA").decode()
         commands = archive.read(f"{about}entry_points.txt").decode().split()
     sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "trimtab").rglob("*.py")}
     assert {name for name in names if not name.startswith(about)} == sources | {"trimtab/py.typed"}
     assert not [name for name in sources if any(word in name for word in ("lab/", "test_", "plain_", "brute_force"))]
     assert commands == ["[console_scripts]", "trimtab", "=", "trimtab.cli.main:main"]
-    needed = [line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
-    assert not [line for line in needed if line.startswith(OF_EXTRAS) and "extra ==" not in line]
+    assert not [line for line in requirements(wheel) if line.startswith(OF_EXTRAS) and "extra ==" not in line]
+
+
+def test_the_environment_has_what_the_wheel_asks_for_and_nothing_else(wheel: Path, plain: Path, tmp_path: Path) -> None:
+    direct = {Requirement(each).name for each in requirements(wheel) if "extra ==" not in each}
+    assert {"duckdb", "numba", "sqlglot"} <= direct
+    listing = "import json, importlib.metadata as m; print(json.dumps([each.name for each in m.distributions()]))"
+    there = {name.lower() for name in json.loads(run(plain / "python", "-c", listing, folder=tmp_path))}
+    assert direct <= there
+    assert not there & {*OF_EXTRAS, "packaging", "pytest", "hypothesis", "flask", "setuptools", "ruff"}
 
 
 def test_queries_run_where_only_the_wheel_and_its_dependencies_are(plain: Path, tmp_path: Path) -> None:
@@ -136,7 +164,7 @@ def test_the_lab_is_no_part_of_it(plain: Path, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_job_runs_where_the_wheel_and_spark_are(wheel: Path, tmp_path: Path) -> None:
-    commands = installed(tmp_path / "environment", wheel, (*OF_TESTS, "matplotlib", "polars", "pymetis"))
+    commands = installed(tmp_path / "environment", wheel, ("spark",))
     work = tmp_path / "work"
     (work / "ticks").mkdir(parents=True)
     pq.write_table(TICKS, work / "ticks" / "0.parquet")

@@ -1,4 +1,7 @@
-"""`trimtab run`: what is checked before Spark is started. No test here starts it."""
+"""`trimtab run`: what is checked before Spark is started. No test here starts it.
+
+One file, though it is long: every check is tried by the same bench, which holds that nothing is started or changed.
+"""
 
 from __future__ import annotations
 

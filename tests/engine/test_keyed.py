@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import trimtab
 from trimtab.engine.columns.order import OrderKey
-from trimtab.engine.keyed.description import KeyedOperator, Logic, Snapshot, registered
+from trimtab.engine.keyed.description import KeyedOperator, Snapshot
 from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.errors import InputError, OperatorError
@@ -384,68 +383,3 @@ def test_a_row_without_a_time_is_refused_on_a_stream() -> None:
     with pytest.raises(InputError) as caught:
         query(Range()).open().advance(rows, {}, Moment(5))
     assert caught.value.code == "input.null-time"
-
-
-def test_a_name_is_registered_once_but_a_notebook_cell_may_run_twice() -> None:
-    def define() -> type[KeyedOperator]:
-        @trimtab.operator("once")
-        @dataclass(frozen=True)
-        class Once(Range):
-            pass
-
-        return Once
-
-    assert define() is not define()
-    again = registered("ONCE")
-    with pytest.raises(OperatorError) as caught:
-        trimtab.operator("Once")(Range)
-    assert caught.value.code == "operator.name"
-    assert "Once" in caught.value.message
-    assert registered("once") is again
-
-
-def _described(**parts: Any) -> Any:
-    """A description like `Range`, with some parts changed."""
-    return dataclass(frozen=True)(type("Odd", (Range,), parts))
-
-
-class _Open(KeyedOperator):
-    output = state = pa.schema([("n", pa.int64())])
-
-    def open(self, snapshot: Snapshot | None) -> Logic:  # noqa: ARG002 - it is never called
-        return NaughtyLogic("")
-
-
-@dataclass(frozen=True)
-class _Closed(KeyedOperator):
-    output = state = pa.schema([("n", pa.int64())])
-
-
-@pytest.mark.parametrize(
-    ("description", "message"),
-    [
-        (int, "not a subclass of trimtab.KeyedOperator"),
-        (_Open, "not a frozen dataclass"),
-        (dataclass(type("Soft", (_Open,), {})), "not a frozen dataclass"),
-        (_Closed, "no method open"),
-        (_described(output=["n"]), "Odd.output is not a pyarrow schema"),
-        (_described(state=None), "Odd.state is not a pyarrow schema"),
-        (_described(output=pa.schema([])), "Odd.output has no columns"),
-        (_described(output=pa.schema([("n", pa.int64()), ("N", pa.int64())])), "two columns of one name"),
-        (_described(output=pa.schema([("__n", pa.int64())])), "a column __n"),
-        (_described(columns="ts"), "Odd.columns is not a tuple of names"),
-    ],
-)
-def test_a_class_that_is_not_a_description_is_refused_when_it_is_registered(description: Any, message: str) -> None:
-    with pytest.raises(OperatorError) as caught:
-        trimtab.operator("odd")(description)
-    assert caught.value.code == "operator.description"
-    assert message in caught.value.message
-    assert registered("odd") is None
-
-
-@pytest.mark.parametrize("name", ["", "two words", "1st", "a-b", "ä"])
-def test_a_name_is_letters_digits_and_underscores(name: str) -> None:
-    with pytest.raises(OperatorError) as caught:
-        trimtab.operator(name)
-    assert caught.value.code == "operator.name"

@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, note, reject
+from hypothesis import Phase, given, note, reject, settings
 from hypothesis import strategies as st
 
-from tests.support.laws import answer, bag, differs
+from tests.support.laws import answer, bag, differs, differs_as_machine_code
 from tests.support.queries import Case, cases
+from tests.support.query_cases import random_case
 from trimtab import evaluate
 from trimtab.engine.match.kernels import generated as kernels
 
@@ -50,6 +51,20 @@ def test_rows_out_of_order_within_the_delay_give_the_answer_of_sorted_rows(
         reject()
     assert cut == expected
     assert whole == expected
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+# Compiling takes seconds, so there are few, and none is made small. A seed makes a whole query from the first example
+# on, where Hypothesis would begin with the simplest. `python -m tests.support.laws --machine-code` tries many.
+@settings(max_examples=3, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_machine_code_of_random_queries_gives_exactly_what_the_interpreter_gives(seed: int) -> None:
+    case = random_case(seed)
+    note(case.sql)
+    found = differs_as_machine_code(case)
+    if found == "interpreted":
+        reject()
+    assert found == ""
 
 
 MACHINE = pa.table(

@@ -1,4 +1,4 @@
-"""What a pattern means, sentence by sentence, on letters."""
+"""What a pattern means, sentence by sentence, on letters: long, because it is read from top to bottom."""
 
 from __future__ import annotations
 

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
-from typing import Any, get_args
+import pkgutil
+import sys
+from enum import Enum
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from tests.golden.queries import QUERIES, SIGNATURES, Steps, compiled
+from trimtab import engine
 from trimtab.driver.resuming import fingerprint
 from trimtab.engine import signature
 from trimtab.engine.columns.order import OrderKey
+from trimtab.engine.keyed.query import KeyedQuery
 from trimtab.engine.match.ir.expression import Expr
 from trimtab.engine.match.ir.pattern import Pattern
-from trimtab.engine.match.ir.query import Skip
+from trimtab.engine.match.ir.query import MatchQuery, Skip
+from trimtab.engine.operator import Description
+from trimtab.engine.selection import Selection
 from trimtab.engine.signature import signature_of, signed
+from trimtab.engine.windows.assign import ClockWindow, SessionWindow
+from trimtab.engine.windows.grouped import GroupCall, GroupQuery
+from trimtab.engine.windows.layout import Frame
+from trimtab.engine.windows.over import OverQuery
+from trimtab.engine.windows.over_call import OverCall
 from trimtab.errors import OperatorError
+from trimtab.rowwise.local import IntakeStep
 
 RISES = "signed-1:e75c0a18620f7770a823b249ef9ccc0ac801d079ad60aedb0df2df70cd60ce2e"
 KEPT: dict[str, Any] = json.loads(SIGNATURES.read_text(encoding="utf-8"))
@@ -85,9 +99,54 @@ def test_names_in_the_code_are_no_part_of_the_signature() -> None:
     assert signature_of(Renamed("ts", added_later=1)) != signature_of(OrderKey("ts"))
 
 
-@pytest.mark.parametrize("part", [*get_args(Expr), *get_args(Pattern), *get_args(Skip)])
-def test_every_part_of_a_pattern_is_signed(part: type) -> None:
-    assert part in signature._signed
+def descriptions(parent: type[Any] = Description) -> list[type]:
+    """All classes of the package that describe a step; those of tests and users are left out."""
+    for module in pkgutil.walk_packages(engine.__path__, f"{engine.__name__}."):
+        importlib.import_module(module.name)
+    made: list[type] = [each for each in parent.__subclasses__() if each.__module__.startswith("trimtab.")]
+    # A dataclass with slots is made of another class, which nobody uses but which is listed, too.
+    own = [each for each in made if vars(sys.modules[each.__module__]).get(each.__name__) is each]
+    return [*own, *(other for each in own for other in descriptions(each))]
+
+
+def parts_of(hint: Any, found: dict[type, None]) -> dict[type, None]:
+    """Add the classes that a value of this type may be made of, through the fields of dataclasses."""
+    for inner in get_args(hint):
+        parts_of(inner, found)
+    if isinstance(hint, type) and not get_args(hint) and hint not in found:
+        found[hint] = None
+        if dataclasses.is_dataclass(hint):
+            hints = get_type_hints(hint)
+            for field in dataclasses.fields(hint):
+                parts_of(hints[field.name], found)
+    return found
+
+
+def parts() -> list[type]:
+    found: dict[type, None] = {}
+    for description in (*descriptions(), IntakeStep):
+        parts_of(description, found)
+    return [part for part in found if part.__module__.startswith("trimtab.")]
+
+
+def test_the_walk_finds_the_parts_of_every_kind_of_operator() -> None:
+    kinds = {MatchQuery, OverQuery, GroupQuery, KeyedQuery, Selection}
+    windows = {ClockWindow, SessionWindow, Frame, OverCall, GroupCall, OrderKey}
+    assert kinds == set(descriptions())
+    assert kinds | windows | {*get_args(Expr), *get_args(Pattern), *get_args(Skip)} <= set(parts())
+
+
+@pytest.mark.parametrize("part", parts(), ids=lambda part: part.__name__)
+def test_every_part_of_an_operator_is_signed(part: type) -> None:
+    if dataclasses.is_dataclass(part) and not hasattr(part, "signature"):  # a signature of its own comes after `signed`
+        assert part in signature._signed
+    else:
+        assert issubclass(part, Enum) or hasattr(part, "signature")
+
+
+def test_every_name_in_signatures_is_that_of_one_part() -> None:
+    names = [name for part, (name, _) in signature._signed.items() if part.__module__.startswith("trimtab.")]
+    assert len(set(names)) == len(names)
 
 
 def test_arguments_of_an_operator_are_plain_values() -> None:

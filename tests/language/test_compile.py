@@ -1,4 +1,7 @@
-"""What queries compile to, in a short notation: `[price]@A` is price at the last row of A."""
+"""What queries compile to, in a short notation: `[price]@A` is price at the last row of A.
+
+One file, though it is long: most of it are tables of clauses, in this notation.
+"""
 
 from __future__ import annotations
 

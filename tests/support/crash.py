@@ -359,6 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=200, help="of each file")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
     options = parser.parse_args(arguments)
+    os.environ["TRIMTAB_VALIDATE"] = "1"  # the drivers of all jobs check themselves, as in the suite
     folder = Path(tempfile.mkdtemp(prefix="trimtab-crash-"))
     began_s = time.monotonic()
 

@@ -5,7 +5,8 @@ state, spread keys, deaths between any two effects of a batch, and changes of th
 
     python -m tests.support.driver_laws --seeds 0 1000
 
-prints each seed whose answer differs from that of `evaluate` for the same rows and cuts.
+prints each seed whose answer differs from that of `evaluate` for the same rows and cuts. `--minutes 5` draws new seeds
+for that long, from a random one on or from `--seed`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import collections
 import datetime
 import gc
 import itertools
+import math
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -301,22 +304,44 @@ def found_by(seed: int) -> tuple[int, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try the laws on the journeys of a range of seeds."""
+    """Try the laws on the journeys of a range of seeds, or of new seeds for some minutes."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", nargs=2, type=int, default=(0, 500), metavar=("FROM", "TO"))
-    low, high = options.parse_args(arguments).seeds
-    counts: collections.Counter[str] = collections.Counter()
-    began = time.monotonic()
+    options.add_argument("--minutes", type=float, help="draw seeds until this time is over, instead of a range")
+    options.add_argument("--seed", type=int, help="the first one with --minutes; by default a random one")
+    asked = options.parse_args(arguments)
+    seeds: Iterable[int] = range(*asked.seeds)
+    until = math.inf
+    if asked.minutes is not None:
+        first = random.randrange(1 << 32) if asked.seed is None else asked.seed
+        print(f"seeds from {first} on, for {asked.minutes:g} minutes", flush=True)  # noqa: T201 - a command
+        seeds, until = itertools.count(first), time.monotonic() + 60 * asked.minutes
     with multiprocessing.get_context("spawn").Pool(initializer=_begin) as pool:
-        for seed, found in pool.imap_unordered(found_by, range(low, high), chunksize=5):
-            kind = {"": "agree", "error": "error"}.get(found, "differ")
-            counts[kind] += 1
-            if kind == "differ":
-                print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
+        return count_jobs(pool.imap_unordered(found_by, seeds), until)
+
+
+def count_jobs(results: Iterable[tuple[int, str]], until: float = math.inf) -> int:
+    """Print what was found for each seed, and at the end the number of jobs; 1 if a seed differs.
+
+    `until`: the time, on the monotonic clock, at which to stop. What is under way then is not counted.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    differing: list[int] = []
+    began = time.monotonic()
+    for seed, found in results:
+        kind = {"": "agree", "error": "error"}.get(found, "differ")
+        counts[kind] += 1
+        if kind == "differ":
+            differing.append(seed)
+            print(f"seed {seed}: {found}", flush=True)  # noqa: T201
+        if time.monotonic() > until:
+            break
     spent_s = time.monotonic() - began
-    jobs = JOBS * (high - low - counts["error"])
+    jobs = JOBS * (counts["agree"] + counts["differ"])
     print(f"{jobs} jobs in {spent_s:.0f} s, {60 * jobs / spent_s:,.0f} a minute: {dict(counts)}")  # noqa: T201
-    return int(counts["differ"] > 0)
+    if differing:
+        print(f"seeds that differ: {', '.join(map(str, sorted(differing)))}")  # noqa: T201
+    return int(bool(differing))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,10 @@
 
 runs every case through the reference, the matcher in one batch, the matcher with random cuts, with one row per batch,
 and the general kernel, and prints each seed whose answers differ. `random_case(seed)` makes the case again.
+
+    python -m tests.support.laws --machine-code --seeds 0 100
+
+compiles the kernels of every case, which takes seconds, and holds machine code equal to the interpreter.
 """
 
 from __future__ import annotations
@@ -11,25 +15,37 @@ from __future__ import annotations
 import argparse
 import collections
 import itertools
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.support.query_cases import SCHEMA, Case, random_case
 from tests.support.reference import match_rows
 from trimtab import testing
 from trimtab.engine.columns.order import in_order
 from trimtab.engine.match.ir.query import MatchQuery
+from trimtab.engine.match.kernels import generated as kernels
+from trimtab.engine.match.kernels.interface import Inputs, Outputs
 from trimtab.engine.match.run.matcher import Matcher
 from trimtab.engine.operator import ARRIVAL, TIME_US, Moment, State
 from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import scalar
+from trimtab.machine_code.missing import Missing, if_missing
 
 PATIENCE = 20_000  # how many ways the reference may try from one row: the worst case takes exponential time
+MOST_LINES = 600
+"""Larger kernels are interpreted only: one of 1,400 lines takes more than five minutes to compile, and 2 GB."""
+HARMLESS = ("", "patience", "interpreted")
+"""What a law says of a case that doesn't break it."""
 
 
 def bag(table: pa.Table) -> list[str]:
@@ -91,24 +107,91 @@ def differs(case: Case) -> str:
         return "patience"
 
 
+def differs_as_machine_code(case: Case, *, deterministic: bool = True) -> str:
+    """Where machine code gives another answer than the interpreter; empty: nowhere, "interpreted": there is none.
+
+    `deterministic` False forbids the automaton, as `Matcher` does: its kernel and the general one are different code.
+    """
+    query, rows = compiled(case)
+    interpreter, machine = (Matcher(query, scalar=scalar, deterministic=deterministic) for _ in range(2))
+    is_compiled = False
+    # The whole table first: a matcher that has seen the nulls of all rows needs no other kernels when they are cut.
+    for name, cuts in {"whole": (), "cuts": case.cuts, "one row per batch": range(1, rows.num_rows)}.items():
+        with _kernels_as(lambda _source, _rows: None):
+            expected = _exactly(interpreter, rows, cuts)
+        ran: list[str] = []
+        with _kernels_as(partial(_noting, ran)):
+            found = _exactly(machine, rows, cuts)
+        is_compiled |= bool(ran)
+        if found != expected:
+            return f"{name}: {found} instead of {expected}"
+    return "" if is_compiled else "interpreted"
+
+
+def _exactly(matcher: Matcher, rows: pa.Table, cuts: Sequence[int]) -> str:
+    """The rows in their order, with all digits of their numbers, or the error."""
+    try:
+        output = matched(matcher, rows, cuts)
+    except (MatchError, ThreadLimitError) as error:
+        return f"{type(error).__name__}: {error}"
+    return f"{output.schema.names} {[tuple(row.values()) for row in output.to_pylist()]}"
+
+
+@contextmanager
+def _kernels_as(load: Callable[[str, int], kernels.Runnable | None]) -> Iterator[None]:
+    """Inside the block this function finds the machine code of a kernel; without any it is interpreted."""
+    with pytest.MonkeyPatch.context() as patch, if_missing(Missing.COMPILE):
+        patch.setattr(kernels, "load", load)
+        yield
+
+
+def _noting(ran: list[str], source: str, _rows: int) -> kernels.Runnable | None:
+    """The kernel, which puts itself on a list when it runs: numbers that may not fit 64 bits are interpreted."""
+    if source.count("\n") > MOST_LINES:
+        return None
+    kernel = kernels.compiled(source)
+
+    def noted(inputs: Inputs) -> Outputs:
+        ran.append(source)
+        return kernel(inputs)
+
+    return noted
+
+
+def both_kernels_differ(case: Case) -> str:
+    """`differs_as_machine_code` for the kernel that jobs run, and for the general one."""
+    usual = differs_as_machine_code(case)
+    return usual or differs_as_machine_code(case, deterministic=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the laws on the cases of a range of seeds."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", nargs=2, type=int, default=(0, 1000), metavar=("FROM", "TO"))
-    low, high = options.parse_args(arguments).seeds
+    options.add_argument("--machine-code", action="store_true", help="hold machine code equal to the interpreter")
+    asked = options.parse_args(arguments)
+    if not asked.machine_code:
+        return _soak(differs, *asked.seeds, report_every=500)
+    with tempfile.TemporaryDirectory() as folder:  # nobody needs these kernels again
+        os.environ["TRIMTAB_CACHE_DIR"] = folder
+        return _soak(both_kernels_differ, *asked.seeds, report_every=10)
+
+
+def _soak(law: Callable[[Case], str], low: int, high: int, *, report_every: int) -> int:
     counts: collections.Counter[str] = collections.Counter()
     began = time.monotonic()
     for seed in range(low, high):
         try:
-            found = differs(random_case(seed))
+            found = law(random_case(seed))
         except Exception as error:
             found = f"raised {type(error).__name__}: {error}"
+        kernels._COMPILED.clear()  # or a soak would keep them all
         counts[found.split(":")[0] or "agree"] += 1
-        if found not in ("", "patience"):
+        if found not in HARMLESS:
             print(f"seed {seed}: {found}", flush=True)  # noqa: T201 - a command
-        if (seed + 1 - low) % 500 == 0 or seed + 1 == high:
+        if (seed + 1 - low) % report_every == 0 or seed + 1 == high:
             print(f"{seed + 1 - low} cases in {time.monotonic() - began:.0f} s: {dict(counts)}", flush=True)  # noqa: T201
-    return int(any(name not in ("agree", "patience") for name in counts))
+    return int(any(name not in ("agree", *HARMLESS) for name in counts))
 
 
 if __name__ == "__main__":

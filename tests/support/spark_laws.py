@@ -35,6 +35,7 @@ from trimtab.api.job import Job
 from trimtab.api.run import Run
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.deciding.replay import agrees, replay
+from trimtab.driver import machine
 from trimtab.engine.columns.watermark import BatchTime, TimeRule
 from trimtab.errors import JobError, MatchError, ThreadLimitError
 from trimtab.spark.session import start_session
@@ -340,6 +341,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", nargs=2, type=int, default=(0, 20), metavar=("FROM", "TO"))
     low, high = options.parse_args(arguments).seeds
+    os.environ["TRIMTAB_VALIDATE"] = "1"  # for processes that are started
+    machine.VALIDATES = True  # drivers check themselves after every step, as in the suite
     spark = start_session("trimtab laws", "local[2]", SETTINGS)
     counts: collections.Counter[str] = collections.Counter()
     done: collections.Counter[str] = collections.Counter()
