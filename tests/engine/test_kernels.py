@@ -11,7 +11,7 @@ import pytest
 import trimtab
 from trimtab.engine.match.compile.program import compile_pattern
 from trimtab.engine.match.ir.query import MatchQuery
-from trimtab.engine.match.kernels import interface, thread_kernel
+from trimtab.engine.match.kernels import codegen, interface, thread_kernel
 from trimtab.engine.match.kernels.codegen import generate
 from trimtab.engine.match.kernels.helpers import PLAIN_NAMES
 from trimtab.engine.match.kernels.interface import RESULTS, Column, Inputs, Outputs, parameters
@@ -125,3 +125,9 @@ def test_matches_are_counted_once_where_the_automaton_has_to_leave_a_batch_to_th
         {"k": "a", "slot0": 1, "slot1": 1},
         {"k": "b", "slot0": 1, "slot1": 4},
     ]
+
+
+def test_an_automaton_that_would_take_minutes_to_compile_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert generated(QUERIES["automaton"]).deterministic
+    monkeypatch.setattr(codegen, "MOST_LINES", 10)
+    assert not generated(QUERIES["automaton"]).deterministic

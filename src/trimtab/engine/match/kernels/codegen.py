@@ -11,6 +11,8 @@ from trimtab.engine.match.kernels.kernel_writer import KernelWriter
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.kernels.thread_kernel import tables_of, write_threads
 
+MOST_LINES = 500  # of an automaton: one of 1,357 lines wasn't compiled after five minutes, with 2 GB
+
 
 def generate(
     query: MatchQuery, program: Program, nullable: frozenset[str], nan: bool, *, deterministic: bool = True
@@ -27,8 +29,10 @@ def generate(
     if deterministic and kernel.may_be_deterministic:
         try:
             source, configurations = write_automaton(kernel)
-            return kernel.generated(source, configurations)
+            if source.count("\n") <= MOST_LINES:
+                return kernel.generated(source, configurations)
         except TooLarge:
-            kernel = KernelWriter(query, program, nullable, nan, objects=False)
+            pass
+        kernel = KernelWriter(query, program, nullable, nan, objects=False)
     tables = tables_of(kernel)
     return kernel.generated(write_threads(kernel), tables=tables)
