@@ -100,6 +100,18 @@ def test_the_state_of_a_finished_key_is_freed_and_merged_away(tmp_path: pathlib.
     assert bottle.rows("q").num_rows == 50
 
 
+def test_merges_of_a_query_that_is_reset_are_forgotten(tmp_path: pathlib.Path) -> None:
+    """A start repeats a batch with the queries of its plan, has their state merged, and goes on with its own."""
+    bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts")
+    for second in range(3):
+        bottle.batch(events((1, second, 0)))
+    bottle.change({"q": COUNTS.replace("10 seconds", "20 seconds")}, TimeRule(0))
+    bottle.carry_out(bottle.merge_of_batches("q", 0, 3))
+    bottle.batch(events((1, 4, 0)))
+    bottle.close()
+    assert bottle.rows("q")["n"].to_pylist() == [1], "the query began afresh"
+
+
 def test_a_repetition_gives_spread_keys_in_the_same_order(tmp_path: pathlib.Path) -> None:
     """The driver has the state of one in memory and reads that of the other; a repetition reads both."""
     bottle = Bottle(str(tmp_path), {"q": COUNTS}, SCHEMA, "ts", split=["q"])

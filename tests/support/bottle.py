@@ -170,12 +170,13 @@ class Bottle:
                     self.restart()
                     is_dead = False
                 work()
-                MortalFolder.life.steps_left = None
                 return
             except DiedError:
                 is_dead = True
                 when_dead()
                 when_dead = _nothing
+            finally:
+                MortalFolder.life.steps_left = None
 
     def due_merges(self) -> list[Merge]:
         """The merges that a job would plan now."""

@@ -47,7 +47,8 @@ def next_version(
         new = _new_runs(name, plan.number, identity.key_groups, reports)
         runs = () if plan.closing else (*new, *kept.get(name, ()))
         queries[name] = QueryState(fingerprint=query.fingerprint, runs=runs, sql=query.sql)
-    queries, files = (queries, []) if plan.closing else include_merges(queries, merged)
+    merged = [each for each in merged if each.merge.query in kept and not plan.closing]  # of others, nothing is left
+    queries, files = include_merges(queries, merged)
     segments = {} if known is None else dict(known.segments)
     segments |= {report.segment.name: report.segment for report in reports if report.segment is not None}
     segments |= {file.name: file for file in files}
