@@ -47,7 +47,7 @@ from trimtab.worker.orders import INLINE_BYTES, LATE
 from trimtab.worker.turns import distinct
 
 KEY_GROUPS = 8
-MOST_ENGINES = 4
+MOST_ENGINES = 3
 JOBS = 16
 """How many jobs run over a case: writing the kernels of a query takes as long as running three jobs with it."""
 FEW_STEPS, MANY_STEPS = 16, 60
