@@ -8,6 +8,9 @@ from trimtab_lab.planners import OF_THE_LAB
 from trimtab_lab.routers import ROUTERS
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
+COMPILED = tuple(name for name in OF_THE_LAB if name != "paper_milp")
+"""The planners that have kernels. The printed program has none: HiGHS would solve it for half a minute."""
+
 
 def routers() -> None:
     """Run every router of the papers, on hot keys and others."""
@@ -19,10 +22,10 @@ def routers() -> None:
 
 
 def planners() -> None:
-    """Run every planner that no job uses."""
+    """Run every planner that no job uses and that has kernels."""
     problem = synthetic_cluster(6, 60, varies=20.0, seed=1, operators=3, one_to_one=50.0, max_moves=8)
-    for registered in OF_THE_LAB.values():
-        registered.planner(problem)
+    for name in COMPILED:
+        OF_THE_LAB[name].planner(problem)
 
 
 PARTS = {"lab-routers": routers, "lab-planners": planners}
