@@ -3,7 +3,7 @@
 Hypothesis has one profile, whose number of examples an environment variable scales:
 `TRIMTAB_EXAMPLES=2000 pytest tests/engine/test_laws.py` looks harder than a normal run does, and
 `python -m tests.support.laws --seeds 0 20000` harder still. Among the tests that take seconds (`-m "not slow"`, as in
-`make quick`) a law has an eighth of its examples. `make laws` draws new ones, for `MINUTES=5`.
+`make quick`) a law has an eighth of its examples, and in `make unit` a third. `make laws` draws new ones.
 
 Every test has the mark of its tier: see `tests/tiers.py`. Among those that need no Spark (`-m unit`) there is no Java:
 a test that starts it and lacks the mark fails.
@@ -41,8 +41,6 @@ settings.register_profile(
 )
 settings.load_profile("trimtab")
 
-FEWER = 8
-
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr.split(" and ")[0] in ("unit", "papers"):
@@ -62,9 +60,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         path = item.path.relative_to(config.rootpath).as_posix() if item.path.is_relative_to(config.rootpath) else ""
         marks = {mark.name for mark in item.iter_markers()}
         item.add_marker(tier_of(path, marks, getattr(item, "fixturenames", ())))
-    if "not slow" in config.option.markexpr and "TRIMTAB_EXAMPLES" not in os.environ:
+    chosen = config.option.markexpr
+    fewer = 8 if "not slow" in chosen else 3 if chosen.split(" and ")[0] == "unit" else 1
+    if fewer > 1 and "TRIMTAB_EXAMPLES" not in os.environ and not SEARCHING:
         for function in {test.function for test in tests}:
-            _have_fewer_examples(function)
+            _have_fewer_examples(function, fewer)
     if hasattr(config, "workerinput"):  # one process alone takes the files in their order
         items.sort(key=lambda item: turn_of(item.path.relative_to(config.rootpath).as_posix()))
 
@@ -73,7 +73,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end: looking at them takes each full collection a quarter of a second
 
 
-def _have_fewer_examples(test: Any) -> None:
+def _have_fewer_examples(test: Any, fewer: int) -> None:
     name = "_hypothesis_internal_use_settings"  # where Hypothesis's own plugin for pytest reads and changes them
     if (own := getattr(test, name, None)) is not None:
-        setattr(test, name, settings(own, max_examples=-(-own.max_examples // FEWER)))
+        setattr(test, name, settings(own, max_examples=-(-own.max_examples // fewer)))

@@ -26,7 +26,7 @@ def generate(
         kernel = KernelWriter(query, program, nullable, nan, objects=False)
     except NotCompilable:
         kernel = KernelWriter(query, program, nullable, nan, objects=True)
-    if deterministic and kernel.may_be_deterministic:
+    if deterministic and kernel.may_be_deterministic and len(kernel.layout.registers) < MOST_LINES:  # a line each
         try:
             source, configurations = write_automaton(kernel)
             if source.count("\n") <= MOST_LINES:
