@@ -35,7 +35,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
         "socket": "host includeTimestamp numPartitions port",
     }.items()
 }
-"""All options of a source, as of Spark 4.1."""
+"""All options of a source. A test compares those of file formats with the lists of the Spark that is installed."""
 
 
 def unknown_options(format_: str, options: Iterable[str]) -> dict[str, str]:
