@@ -1,7 +1,7 @@
 """The crash law on real Spark: kill any process at any moment, start again, and the answer is the same.
 
     python -m tests.support.crash --kills 50 --seed 1
-    python -m tests.support.crash --minutes 30 --stores local,s3
+    python -m tests.support.crash --minutes 30 --stores local,s3 --at-once 2
 
 A job (`crash_job`) runs undisturbed first, which gives the answer, checked by `trimtab.evaluate`. Then it runs again
 and again while its processes are killed with SIGKILL: the driver, whole or only its Python or its JVM; Python workers
@@ -24,25 +24,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.state.s3_server import location, s3_server
+from tests.state.s3_server import s3_server
 from tests.support.crash_answers import Answer, answer, differences, expected, make_input, strange_extras
 from tests.support.crash_job import DELAY_S, EXTRAS, KEY_GROUPS, STREAMS
+from tests.support.crash_start import HERE, Attempt, Place, start_job
 from tests.support.eager import carried_out, logs
-from tests.support.s3a import s3a_settings
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import verify
 from trimtab.state.manifest import batches
 from trimtab_lab.live.cluster import Cluster
-from trimtab_lab.live.processes import MARK, Process, await_end, end_all, marked, new_mark
+from trimtab_lab.live.processes import Process, await_end, end_all, marked
 
 PATIENCE_S = 600.0
 KILLS_A_JOB = 12
-LEASE_S = 6.0
-"""Until the lock of a killed job is free, where it is a lease; a minute would be most of the time."""
 BUSY_WITHIN_S = 3.0
 RETRIED = "a worker was lost"
 DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
@@ -65,6 +64,17 @@ class Tally:
     decided: collections.Counter[str] = field(default_factory=collections.Counter)  # by coordinators, and done
     problems: list[str] = field(default_factory=list)
 
+    def add(self, other: Tally) -> None:
+        """Count what another run did, too."""
+        self.kills += other.kills
+        self.jobs += other.jobs
+        self.starts += other.starts
+        self.retries += other.retries
+        self.orphans += other.orphans
+        self.verified += other.verified
+        self.decided += other.decided
+        self.problems += other.problems
+
     def __str__(self) -> str:
         """One line."""
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kills.items()))
@@ -74,61 +84,6 @@ class Tally:
             f"retried, {self.verified} checkpoints verified, {self.orphans} orphans ended, "
             f"coordinators: {dict(self.decided)}: {wrong}"
         )
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One start of the job: the process, its mark, and its log."""
-
-    process: subprocess.Popen[bytes]
-    mark: str
-    log: Path
-    deliberate: bool = False  # whether we killed its driver
-
-    def of_kind(self, kind: str, cluster: Cluster | None) -> list[Process]:
-        """The processes that a kill of this kind can choose from."""
-        own = marked(self.mark)
-        if kind == "driver's python":
-            return [each for each in own if each.pid == self.process.pid]
-        if kind == "driver's jvm":
-            return [each for each in own if "deploy.SparkSubmit" in each.command]
-        if kind == "compiler":
-            return [each for each in own if "machine_code.compiler" in each.command]
-        if kind == "executor":
-            return [] if cluster is None else cluster.executors()
-        forked = [
-            each for each in [*own, *(cluster.processes() if cluster else [])] if "pyspark.daemon" in each.command
-        ]
-        pids = {each.pid for each in forked}
-        return [each for each in forked if (each.parent in pids) == (kind == "python worker")]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where jobs run, and where their checkpoints are; no cluster: on `local[2]`, no port: on a local disk."""
-
-    cluster: Cluster | None = None
-    s3_port: int | None = None
-
-    def checkpoint(self, home: Path) -> str:
-        """The location of a job's checkpoint."""
-        return str(home / "checkpoint") if self.s3_port is None else location(self.s3_port, home.name)
-
-    @property
-    def arguments(self) -> list[str]:
-        """Arguments of the job's process."""
-        settings: dict[str, str] = {}
-        chosen: list[str] = []
-        if self.cluster is not None:
-            settings = {**self.cluster.settings, "spark.cores.max": str(self.cluster.workers * self.cluster.cores)}
-            chosen = ["--master", self.cluster.url]
-        if self.s3_port is not None:
-            settings |= s3a_settings(self.s3_port)
-            chosen += ["--lease", str(LEASE_S)]
-        return [*chosen, *(f"--conf={name}={value}" for name, value in settings.items())]
-
-
-HERE = Place()
 
 
 @dataclass(slots=True)
@@ -272,23 +227,6 @@ def newest_batch(location: str) -> int:
     return batches(manifests)[-1] if manifests.exists() and batches(manifests) else -1
 
 
-def start_job(home: Path, folder: Path, location: str, options: Sequence[str]) -> Attempt:
-    """Start the job in a session of its own."""
-    mark = new_mark()
-    command = [sys.executable, "-m", "tests.support.crash_job", location, str(folder), str(home / "output"), *options]
-    log = home / f"log-{len(list(home.glob('log-*'))):03d}.txt"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, MARK: mark, "SPARK_LOCAL_IP": "127.0.0.1"},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    return Attempt(process, mark, log)
-
-
 def undisturbed(folder: Path) -> Answer:
     """The answer of a run without kills, which has to be what `trimtab.evaluate` gives."""
     home = folder / "undisturbed"
@@ -355,6 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
     parser.add_argument("--stores", default="local", help="local, s3 or both; s3 needs Maven for Spark's own part")
+    parser.add_argument("--at-once", type=int, default=1, help="runs side by side, each with a seed of its own")
     parser.add_argument("--files", type=int, default=24, help="of each stream, each of them a batch")
     parser.add_argument("--rows", type=int, default=200, help="of each file")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
@@ -367,17 +306,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{time.monotonic() - began_s:7.1f} s  {line}\n")
         sys.stdout.flush()
 
-    tally = crash(
-        folder,
-        kills=50 if options.kills is None and options.minutes is None else options.kills,
-        minutes=options.minutes,
-        seed=options.seed,
-        modes=options.modes.split(","),
-        stores=options.stores.split(","),
-        files=options.files,
-        rows=options.rows,
-        report=report,
-    )
+    def run(number: int) -> Tally:
+        own = folder / str(number)
+        own.mkdir()
+        return crash(
+            own,
+            kills=50 if options.kills is None and options.minutes is None else options.kills,
+            minutes=options.minutes,
+            seed=options.seed + number,
+            modes=options.modes.split(","),
+            stores=options.stores.split(","),
+            files=options.files,
+            rows=options.rows,
+            report=report if options.at_once == 1 else lambda line: report(f"run {number}: {line}"),
+        )
+
+    tally = Tally()
+    with ThreadPoolExecutor(options.at_once) as pool:
+        for each in pool.map(run, range(options.at_once)):
+            tally.add(each)
     report(f"crash law, seed {options.seed}: {tally}")
     if tally.problems or options.keep:
         report(f"everything is in {folder}")
