@@ -50,7 +50,7 @@ def events(*rows: tuple[int | None, float | None, int]) -> pa.Table:
 @settings(max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "16")))
 @given(st.data())
 def test_cut_it_place_it_crash_it_the_answer_never_changes(data: st.DataObject) -> None:
-    assert journey(DrawnChoices(data.draw)) in ("", "error")
+    assert journey(DrawnChoices(data.draw), jobs=12) in ("", "error")
 
 
 @pytest.mark.parametrize("name", FIXED_QUERIES)

@@ -48,8 +48,8 @@ from trimtab.worker.turns import distinct
 
 KEY_GROUPS = 8
 MOST_ENGINES = 3
-JOBS = 16
-"""How many jobs run over a case: writing the kernels of a query takes as long as running three jobs with it."""
+JOBS = 32
+"""How many jobs run over a case: its kernels, its columns and the answers to compare with take as long as five jobs."""
 FEW_STEPS, MANY_STEPS = 16, 60
 """More steps than a usual batch has, and than any batch has: a job may die before and after each effect."""
 BYSTANDER = "bystander"
@@ -60,7 +60,7 @@ IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """Where files cost no time; these laws are not about power cuts."""
 
 
-def journey(choices: Choices) -> str:
+def journey(choices: Choices, jobs: int = JOBS) -> str:
     """The query to which some random job gives another answer; empty: none; "error": it has to fail, and does."""
     case = a_stream(choices)
     queries = {f"q{number}": sql for number, sql in enumerate(case.queries)}
@@ -71,7 +71,7 @@ def journey(choices: Choices) -> str:
     in_order = _in_order_of_arrival(case)
     uneven = _partition_by_partition(choices, case) if case.is_on_time else in_order
     quiet: dict[int, ByBatch] = {}
-    for _ in range(JOBS):
+    for _ in range(jobs):
         reading = uneven if chance(choices, 30) else in_order  # the same tables: their columns are computed once
         if id(reading) not in quiet:
             quiet[id(reading)] = _quiet_job(case, reading, queries)

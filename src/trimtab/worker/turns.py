@@ -136,7 +136,8 @@ class Turns:
             state: State = reader.load(chosen)
             moment = Moment(watermark_us=self._watermark_us, closing=True)
             output, _ = ready.operator.advance(operands(reading, own.table), state, moment)
-            outputs.append(ready.finish.run(output))
+            if output.num_rows:
+                outputs.append(ready.finish.run(output))
         if outputs:
             self.put_out(reading.query, pa.concat_tables(outputs))
 

@@ -31,11 +31,10 @@ class Output:
     def table(self, generated: Generated, matches: Matches, rowset: Rowset, rows: RowRanges) -> pa.Table:
         """The output rows for the matches that a kernel has reported."""
         records = Records.of(generated, matches)
-        if len(rowset.lo) > 1 and len(records.ints):
-            # The output is in the order in which matches end, over all keys.
-            records = records.reordered(rowset.by_time(records.last))
-        else:
-            records = records.copied()  # columns must not be views of the scratch memory, which is overwritten
+        if not len(records.ints):  # as in most small batches
+            return self._schema(rowset.table.schema).empty_table()
+        # In the order in which matches end, over all keys; and copied: the next batch overwrites the scratch memory.
+        records = records.reordered(rowset.by_time(records.last)) if len(rowset.lo) > 1 else records.copied()
         if generated.paths:
             return self._from_paths(matches, records, rowset, rows)
         names = [rowset.column(c, records.field("start")) for c in self.query.keep]
@@ -51,9 +50,7 @@ class Output:
         rows = np.asarray(matches.path_rows, np.int64)[steps]
         positions = np.asarray(matches.path_positions, np.int64)[steps]
         labels = self._position_labels[positions] if len(positions) else positions
-        key = records.field("key")
-        first_row = np.asarray(ranges.tails)[key] if len(key) else key
-        end_row = np.asarray(ranges.ends)[key] if len(key) else key
+        first_row, end_row = (np.asarray(each)[records.field("key")] for each in (ranges.tails, ranges.ends))
         begin = np.cumsum(length) - length
         paths = Paths(rows, labels, begin, length, records.field("number"), first_row, end_row)
         points, at = self._points(paths, records, matched, positions)
@@ -103,10 +100,12 @@ class Output:
     def _position_excluded(self) -> BoolArray:
         return np.array([p.excluded for p in self.program.positions], np.bool_)
 
-    def _as_table(self, arrays: list[pa.Array], schema: pa.Schema) -> pa.Table:
-        fields = [schema.field(c).with_nullable(True) for c in self.query.keep]
+    def _as_table(self, arrays: list[pa.Array], rows: pa.Schema) -> pa.Table:
+        schema = self._schema(rows)
+        typed = (a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, schema, strict=True))
+        return pa.Table.from_arrays([single(a) for a in typed], schema=schema)
+
+    def _schema(self, rows: pa.Schema) -> pa.Schema:
+        fields = [rows.field(c).with_nullable(True) for c in self.query.keep]
         fields += [pa.field(f"slot{j}", s.type) for j, s in enumerate(self.query.slots)]
-        fields += [pa.field(ARRIVAL, pa.int64()), pa.field(TIME_US, pa.int64())]
-        arrays = [single(a) for a in arrays]
-        arrays = [a if a.type == f.type else a.cast(f.type, safe=False) for a, f in zip(arrays, fields, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+        return pa.schema([*fields, pa.field(ARRIVAL, pa.int64()), pa.field(TIME_US, pa.int64())])
