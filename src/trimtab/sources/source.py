@@ -1,0 +1,75 @@
+"""What a source of a stream is: partitions with positions, and ranges of them that workers read as Arrow tables.
+
+The driver decides from which position to which each batch reads, and writes that into the batch's plan. Workers then
+read the ranges, side by side. No Spark here, and no decision: a source only says what there is, and reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Rows of one partition: those from the position `start` up to, but not including, `end`."""
+
+    partition: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A part of a source that is read in order.
+
+    earliest   the first position that can still be read
+    start      the position at which a job begins that has never read this partition
+    """
+
+    earliest: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a range holds.
+
+    table         the rows that could be decoded, in the order of their positions, with the source's schema
+    appended_us   when each of them was appended to the source, in microseconds since 1970; None: that isn't known
+    undecoded     the others, with the columns `UNDECODED`; None: there are none
+    """
+
+    table: pa.Table
+    appended_us: pa.Array | None = None
+    undecoded: pa.Table | None = None
+
+
+UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})
+"""What is known of a row whose value can't be decoded: where it is, its bytes as they came, and what is wrong."""
+
+
+class Source(Protocol):
+    """Where the rows of a stream come from.
+
+    A position is a whole number that counts through a partition. Positions may have gaps, and a row keeps its own: the
+    same range, read again, gives the same rows in the same order. That is what lets a batch be repeated after a crash.
+
+    A source is pickled, and read in other processes: it opens its connections when it is first used there.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+
+    def partitions(self) -> Mapping[str, Partition]:
+        """The partitions that there are now, by name."""
+
+    def latest(self) -> Mapping[str, int]:
+        """Where each partition ends now: the position after its last row."""
+
+    def read(self, part: Range) -> Rows:
+        """The rows of a range, which lies between the partition's `earliest` and `latest`."""
