@@ -24,9 +24,11 @@ from trimtab.engine.operator import MAX_THREADS
 from trimtab.errors import JobError
 from trimtab.language.compile import source_of
 from trimtab.language.compiled import Query
+from trimtab.sources.source import Source, opened
 from trimtab.spark.pipeline import Pipeline, StreamSpec
 from trimtab.spark.settings import JavaSession, copy_for_jobs, logs_by_renaming, on_session
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink, prepare_sinks
+from trimtab.spark.source_loop import SourceLoop
 from trimtab.spark.sources import check_reachable
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.stream_queries import StreamQueries, explained
@@ -111,7 +113,7 @@ class Job:
     def stream(
         self,
         name: str,
-        frame: DataFrame,
+        rows: DataFrame | Source,
         *,
         event_time: str,
         delay: Length = None,
@@ -120,11 +122,12 @@ class Job:
         max_ahead: Length = "1 hour",
         idle_after: Length = None,
     ) -> StreamHandle:
-        """Name a streaming DataFrame, so that queries can read it.
+        """Name a streaming DataFrame or a source, so that queries can read it.
 
         Args:
             name: What queries call it in FROM.
-            frame: Any streaming DataFrame: from files, rate, Kafka or a Python data source, with any transformations.
+            rows: Any streaming DataFrame: from files, rate, Kafka or a Python data source, with any transformations. Or
+                a `Source`, which trimtab reads itself: its partitions are known, so `partition_by` isn't needed.
             event_time: The column with the time of each event.
             delay: How much older a row may be than the newest one before it in its partition, such as "2 seconds"; by
                 default not at all.
@@ -138,8 +141,9 @@ class Job:
         self._check_not_running()
         _check_name("stream", name, self._streams)
         handle = self._streams[name] = stream_of(
+            self.spark,
             name,
-            frame,
+            rows,
             event_time,
             delay=delay,
             partition_by=partition_by,
@@ -199,7 +203,7 @@ class Job:
             self._check_changes(versions, begun_batches(checkpoint, versions))
             read = self._read()
             going_on = open_streams(read, versions, close=close)
-            check_reachable({name: read[name].frame for name in going_on})
+            check_reachable({name: read[name].frame for name in going_on if read[name].source is None})
             self._prepare_sinks(read)
             tally = Tally()
             demand = Demand()
@@ -296,6 +300,7 @@ class Job:
             sinks={**{query.name: query.sinks for query in chosen}, **stream.sinks},
             key_groups=self.key_groups,
             max_threads=self.max_threads,
+            source=None if stream.source is None else opened(stream.source, checkpoint.stream(stream.name).home),
         )
         engines = self.engines
         if engines is None:
@@ -323,12 +328,20 @@ class Job:
         trigger: str | None,
         available_now: bool,
         pipelines: Mapping[str, Pipeline],
-    ) -> dict[str, StreamingQuery]:
-        """Start Spark's streaming queries. Called in the run's thread: the first start in a JVM takes seconds."""
+    ) -> dict[str, StreamingQuery | SourceLoop]:
+        """Start Spark's streaming queries, and the loops of streams that trimtab reads itself.
+
+        Called in the run's thread: the first start in a JVM takes seconds.
+        """
         self._sweep_streams(checkpoint, read, lock)
-        started: dict[str, StreamingQuery] = {}
+        started: dict[str, StreamingQuery | SourceLoop] = {}
+        interval_s = None if trigger is None else _interval_s(self.spark, trigger)
         with logs_by_renaming(self.spark, is_local=checkpoint.folder.is_local):
             for name, pipeline in pipelines.items():
+                if (rows := pipeline.source_rows) is not None:
+                    loop = SourceLoop(pipeline, rows, interval_s=interval_s, available_now=available_now)
+                    started[name] = loop.start()
+                    continue
                 writer = self._streams[name].frame.writeStream.foreachBatch(pipeline.take_batch)
                 writer = writer.option("checkpointLocation", checkpoint.spark(name))
                 if available_now:

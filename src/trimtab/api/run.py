@@ -19,6 +19,7 @@ from trimtab.driver.progress import BatchProgress, Progress
 from trimtab.driver.resuming import open_streams
 from trimtab.errors import JobError
 from trimtab.spark.pipeline import Pipeline, StoppingError
+from trimtab.spark.source_loop import SourceLoop
 
 RATE_WINDOW_S = 10.0
 WATCH_S = 0.2
@@ -29,8 +30,8 @@ AFTER_A_TRIGGER = frozenset({"Waiting for data to arrive", "Waiting for next tri
 """What Spark says of a stream after a trigger. Before its first one it hasn't asked the sources for anything."""
 
 
-StartQueries = Callable[[Mapping[str, Pipeline]], dict[str, StreamingQuery]]
-"""Starts Spark's streaming queries for these pipelines, by stream."""
+StartQueries = Callable[[Mapping[str, Pipeline]], dict[str, StreamingQuery | SourceLoop]]
+"""Starts Spark's streaming queries, or trimtab's own loops, for these pipelines, by stream."""
 
 
 class Tally:
@@ -99,7 +100,7 @@ class Run:
     ) -> None:
         self._spark, self._pipelines, self._tally, self._schemas = spark, dict(pipelines), tally, schemas
         self._close, self._release = close, release
-        self._queries: dict[str, StreamingQuery] = {}
+        self._queries: dict[str, StreamingQuery | SourceLoop] = {}
         self._began_s = 0.0  # when the queries were started
         self._begun = threading.Event()
         self._ended = threading.Event()
@@ -140,11 +141,11 @@ class Run:
 
     @property
     def streaming_queries(self) -> Mapping[str, StreamingQuery]:
-        """Spark's own handle of each stream, with its progress and plan; empty until the queries are started.
+        """Spark's own handle of each stream that Spark reads, with its progress and plan; empty until it is started.
 
         To stop the job, use `Run.stop`, not these handles.
         """
-        return dict(self._queries)
+        return {name: query for name, query in self._queries.items() if not isinstance(query, SourceLoop)}
 
     @property
     def placement(self) -> Mapping[str, Placement]:
@@ -237,13 +238,14 @@ class Run:
         while running:
             for name, query in list(running.items()):
                 if not self._has_ended(name, query, WATCH_S / len(running)):
-                    self._let_time_pass(name, query)
+                    if not isinstance(query, SourceLoop):  # a loop lets time pass itself
+                        self._let_time_pass(name, query)
                     continue
                 del running[name]
                 if not self._close:  # it has read all that was there when it began, unless it was stopped or failed
                     self._let_time_pass(name, None)
 
-    def _has_ended(self, name: str, query: StreamingQuery, timeout_s: float) -> bool:
+    def _has_ended(self, name: str, query: StreamingQuery | SourceLoop, timeout_s: float) -> bool:
         try:
             return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes fractions, too
         except Exception as error:

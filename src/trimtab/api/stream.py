@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError
 from trimtab.language.intervals import delay_us
+from trimtab.sources.source import Source
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink
+from trimtab.spark.source_rows import SourceRows, schema_on_spark
+from trimtab.worker.intake import SOURCE_PARTITION
 from trimtab.worker.orders import LATE, QUARANTINE
 
 Length = str | datetime.timedelta | None
@@ -23,7 +27,10 @@ Length = str | datetime.timedelta | None
 
 @dataclass(slots=True)
 class StreamHandle:
-    """A stream of a job; its methods name sinks for rows that no query can take."""
+    """A stream of a job; its methods name sinks for rows that no query can take.
+
+    `frame` is what Spark reads; if trimtab reads a `source` itself, it only has its columns.
+    """
 
     name: str
     frame: DataFrame
@@ -33,6 +40,7 @@ class StreamHandle:
     partition_by: str | None = None
     max_ahead_us: int | None = None
     idle_after_us: int | None = None
+    source: Source | None = None
     check_may_change: Callable[[], None] = lambda: None
     sinks: dict[str, list[Sink]] = field(default_factory=lambda: {LATE: [], QUARANTINE: []})
 
@@ -50,8 +58,9 @@ class StreamHandle:
 
 
 def stream_of(
+    spark: SparkSession,
     name: str,
-    frame: DataFrame,
+    rows: DataFrame | Source,
     event_time: str,
     *,
     delay: Length,
@@ -62,9 +71,10 @@ def stream_of(
     check_may_change: Callable[[], None],
 ) -> StreamHandle:
     """The stream, if it can be one; `Job.stream` says what each setting means."""
-    if not isinstance(frame, DataFrame) or not frame.isStreaming:
-        message = f"stream {name} is not a streaming DataFrame"
-        raise JobError("job.stream", message, "make one with spark.readStream; for a table use trimtab.evaluate")
+    source = None if isinstance(rows, DataFrame) or not isinstance(rows, Source) else rows
+    frame = rows if isinstance(rows, DataFrame) else _columns_of(spark, name, source)
+    if source is None and not frame.isStreaming:
+        raise _not_a_stream(name)
     found = _column_of(name, frame, event_time, "job.event-time")
     kind = frame.schema[found].dataType.typeName()
     if kind not in ("timestamp", "timestamp_ntz", "date"):
@@ -74,25 +84,51 @@ def stream_of(
         message = f"stream {name} has partition_by={partition_by!r} and partitions={partitions!r}"
         hint = "name the column and give the partitions' names or their number, or neither"
         raise JobError("job.partitions", message, hint)
+    if source is not None and partition_by is not None:
+        message = f"stream {name} has partition_by, but its source knows its partitions"
+        raise JobError("job.partitions", message, "leave partition_by and partitions out")
+    by = None if partition_by is None else _column_of(name, frame, partition_by, "job.partitions")
     return StreamHandle(
         name,
         frame,
         found,
         _time_rule(name, delay_us(delay), partitions),
-        to_arrow_schema(frame.schema, timezone="UTC"),
-        None if partition_by is None else _column_of(name, frame, partition_by, "job.partitions"),
+        to_arrow_schema(frame.drop(SOURCE_PARTITION).schema, timezone="UTC"),
+        by if source is None else SOURCE_PARTITION,
         None if max_ahead is None else delay_us(max_ahead),
         None if idle_after is None else delay_us(idle_after),
+        source,
         check_may_change,
+    )
+
+
+def _columns_of(spark: SparkSession, name: str, source: Source | None) -> DataFrame:
+    """A DataFrame without rows that has a source's columns."""
+    if source is None:
+        raise _not_a_stream(name)
+    try:
+        _, schema = schema_on_spark(source)
+    except PySparkException as error:
+        first = str(error).split("\n", 1)[0]
+        raise JobError("job.stream", f"Spark lacks a type of the source of stream {name}: {first}") from error
+    return spark.createDataFrame([], SourceRows(spark, source, schema).spark_schema)
+
+
+def _not_a_stream(name: str) -> JobError:
+    return JobError(
+        "job.stream",
+        f"stream {name} is neither a streaming DataFrame nor a source",
+        "make one with spark.readStream; for a table use trimtab.evaluate",
     )
 
 
 def _column_of(stream: str, frame: DataFrame, name: str, code: str) -> str:
     """The stream's column of this name: case doesn't matter, as in Spark."""
-    for column in frame.columns:
+    columns = [column for column in frame.columns if column != SOURCE_PARTITION]
+    for column in columns:
         if column.lower() == str(name).lower():
             return column
-    raise JobError(code, f"stream {stream} has no column {name}", f"its columns are {', '.join(frame.columns)}")
+    raise JobError(code, f"stream {stream} has no column {name}", f"its columns are {', '.join(columns)}")
 
 
 def _time_rule(stream: str, delay: int, partitions: int | Sequence[object] | None) -> TimeRule:

@@ -8,18 +8,20 @@ delay, the engines or the placement were changed in between. Such changes wait f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from trimtab.deciding.placement import Placement
 from trimtab.engine.columns.watermark import BatchTime, Silence, StreamTime, TimeRule
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.errors import StateError
+from trimtab.sources.source import Range
 from trimtab.state.files import Folder
 from trimtab.state.manifest import manifest_name, seal, unseal
 
-FORMAT = 2
-"""The newest format that can be read. With 2 came partitions, silence and the limit of how far ahead a row may be."""
+FORMAT = 3
+"""The newest format that can be read. With 2 came partitions, silence and the limit of how far ahead a row may be;
+with 3 the ranges of trimtab's own sources."""
 
 _OPTIONAL = ("partition_by", "max_ahead_us", "max_threads", "keep_original")
 """What plans of older builds may lack in their setup."""
@@ -53,6 +55,10 @@ class Setup:
     max_threads: int = MAX_THREADS
     keep_original: bool = False
 
+    def runs_like(self, other: Setup) -> bool:
+        """Whether batches of both are run by the same prepared queries: only how time passes may differ."""
+        return replace(self, rule=other.rule) == other
+
     def as_json(self) -> dict[str, Any]:
         """Plain values that `from_json` reads."""
         queries = {name: [each.sql, each.fingerprint, each.is_split] for name, each in self.queries.items()}
@@ -72,7 +78,8 @@ class BatchPlan:
     """One batch: which rows it takes, and everything that decides what becomes of them.
 
     number          trimtab's own number, by which sinks recognise the batch
-    spark_batch     the Spark batch whose rows it takes; None: it has no rows
+    spark_batch     the Spark batch whose rows it takes; None: it takes none of Spark's
+    ranges          the ranges of trimtab's own source that it takes, at most one of each partition
     closing         whether the input ends with it
     clock_s         the time of day that the batch uses
     time            which rows are late or too far ahead, which partitions are idle, and what is due
@@ -86,12 +93,19 @@ class BatchPlan:
     time: BatchTime
     placement: Placement
     setup: Setup
+    ranges: tuple[Range, ...] = ()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it takes any rows: there may still be none."""
+        return self.spark_batch is not None or bool(self.ranges)
 
     def to_bytes(self) -> bytes:
         """The plan as a file."""
         body = {each.name: getattr(self, each.name) for each in fields(self)}
         parts = {"time": _time_json(self.time), "placement": self.placement.as_json(), "setup": self.setup.as_json()}
-        return seal(FORMAT, body | parts)
+        ranges = [[each.partition, each.start, each.end] for each in self.ranges]
+        return seal(FORMAT, body | parts | {"ranges": ranges})
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "the plan") -> BatchPlan:
@@ -103,7 +117,8 @@ class BatchPlan:
         def read(body: dict[str, Any]) -> BatchPlan:
             placement, setup = Placement.from_json(body["placement"]), Setup.from_json(body["setup"])
             time = _time_from_json(body.pop("time", None) or _time_of_format_1(body), setup.rule)
-            return cls(**body | {"time": time, "placement": placement, "setup": setup})
+            ranges = tuple(Range(*each) for each in body.get("ranges", ()))
+            return cls(**body | {"time": time, "placement": placement, "setup": setup, "ranges": ranges})
 
         return unseal(data, path, FORMAT, read)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, Setup
 from trimtab.engine.columns.watermark import NO_SILENCE, Silence
+from trimtab.sources.source import Range
 from trimtab.state.manifest import Manifest, SegmentFile, StateRun
 from trimtab.state.merging import Merged
 from trimtab.worker.orders import EngineReport, Head, Output
@@ -17,9 +18,10 @@ from trimtab.worker.orders import EngineReport, Head, Output
 
 @dataclass(frozen=True, slots=True)
 class BatchArrived:
-    """There are rows to take; or none (`spark_batch` is None), but time has passed, or (`closing`) the input has ended.
+    """There are rows to take: those of a Spark batch, or some ranges of trimtab's own source.
 
-    `setup`, `placement` and `silence` are for a batch that wasn't begun before; a repeated one has those of its plan.
+    Or there are none, but time has passed, or (`closing`) the input has ended. `setup`, `placement`, `silence` and
+    `ranges` are for a batch that wasn't begun before; a repeated one has those of its plan.
     """
 
     spark_batch: int | None
@@ -28,6 +30,7 @@ class BatchArrived:
     setup: Setup
     placement: Placement
     silence: Silence = NO_SILENCE
+    ranges: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ that fails in the engines leaves no plan, so the user may fix the query and star
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.deciding.placement import Placement, Spread
@@ -85,6 +85,11 @@ class Driver:
         """The number of the Spark batch whose rows come next."""
         last = None if self.known is None else self.known.spark_batch
         return 0 if last is None else last + 1
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """The position at which each partition of trimtab's own source is read on."""
+        return {} if self.known is None else self.known.positions
 
     @property
     def placement(self) -> Placement | None:
@@ -186,6 +191,7 @@ class Driver:
             time=BatchTime(setup.rule, before, arrived.silence, reported_us, latest_us),
             placement=arrived.placement,
             setup=setup,
+            ranges=arrived.ranges,
         )
 
     def _check_complete(self, batch: _UnderWay, reports: Sequence[EngineReport]) -> None:
@@ -252,6 +258,10 @@ class Driver:
         assert len(plan.placement.owner) == self.identity.key_groups
         assert all(max(each.engines) < plan.placement.engines for each in plan.placement.spread)
         assert batch.is_repeated == (plan is self.unfinished)
+        assert len({each.partition for each in plan.ranges}) == len(plan.ranges), "one range of each partition"
+        assert all(each.start < each.end for each in plan.ranges)
+        read = [each for each in plan.ranges if each.partition in self.positions]
+        assert all(each.start >= self.positions[each.partition] for each in read), "no row is read twice"
         if batch.not_taken is not None:
             assert batch.is_plan_written, "a batch has no effect outside before its plan is on disk"
             assert batch.head is not None
@@ -270,4 +280,6 @@ def out_of_step(message: str) -> StateError:
 def _rows_of(plan: BatchPlan) -> str:
     if plan.spark_batch is not None:
         return f"the rows of Spark's batch {plan.spark_batch}"
+    if plan.ranges:
+        return f"ranges of {len(plan.ranges)} partitions"
     return "the end of the input" if plan.closing else "no rows, because time had passed"

@@ -65,6 +65,7 @@ def next_version(
         incarnation=identity.incarnation,
         batch=plan.number,
         spark_batch=last_of_spark if plan.spark_batch is None else plan.spark_batch,
+        positions=({} if known is None else dict(known.positions)) | {each.partition: each.end for each in plan.ranges},
         key_groups=identity.key_groups,
         engines=plan.placement.engines,
         placement=plan.placement.owner,

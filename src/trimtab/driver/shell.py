@@ -93,7 +93,7 @@ class Shell(ABC):
 
     def ready(self, setup: Setup) -> Ready:
         """The queries of a setup, ready to run; cached until a batch has another setup."""
-        if self._ready is None or self._ready.setup != setup:
+        if self._ready is None or not self._ready.setup.runs_like(setup):
             self._ready = self.make_ready(setup)
         return self._ready
 

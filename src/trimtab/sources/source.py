@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
+
+from trimtab.state.files import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value"
 """What is known of a row whose value can't be decoded: where it is, its bytes as they came, and what is wrong."""
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where the rows of a stream come from.
 
@@ -73,3 +76,16 @@ class Source(Protocol):
 
     def read(self, part: Range) -> Rows:
         """The rows of a range, which lies between the partition's `earliest` and `latest`."""
+
+
+@runtime_checkable
+class Remembering(Source, Protocol):
+    """A source that has to remember what it found, such as files, whose positions are not theirs."""
+
+    def opened(self, folder: Folder) -> Source:
+        """The same source, which keeps what it has to remember in this folder of the job's checkpoint."""
+
+
+def opened(source: Source, home: Folder) -> Source:
+    """The source as a job reads it; `home` is the folder of the stream."""
+    return source.opened(home.child("source")) if isinstance(source, Remembering) else source

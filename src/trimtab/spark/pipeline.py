@@ -6,14 +6,13 @@ and Spark delivers the same rows again at the next start.
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.deciding.balancer import Balancer
@@ -36,15 +35,16 @@ from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
-from trimtab.spark import lost_workers
+from trimtab.sources.source import Range
 from trimtab.spark.compactor import Compactor
+from trimtab.spark.engine_jobs import no_rows, run_jobs
 from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
+from trimtab.spark.source_rows import SourceRows
 from trimtab.spark.sources import reads_all
 from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
-from trimtab.spark.tier_one import TierOne
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -53,7 +53,6 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.state.segment import check_size
 from trimtab.state.sweep import sweep
-from trimtab.worker.engine import run_engine
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
 
 
@@ -114,7 +113,8 @@ class Pipeline(Shell):
         identity = Identity(checkpoint.job, queries.stream, folders.incarnation(), queries.key_groups)
         driver = resumed(folders, identity, known)
         self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
-        self._spark_log.resume(driver)
+        if queries.source is None:
+            self._spark_log.resume(driver)
         if driver.unfinished is None:
             driver.unfinished = begun_by_older_build(
                 driver, folders.home, self._spark_log.offsets, self._setup, clock_s=time.time()
@@ -140,12 +140,19 @@ class Pipeline(Shell):
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
         self._ended_at_s = time.time()  # the same of Spark's last batch, by the clock; before the first one, the start
         since_s = self._ended_at_s if known is None else known.written_at_s
-        self._silence, self._reads_all = SilenceWatch(spec.idle_after_s, since_s), reads_all(queries.frame)
+        self._silence = SilenceWatch(spec.idle_after_s, since_s)
+        self._reads_all = queries.source is None and reads_all(queries.frame)
 
     @property
     def placement(self) -> Placement:
         """Where key groups were in the last committed batch."""
         return self.driver.placement or self._first_placement()
+
+    @property
+    def source_rows(self) -> SourceRows | None:
+        """What trimtab reads itself; None: Spark reads the stream."""
+        queries = self._queries
+        return None if queries.source is None else SourceRows(queries.spark, queries.source, queries.schema)
 
     @property
     def key_groups(self) -> int:
@@ -155,7 +162,7 @@ class Pipeline(Shell):
     @property
     def has_begun_without_rows(self) -> bool:
         """Whether a batch without rows was begun by an earlier start, and must be finished first."""
-        return self.driver.unfinished is not None and self.driver.unfinished.spark_batch is None
+        return self.driver.unfinished is not None and not self.driver.unfinished.has_rows
 
     @property
     def is_closed(self) -> bool:
@@ -200,16 +207,35 @@ class Pipeline(Shell):
 
     def take_batch(self, frame: DataFrame, spark_batch: int) -> None:
         """Run a micro-batch to its commit; if it raises, nothing of it is committed."""
+        with self._my_turn():
+            if self._is_first:  # Spark's copy of the session for this stream is the same in all batches
+                set_for_jobs(frame.sparkSession._jsparkSession)
+                self._is_first = False
+            if spark_batch >= self.driver.next_of_spark:
+                self._run(frame, spark_batch)
+
+    def take_ranges(self, ranges: tuple[Range, ...], rows: SourceRows) -> None:
+        """Run a batch over ranges of the stream's source to its commit; one that was begun before has its own."""
+        with self._my_turn():
+            unfinished = self.driver.unfinished
+            chosen = ranges if unfinished is None else unfinished.ranges
+            self._run(on_session(rows.of(chosen), self._queries.own), None, ranges=chosen)
+
+    def know_partitions(self, names: Iterable[str]) -> None:
+        """From the next batch on, the watermark also waits for these partitions of the stream's source."""
+        known = tuple(sorted({*self._setup.rule.partitions, *names}))
+        if known != self._setup.rule.partitions:
+            self._setup = replace(self._setup, rule=replace(self._setup.rule, partitions=known, count=len(known)))
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        """Run a batch with rows inside; its error is kept."""
         with self._turn:
             if self.stopping:
                 raise StoppingError
             self._batch_thread = threading.get_ident()
             try:
-                if self._is_first:  # Spark's copy of the session for this stream is the same in all batches
-                    set_for_jobs(frame.sparkSession._jsparkSession)
-                    self._is_first = False
-                if spark_batch >= self.driver.next_of_spark:
-                    self._run(frame, spark_batch)
+                yield
             except BaseException as error:
                 self.error = error
                 raise
@@ -247,7 +273,7 @@ class Pipeline(Shell):
         return self._silence.verdict(() if known is None else known.newest_us)
 
     def _run_without_rows(self, spark: SparkSession, schema: Any, *, closing: bool) -> None:
-        self._run(on_session(_no_rows(spark, schema), copy_for_jobs(spark)), None, closing=closing)
+        self._run(on_session(no_rows(spark, schema), copy_for_jobs(spark)), None, closing=closing)
 
     @property
     def is_in_my_batch(self) -> bool:
@@ -265,8 +291,10 @@ class Pipeline(Shell):
         if self._balancer is not None:
             self._balancer.stop()
 
-    def _run(self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False) -> None:
-        """Run a Spark batch, or (None) one without rows."""
+    def _run(
+        self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False, ranges: tuple[Range, ...] = ()
+    ) -> None:
+        """Run a Spark batch, or one of ranges; without either it has no rows."""
         batch = self._batch = _Batch(frame, time.perf_counter())
         before, unfinished, clock_s = self.placement, self.driver.unfinished, time.time()
         if spark_batch is not None and self._reads_all and spark_batch > self._spark_log.last:
@@ -275,7 +303,7 @@ class Pipeline(Shell):
         decision = None if self._balancer is None else self._balancer.latest
         batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
-            arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict())
+            arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict(), ranges)
             self.run_batch(arrived)
         known = self.driver.known
         assert known is not None
@@ -308,7 +336,7 @@ class Pipeline(Shell):
         """Carry out one instruction, and add its time to a stage."""
         batch = self._batch
         counted_s, began_s = sum(batch.stages_s.values()), time.perf_counter()
-        if isinstance(instruction, WritePlan):
+        if isinstance(instruction, WritePlan) and self._queries.source is None:
             self._spark_log.sync()
         happened = super().perform(instruction)
         spent_s = time.perf_counter() - began_s - (sum(batch.stages_s.values()) - counted_s)
@@ -317,42 +345,12 @@ class Pipeline(Shell):
 
     def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
         """Run the batch's Spark job."""
-        batch = self._batch
-        tier_one = cast(ReadyOnSpark, ready).tier_one
+        batch, tier_one = self._batch, cast(ReadyOnSpark, ready).tier_one
         with noting_callers({name: query.sql for name, query in ready.setup.queries.items()}):
-            batch.reports = self._spark_jobs(tier_one, batch.frame, orders)
-            if not batch.reports:
-                # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
-                frame = _no_rows(batch.frame.sparkSession, batch.frame.schema)
-                batch.reports = self._spark_jobs(tier_one, frame, orders)
-        return batch.reports, batch.head
-
-    def _spark_jobs(self, tier_one: TierOne, frame: DataFrame, orders: Orders) -> list[EngineReport]:
-        """Send rows to their engines and collect a report from each; retried if a worker or executor is lost."""
-
-        def work() -> list[EngineReport]:
-            began_s = time.perf_counter()
-            shuffle = tier_one.shuffle(frame, orders)
-            self._batch.spent("plan", time.perf_counter() - began_s)
-            if shuffle is None:
-                return []
-            shuffle.run()
-            head = self._batch.head = tier_one.head(frame, shuffle, orders.time)
-            sent = replace(orders, head=head)
-
-            def engine(batches: Any) -> Any:
-                context = TaskContext.get()
-                assert context is not None
-                return run_engine(sent, context.partitionId(), batches)
-
-            found = self.homes.pinned(shuffle.reports(engine), orders.engines)._collect_as_arrow()  # type: ignore[operator]
-            return [pickle.loads(each.as_py()) for batch in found for each in batch.column("report")]
-
-        reports = sorted(lost_workers.retried(work), key=lambda report: report.engine)
-        for report in reports:
-            if report.error is not None:
-                raise report.error
-        return reports
+            ran = run_jobs(tier_one, batch.frame, orders, self.homes.pinned)
+        batch.reports, batch.head = ran.reports, ran.head
+        batch.spent("plan", ran.planning_s)
+        return ran.reports, ran.head
 
     def hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks of a query, or to those for rows that no query can take."""
@@ -389,8 +387,3 @@ class Pipeline(Shell):
 
 _STAGES: Mapping[type, str] = {RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
 """The stage that an instruction's time is reported as; all others are the commit."""
-
-
-def _no_rows(spark: SparkSession, schema: Any) -> DataFrame:
-    """A batch that is empty, which Spark's planner doesn't know: otherwise it would run no tasks."""
-    return spark.createDataFrame(spark.sparkContext.parallelize([], 1), schema)

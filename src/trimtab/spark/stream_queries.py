@@ -19,6 +19,7 @@ from trimtab.driver.shell import Ready
 from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
+from trimtab.sources.source import Source
 from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
@@ -38,7 +39,8 @@ class ReadyOnSpark(Ready):
 class StreamQueries:
     """A stream, its queries and where their rows go, as the job describes them.
 
-    `own` is the session that tier 1 is analysed in. `split` are the queries whose hot keys may be spread.
+    `own` is the session that tier 1 is analysed in. `split` are the queries whose hot keys may be spread. `source` is
+    what trimtab reads itself: then `frame` only has its columns. None: Spark reads the frame.
     """
 
     spark: SparkSession
@@ -55,6 +57,7 @@ class StreamQueries:
     sinks: Mapping[str, Sequence[Sink]]  # by query; also LATE and QUARANTINE
     key_groups: int
     max_threads: int
+    source: Source | None = None
 
     @property
     def setup(self) -> Setup:

@@ -29,7 +29,7 @@ from trimtab.spark.row_hash import arrival_hash, key_hash
 from trimtab.spark.settings import on_session
 from trimtab.spark.shuffle import Shuffle
 from trimtab.spark.splitter import Splitter
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Intake, Reading, Route
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_PARTITION, Intake, Reading, Route
 from trimtab.worker.orders import Head, Orders
 
 
@@ -102,7 +102,8 @@ class TierOne:
             for c in self._intake.columns
         ]
         if self._keep_original:
-            columns.append(F.struct(*(F.col(_quoted(name)) for name in frame.columns)).alias(ORIGINAL))
+            own = [F.col(_quoted(name)) for name in frame.columns if name != SOURCE_PARTITION]
+            columns.append(F.struct(*own).alias(ORIGINAL))
         if self._intake.partition is not None:
             columns.append(self._partition().alias(PARTITION))
         return columns

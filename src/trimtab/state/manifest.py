@@ -22,9 +22,9 @@ from trimtab.errors import StateError
 from trimtab.state.files import DURABLE, Folder
 from trimtab.state.lock import lost_lock
 
-FORMAT = 4
+FORMAT = 5
 """The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark, with 4
-the owner's epoch, reservations, and the groups that a run holds."""
+the owner's epoch, reservations, and the groups that a run holds, with 5 the positions in trimtab's own sources."""
 ALL = ""
 """The groups of runs that older builds wrote: any may be in them."""
 _NAME = re.compile(r"(\d{12})\.json")
@@ -84,7 +84,8 @@ class Manifest:
     due (None: no key has a deadline; 0: it isn't known, as in files of older builds). Totals count from the
     beginning of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's
     last batch that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
-    `epoch` is that of the owner who committed it (see `lock.py`).
+    `positions` are those up to which each partition of trimtab's own source was read. `epoch` is that of the owner who
+    committed it (see `lock.py`).
     """
 
     job: str
@@ -109,6 +110,7 @@ class Manifest:
     newest_us: Mapping[str, int] = field(default_factory=dict)
     next_due_us: int | None = 0
     epoch: int = 0
+    positions: Mapping[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The manifest as a file: a JSON object of format, checksum and body."""
@@ -127,6 +129,7 @@ class Manifest:
             "placement": list(map(int, self.placement)),  # also from NumPy
             "matches": dict(self.matches),
             "newest_us": dict(self.newest_us),
+            "positions": dict(self.positions),
             "segments": [[file.name, file.size_bytes, file.checksum] for file in self.segments.values()],
             "queries": queries,
         }

@@ -18,6 +18,8 @@ from trimtab.rowwise.local import bare_column
 ROUTE = "__route"
 ORIGINAL = "__original"
 PARTITION = "__partition"
+SOURCE_PARTITION = "__source_partition"
+"""The column that names the partition of a row of trimtab's own source; queries don't see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def intake_of(
                 arrival=arrivals.setdefault(names, f"a{len(arrivals)}"),
             )
         )
-    partition = _own_spelling(partition_by, schema)
+    partition = partition_by if partition_by == SOURCE_PARTITION else _own_spelling(partition_by, schema)
     return Intake(tuple(columns.values()), tuple(routes), tuple(readings), time.name, partition)
 
 

@@ -1,0 +1,97 @@
+"""The batch loop of a stream that trimtab reads itself: it asks the source what there is, and runs batch after batch.
+
+`Run` handles it like one of Spark's streaming queries, so it has the names of `StreamingQuery`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from pyspark.util import InheritableThread
+
+from trimtab.driver.reading import beginnings, next_ranges
+from trimtab.sources.source import Partition, Range
+from trimtab.spark.pipeline import Pipeline, StoppingError
+from trimtab.spark.source_rows import SourceRows
+
+POLL_S = 0.05
+"""How long the loop waits before it asks a source again that had nothing new."""
+LOOK_S = 10.0
+"""How often the loop looks for new partitions."""
+
+
+class SourceLoop:
+    """Runs the batches of one stream until it is stopped, or has read all that was there (`available_now`).
+
+    `interval_s`: how long after the begin of a batch the next one begins at the earliest; None: at once.
+    """
+
+    def __init__(self, pipeline: Pipeline, rows: SourceRows, *, interval_s: float | None, available_now: bool) -> None:
+        self._pipeline, self._rows, self._interval_s, self._available_now = pipeline, rows, interval_s, available_now
+        self._source = rows.source
+        self._partitions: Mapping[str, Partition] = {}
+        self._looked_s = 0.0
+        self._stopping, self._ended = threading.Event(), threading.Event()
+        self._error: BaseException | None = None
+
+    def start(self) -> SourceLoop:
+        """Start the loop in a thread of its own."""
+        # Spark's kind of thread, so that its jobs inherit the caller's scheduler pool and job tags.
+        InheritableThread(self._work, name="trimtab-loop", daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """End the loop after the batch under way."""
+        self._stopping.set()
+        self._ended.wait()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - as Spark has it
+        """Whether the loop has ended, after this time at the latest. Raises the error that ended it."""
+        ended = self._ended.wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
+    def _work(self) -> None:
+        try:
+            self._look()
+            end = self._source.latest() if self._available_now else None
+            while not self._stopping.is_set() and self._batch(end):
+                pass
+        except StoppingError:
+            pass
+        except BaseException as error:  # `awaitTermination` raises it
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def _batch(self, end: Mapping[str, int] | None) -> bool:
+        """Run a batch if there is something to read; False: `end` is reached."""
+        began_s, asked_at_s = time.monotonic(), time.time()
+        ranges = self._next_ranges(end)
+        if ranges:
+            self._pipeline.take_ranges(ranges, self._rows)
+        elif end is not None:
+            return False
+        else:
+            self._pipeline.is_caught_up(asked_at_s)
+            self._pipeline.tick(self._rows.spark, self._rows.spark_schema)
+        pause_s = POLL_S if self._interval_s is None and not ranges else self._interval_s or 0.0
+        self._stopping.wait(max(0.0, began_s + pause_s - time.monotonic()))
+        return True
+
+    def _next_ranges(self, end: Mapping[str, int] | None) -> tuple[Range, ...]:
+        unfinished = self._pipeline.driver.unfinished
+        if unfinished is not None:
+            return unfinished.ranges
+        if time.monotonic() >= self._looked_s + LOOK_S:
+            self._look()
+        begin = beginnings(self._pipeline.driver.positions, self._partitions)
+        return next_ranges(begin, self._source.latest() if end is None else end)
+
+    def _look(self) -> None:
+        """Find the partitions that there are."""
+        self._partitions, self._looked_s = self._source.partitions(), time.monotonic()
+        self._pipeline.know_partitions(self._partitions)

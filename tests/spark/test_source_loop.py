@@ -1,0 +1,126 @@
+"""Streams that trimtab reads itself: a loop of its own decides what each batch reads."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import trimtab
+from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
+from tests.support.kept_source import KeptSource
+from trimtab.errors import JobError, TrimtabError
+from trimtab.state import manifest as manifests
+from trimtab.state.checkpoint import Checkpoint
+from trimtab.state.manifest import Manifest
+
+
+def partition(part: int, rows: int) -> pa.Table:
+    """Rows in order of time; their keys occur in the other partitions, too."""
+    times = [DAWN + datetime.timedelta(seconds=3 * number + part) for number in range(rows)]
+    xs = [(number * 7 + part) % 10 for number in range(rows)]
+    return pa.table({"k": [number % 4 for number in range(rows)], "ts": times, "x": xs}, schema=SCHEMA)
+
+
+@pytest.fixture
+def source(bench: Bench) -> KeptSource:
+    (bench.folder / "kept").mkdir()
+    return KeptSource(str(bench.folder / "kept"), SCHEMA)
+
+
+def job_of(bench: Bench, source: Any, queries: dict[str, str], **options: Any) -> trimtab.Job:
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False, balance=None)
+    job.stream("t", source, event_time="ts", **options)
+    for name, sql in queries.items():
+        job.query(name, sql).write(bench.keep(name))
+    return job
+
+
+def known(bench: Bench) -> Manifest:
+    found = manifests.newest(Checkpoint.open(str(bench.checkpoint), 8).stream("t").manifests)
+    assert found is not None
+    return found
+
+
+def test_all_partitions_are_read_and_no_row_is_late(bench: Bench, source: KeptSource) -> None:
+    whole = [partition(part, 30 + 10 * part) for part in range(3)]
+    for part, table in enumerate(whole):
+        source.add(f"p{part}", table)
+    queries = {"rises": RISES, "counts": COUNTS, "some": "SELECT k, x FROM t WHERE x > 3"}
+    run = finished(job_of(bench, source, {**queries, "whole": "SELECT * FROM t"}), close=True)
+    assert {tuple(row) for row in bench.rows("whole")} == {("k", "ts", "x")}, "the partition's column isn't shown"
+    assert run.progress.late == 0
+    assert known(bench).positions == {"p0": 30, "p1": 40, "p2": 50}
+    rows = pa.concat_tables(whole).sort_by("ts")
+    for name, sql in queries.items():
+        expected = trimtab.evaluate(sql, {"t": rows}, event_time="ts").to_pylist()
+        assert sorted(map(repr, bench.rows(name))) == sorted(map(repr, expected)), name
+
+
+def test_a_restart_goes_on_where_the_last_one_ended(bench: Bench, source: KeptSource) -> None:
+    source.add("a", events((1, 0, 5), (1, 1, 7)))
+    finished(job_of(bench, source, {"rises": RISES}))
+    source.add("a", events((1, 2, 3), (1, 3, 9)))
+    source.add("b", events((2, 4, 1)))  # a partition that is new
+    finished(job_of(bench, source, {"rises": RISES}))
+    assert known(bench).positions == {"a": 4, "b": 1}
+    assert known(bench).events == 5
+
+
+def test_a_batch_that_is_repeated_reads_the_same_ranges_whatever_came_since(bench: Bench, source: KeptSource) -> None:
+    source.add("a", events((1, 0, 5), (1, 1, 7)))
+    taken: list[tuple[int, int]] = []
+
+    def failing(frame: Any, batch: int) -> None:
+        taken.append((batch, frame.count()))
+        if len(taken) == 1:
+            raise RuntimeError("no room")
+
+    def job() -> trimtab.Job:
+        made = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+        made.stream("t", source, event_time="ts")
+        made.query("all", "SELECT k FROM t").write(failing)
+        return made
+
+    with pytest.raises(JobError, match="no room"):
+        finished(job())
+    source.add("a", events((1, 2, 3)))
+    finished(job())
+    assert taken == [(0, 2), (0, 2), (1, 1)]
+
+
+def test_rows_and_partitions_that_come_later_are_read_and_a_quiet_stream_still_tells(
+    bench: Bench, source: KeptSource
+) -> None:
+    source.add("a", events((1, 0, 0), (2, 1, 0)))
+    run = job_of(bench, source, {"silent": SILENT}, idle_after="1 second").start(trigger="100 milliseconds")
+    try:
+        source.add("b", events((3, 2, 0)))
+        until = time.monotonic() + PATIENCE_S
+        while len(bench.rows("silent")) < 3 and run.is_active and time.monotonic() < until:
+            time.sleep(0.1)
+    finally:
+        run.stop()
+    run.await_termination()
+    assert sorted(row["k"] for row in bench.rows("silent")) == [1, 2, 3]
+
+
+def test_rows_that_the_source_has_dropped_end_the_job_with_an_error(bench: Bench, source: KeptSource) -> None:
+    source.add("a", events((1, 0, 5), (1, 1, 7)))
+    finished(job_of(bench, source, {"rises": RISES}))
+    shortened = KeptSource(source.folder, SCHEMA, dropped=3)
+    source.add("a", events((1, 2, 3), (1, 3, 9)))
+    with pytest.raises(TrimtabError, match=r"dropped 1 positions") as raised:
+        finished(job_of(bench, shortened, {"rises": RISES}))
+    assert raised.value.code == "source.lost"
+
+
+def test_partition_by_is_refused_because_the_source_knows_its_partitions(bench: Bench, source: KeptSource) -> None:
+    source.add("a", events((1, 0, 5)))
+    with pytest.raises(JobError, match="its source knows its partitions"):
+        job_of(bench, source, {}, partition_by="k", partitions=2)
+    with pytest.raises(JobError, match="neither a streaming DataFrame nor a source"):
+        job_of(bench, [1, 2], {})

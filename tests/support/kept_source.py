@@ -1,0 +1,47 @@
+"""A source of trimtab's own for tests: each partition is a folder of Arrow files, and a position counts its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from trimtab.sources.source import Partition, Range, Rows
+
+
+@dataclass(frozen=True)
+class KeptSource:
+    """Rows in files; a test adds more while a job reads them."""
+
+    folder: str
+    columns: pa.Schema
+    dropped: int = 0  # how many rows of each partition are gone
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.columns
+
+    def add(self, partition: str, rows: pa.Table) -> None:
+        """Append rows to a partition, which may be new."""
+        folder = Path(self.folder) / partition
+        folder.mkdir(parents=True, exist_ok=True)
+        number = len(list(folder.glob("*.arrow")))
+        written = folder / f".{number:06d}"
+        feather.write_feather(rows, str(written), compression="uncompressed")
+        written.rename(folder / f"{number:06d}.arrow")
+
+    def partitions(self) -> Mapping[str, Partition]:
+        return {each.name: Partition(self.dropped, 0) for each in sorted(Path(self.folder).iterdir())}
+
+    def latest(self) -> Mapping[str, int]:
+        return {name: self._table(name).num_rows for name in self.partitions()}
+
+    def read(self, part: Range) -> Rows:
+        return Rows(self._table(part.partition).slice(part.start, part.end - part.start))
+
+    def _table(self, partition: str) -> pa.Table:
+        files = sorted((Path(self.folder) / partition).glob("*.arrow"))
+        return pa.concat_tables([feather.read_table(str(file), memory_map=False) for file in files])
