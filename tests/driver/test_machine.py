@@ -33,7 +33,8 @@ from trimtab.driver.machine import VALIDATES, Driver
 from trimtab.driver.next_version import Identity
 from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, StateError
-from trimtab.state.manifest import SegmentFile
+from trimtab.sources.source import Range
+from trimtab.state.manifest import Manifest, SegmentFile
 from trimtab.state.segment import PartSize
 from trimtab.state.sweep import KEEP
 from trimtab.worker.orders import EngineReport, Head, Output
@@ -151,6 +152,40 @@ def test_a_committed_batch_that_spark_brings_again_is_not_run_twice() -> None:
     done(step, 0)
     assert step(arrived(0)) == ()
     assert step.driver.next_number == 1
+
+
+def ranges_done(step: Checked, *ranges: Range) -> BatchPlan:
+    """Run a whole batch over ranges."""
+    (run,) = step(replace(arrived(None), closing=False, ranges=ranges))
+    assert isinstance(run, RunEngines)
+    for each in step(reported(step.driver.next_number)):
+        for taken in step(PlanWritten()) if isinstance(each, WritePlan) else (each,):
+            if isinstance(taken, HandOver):
+                step(HandedOver(taken.name))
+    step(MergesCollected(()))
+    step(Committed())
+    return run.plan
+
+
+def test_a_batch_of_ranges_commits_the_positions_after_them() -> None:
+    step = Checked()
+    plan = ranges_done(step, Range("a", 0, 5), Range("b", 3, 4))
+    assert BatchPlan.from_bytes(plan.to_bytes()) == plan
+    assert step.driver.positions == {"a": 5, "b": 4}
+    ranges_done(step, Range("b", 4, 9))
+    assert step.driver.positions == {"a": 5, "b": 9}
+    assert step.driver.known is not None
+    assert Manifest.from_bytes(step.driver.known.to_bytes()).positions == {"a": 5, "b": 9}
+
+
+def test_a_batch_of_ranges_that_was_begun_is_repeated_with_its_own() -> None:
+    step = Checked()
+    step(replace(arrived(None), closing=False, ranges=(Range("a", 0, 5),)))
+    (write,) = step(reported(0))
+    assert isinstance(write, WritePlan)
+    again = Checked(None, write.plan)
+    assert ranges_done(again, Range("a", 0, 8)).ranges == (Range("a", 0, 5),)
+    assert again.driver.positions == {"a": 5}
 
 
 def test_the_end_of_the_input_has_a_number_of_its_own_and_no_spark_batch() -> None:

@@ -31,8 +31,9 @@ from tests.support.mortal import DiedError, MortalFolder
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import Setup
 from trimtab.driver.happenings import BatchArrived
-from trimtab.engine.columns.watermark import Silence, TimeRule
+from trimtab.engine.columns.watermark import ONLY, Silence, TimeRule
 from trimtab.engine.operator import MAX_THREADS
+from trimtab.sources.source import Range
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, merges_of_recent, plan_merges
@@ -68,6 +69,7 @@ class Bottle:
         keep_original: Whether late and quarantined rows are kept, and not only counted.
         split: The queries whose keys a placement may spread over engines.
         inline_bytes: Larger outputs of an engine are left in files.
+        reads_itself: Whether the job reads a source of its own, by positions, and not what Spark has read.
     """
 
     def __init__(
@@ -85,13 +87,15 @@ class Bottle:
         keep_original: bool = False,
         split: Collection[str] = (),
         inline_bytes: int = INLINE_BYTES,
+        reads_itself: bool = False,
     ) -> None:
         self._folders = StreamFolders.of(MortalFolder(folder))
         self._folders.make()
         self._traits = Traits(schema, event_time, key_groups, slot_bits, partition_by, inline_bytes)
         self.outside = Outside()
-        self._log: list[tuple[pa.Table, Int64Array]] = []  # Spark's: the rows of each batch, with their numbers
+        self._log: list[tuple[pa.Table, Int64Array]] = []  # the rows of each batch, with their numbers
         self._done = 0  # batches that Spark's log has as committed
+        self._reads_itself = reads_itself
         self._arrived = 0
         self._epoch = 0  # of the last start
         self.change(queries, rule, split, keep_original=keep_original, max_threads=max_threads)
@@ -135,8 +139,16 @@ class Bottle:
         self._arrived += rows.num_rows
 
         def run() -> None:
-            arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
-            self._shell.take(arrived, rows, numbers)
+            driver = self._shell.driver
+            if not self._reads_itself:
+                arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
+                self._shell.take(arrived, rows, numbers)
+            elif driver.positions.get(ONLY, 0) == self._done:  # else it was committed before the job died
+                # More has come since the batch was begun, which isn't in its plan.
+                end = self._done + 1 + (driver.unfinished is not None)
+                ranges = (Range(ONLY, self._done, end),)
+                arrived = BatchArrived(None, False, CLOCK_S, self.setup, placement or self.placement, ranges=ranges)
+                self._shell.take(arrived, no_rows(self._traits.schema), NO_NUMBERS)
 
         self._run(run, deaths, when_dead)
         self._done += 1
@@ -219,6 +231,7 @@ class Bottle:
         """Forget what is in memory, sweep, and go on from the newest manifest."""
         known = manifests.newest(self._folders.manifests)
         self._shell = BottleShell(self._folders, known, self._traits, self.outside)
+        self._shell.log = self._log
         self._epoch += 1
         self._shell.epoch = self._epoch
         sweep(self._folders, epoch=self._epoch)

@@ -102,6 +102,7 @@ class BottleShell(Shell):
         super().__init__(folders, resumed(folders, identity, known))
         self.traits, self.outside = traits, outside
         self.rows, self.numbers = no_rows(traits.schema), NO_NUMBERS
+        self.log: Sequence[tuple[pa.Table, Int64Array]] = ()  # what a source of its own has, position by position
         self.reports: tuple[EngineReport, ...] = ()  # of the engines, from the last batch
         self.merged: list[Merged] = []
         self.driver.validate()
@@ -120,6 +121,8 @@ class BottleShell(Shell):
     def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
         """Run the splitter, and then the engines one after another."""
         assert isinstance(ready, ReadyInBottle)
+        for part in orders.ranges:  # what the plan says, whatever has arrived since
+            [(self.rows, self.numbers)] = self.log[part.start : part.end]
         sent = ready.tier_one.sent(self.rows, self.numbers)
         head, parts = Splitter(ready.plan.intake, orders).split(sent)
         orders, reports = replace(orders, head=head), []

@@ -171,6 +171,7 @@ def _job(
             keep_original=chance(choices, 25),
             inline_bytes=0 if chance(choices, 10) else INLINE_BYTES,
             split=_some_split(choices, queries, case.table.schema),
+            reads_itself=chance(choices, 50),
         )
         setup, (ahead, ticks) = bottle.setup, _live(choices, bottle, case, reading, queries)
         for name, sql in queries.items():

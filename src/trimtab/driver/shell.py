@@ -117,6 +117,7 @@ class Shell(ABC):
             machine_code=self.machine_code(),
             spread=placement.spread_slots(),
             shares=placement.share_table(),
+            ranges=plan.ranges,
         )
 
     def _delete(self, gone: happenings.Delete) -> None:

@@ -219,7 +219,7 @@ class Pipeline(Shell):
         with self._my_turn():
             unfinished = self.driver.unfinished
             chosen = ranges if unfinished is None else unfinished.ranges
-            self._run(on_session(rows.of(chosen), self._queries.own), None, ranges=chosen)
+            self._run(on_session(rows.of(chosen), self._queries.own), None, ranges=ranges)
 
     def know_partitions(self, names: Iterable[str]) -> None:
         """From the next batch on, the watermark also waits for these partitions of the stream's source."""

@@ -15,6 +15,7 @@ from trimtab.errors import TrimtabError
 from trimtab.language.compiled import Query
 from trimtab.machine_code.missing import Note
 from trimtab.machine_code.shelf import Entry, Offer
+from trimtab.sources.source import Range
 from trimtab.state.files import Folder
 from trimtab.state.manifest import SegmentFile, StateRun
 from trimtab.state.segment import PartSize
@@ -83,6 +84,7 @@ class Orders:
     epoch: int = 0  # of the job, as the owner of its checkpoint
     spread: Int64Array = field(default_factory=lambda: _NONE)  # slots whose rows go to several engines, in order
     shares: Int32Array = field(default_factory=lambda: _NO_SHARES)  # the engine of each share of each of these slots
+    ranges: tuple[Range, ...] = ()  # what is read of trimtab's own source
 
 
 @dataclass(frozen=True, slots=True)
