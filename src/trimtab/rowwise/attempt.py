@@ -54,11 +54,16 @@ def _one_by_one(table: pa.Table, text: str) -> Attempt:
     translated = duck.translate(text, table.schema)
     # A null that was computed is inside a struct, so it can be told from a failure, which leaves no struct.
     attempts = [f"TRY({translated})", f"TRY(struct_pack(v := {translated})) IS NULL"]
+    here = duck.connection()
+    # What is written twice would be computed once, outside of TRY, and fail there for all rows.
+    here.execute("SET disabled_optimizers='common_subexpressions'")
     try:
         value, failed = duck.run_translated(table, attempts)
     except (duckdb.Error, pa.ArrowException) as error:
         first = str(error).split("\n", 1)[0]
         raise InputError("input.value", f"computing {text}: {first}") from error
+    finally:
+        here.execute("RESET disabled_optimizers")
     return Attempt(_single(value), _mask(np.asarray(_single(failed))))
 
 
