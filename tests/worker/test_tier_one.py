@@ -15,7 +15,7 @@ from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
 from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, intake_of
 from trimtab.worker.orders import Orders
-from trimtab.worker.tier_one import ColumnTierOne, hash_obstacle
+from trimtab.worker.tier_one import ColumnTierOne, obstacle_to_columns
 
 TIME = BatchTime(TimeRule(0))
 NOON_US = int(times_us(pa.array([DAWN], pa.timestamp("us")))[0][0]) + 12 * 3_600_000_000
@@ -103,7 +103,7 @@ def test_originals_are_whole_rows() -> None:
 
 def test_a_bad_row_fails_alone_and_only_for_the_query_that_computes_it() -> None:
     schema = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.int64()})
-    queries = ("SELECT k, MAX(x * 4) AS y FROM t GROUP BY k, window(ts, '1 hour')", "SELECT k, x FROM t")
+    queries = ("SELECT k, MAX(abs(x) * 4) AS y FROM t GROUP BY k, window(ts, '1 hour')", "SELECT k, x FROM t")
     compiled = {f"q{n}": compile_query(sql, {"t": schema}, event_time="ts") for n, sql in enumerate(queries)}
     intake = intake_of(compiled, schema, "ts")
     one = ColumnTierOne(intake, schema, KEY_GROUPS, keep_original=False)
@@ -118,10 +118,13 @@ def test_a_bad_row_fails_alone_and_only_for_the_query_that_computes_it() -> None
 def test_an_obstacle_names_the_column() -> None:
     schema = SCHEMA.append(pa.field("lats", pa.list_(pa.float64())))
     compiled = {"q": compile_query("SELECT k, lats FROM t", {"t": schema}, event_time="ts")}
-    found = hash_obstacle(intake_of(compiled, schema, "ts"), schema)
+    found = obstacle_to_columns(intake_of(compiled, schema, "ts"), schema)
     assert found is not None
     assert found.startswith("lats is list<")
-    by_time = hash_obstacle(intake_for("one", "at"), SCHEMA)
+    by_time = obstacle_to_columns(intake_for("one", "at"), SCHEMA)
     assert by_time is not None
     assert by_time.startswith("at is timestamp")
-    assert hash_obstacle(intake_for("all types", "p"), SCHEMA) is None
+    by_upper = obstacle_to_columns(intake_for("computed"), SCHEMA)
+    assert by_upper == "UPPER(p): upper isn't known to give the same here as in Spark"
+    assert obstacle_to_columns(intake_for("all types", "p"), SCHEMA) is None
+    assert obstacle_to_columns(intake_for("filtered"), SCHEMA) is None

@@ -1,7 +1,7 @@
 """Row-local expressions of which some rows fail: each such row fails alone, as in tier 1 on Spark.
 
-All rows are computed at once. Only if that fails is each expression computed again, this time row by row where it has
-to be: by DuckDB's TRY.
+All rows are computed at once. Only if that fails is each expression computed again: with integers that wrap around as
+in Spark, and by DuckDB's TRY, which goes row by row where it has to.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from sqlglot import parse_one
 
 from trimtab.errors import InputError
+from trimtab.rowwise.columnar import obstacle
 from trimtab.rowwise.local import as_expected, used_columns
+from trimtab.rowwise.wrapping import wrapping
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -51,7 +54,10 @@ def _one_by_one(table: pa.Table, text: str) -> Attempt:
 
     from trimtab.rowwise import duck
 
-    translated = duck.translate(text, table.schema)
+    tree = parse_one(text, read="spark")
+    if obstacle(text, table.schema) is None:
+        tree = wrapping(tree, table.schema)
+    translated = duck.translate_tree(tree, table.schema)
     # A null that was computed is inside a struct, so it can be told from a failure, which leaves no struct.
     attempts = [f"TRY({translated})", f"TRY(struct_pack(v := {translated})) IS NULL"]
     here = duck.connection()

@@ -1,7 +1,7 @@
 """Tier 1 over Arrow columns, in a worker: from rows of the stream to the rows of each engine, without the JVM.
 
 The columns are those of `spark/tier_one.py`, with the same names, types, hashes and slots, so that an engine can't tell
-who computed them. What can't be promised to be the same takes the JVM's way: see `hash_obstacle`.
+who computed them. What can't be promised to be the same takes the JVM's way: see `obstacle_to_columns`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from trimtab.engine.columns.arrays import single
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.rowwise.attempt import attempted
+from trimtab.rowwise.columnar import obstacle
 from trimtab.rowwise.types import plain
 from trimtab.worker.column_splitter import arrivals_mixed, engines_of, head_of
 from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Intake, Reading, Route
@@ -26,9 +27,11 @@ from trimtab.worker.row_hash import arrival_hash, has_columnar_hash, key_hash
 Columns = dict[str, pa.Array]
 
 
-def hash_obstacle(intake: Intake, schema: pa.Schema) -> str | None:
-    """Why rows of this schema can't be hashed here; None: they can."""
+def obstacle_to_columns(intake: Intake, schema: pa.Schema) -> str | None:
+    """Why tier 1 can't be the same over columns as in Spark, and so takes the JVM's way; None: it can."""
     for column in intake.columns:
+        if column.source is None and (reason := obstacle(column.text, schema)) is not None:
+            return f"{column.text}: {reason}"
         kind = column.type if column.source is None else schema.field(column.source).type
         if kind is not None and not has_columnar_hash(kind):
             return f"{column.source or column.text} is {kind}, which only Spark can hash"
@@ -47,7 +50,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class ColumnTierOne:
-    """Tier 1 of one stream, whose rows have the columns of `schema`. There is no `hash_obstacle`."""
+    """Tier 1 of one stream, whose rows have the columns of `schema`. There is no `obstacle_to_columns`."""
 
     intake: Intake
     schema: pa.Schema
