@@ -80,7 +80,7 @@ def _project(table: pa.Table, texts: Sequence[str], types: Sequence[pa.DataType]
     if missing:
         computed = _compute(table, [texts[i] for i in missing])
         for i, array in zip(missing, computed, strict=True):
-            arrays[i] = _as_expected(array, types[i]) if types else array
+            arrays[i] = as_expected(array, types[i]) if types else array
     return [array for array in arrays if array is not None]
 
 
@@ -95,7 +95,8 @@ def _passed_on(table: pa.Table, text: str) -> pa.ChunkedArray | None:
     return table.column(at)
 
 
-def _as_expected(array: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def as_expected(array: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """The column as the type that a query expects. Raises InputError `input.value` if a value doesn't fit it."""
     if array.type == wanted:
         return array
     try:
@@ -118,7 +119,7 @@ def _compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
 
     from trimtab.rowwise import duck
 
-    used = _used_columns(tuple(texts), tuple(table.column_names))
+    used = used_columns(tuple(texts), tuple(table.column_names))
     try:
         return duck.compute(table.select(used), texts)
     except (duckdb.Error, pa.ArrowException) as error:
@@ -127,7 +128,7 @@ def _compute(table: pa.Table, texts: Sequence[str]) -> list[pa.ChunkedArray]:
 
 
 @lru_cache(maxsize=1024)
-def _used_columns(texts: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+def used_columns(texts: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
     """The columns that the texts use: DuckDB gets no others."""
     mentioned = {column.name.lower() for text in texts for column in parse_one(text, read="spark").find_all(exp.Column)}
     return [name for name in names if name.lower() in mentioned]

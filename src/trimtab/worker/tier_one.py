@@ -1,0 +1,195 @@
+"""Tier 1 over Arrow columns, in a worker: from rows of the stream to the rows of each engine, without the JVM.
+
+The columns are those of `spark/tier_one.py`, with the same names, types, hashes and slots, so that an engine can't tell
+who computed them. What can't be promised to be the same takes the JVM's way: see `obstacle_to_columns`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.columns.arrays import single
+from trimtab.keyed_state import GROUP_SHIFT
+from trimtab.rowwise.attempt import attempted
+from trimtab.rowwise.columnar import obstacle
+from trimtab.rowwise.types import plain
+from trimtab.worker.column_splitter import arrivals_mixed, engines_of, head_of
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Intake, Reading, Route
+from trimtab.worker.orders import BoolArray, Head, Int64Array, Orders
+from trimtab.worker.row_hash import arrival_hash, has_columnar_hash, key_hash
+
+Columns = dict[str, pa.Array]
+
+
+def obstacle_to_columns(intake: Intake, schema: pa.Schema) -> str | None:
+    """Why tier 1 can't be the same over columns as in Spark, and so takes the JVM's way; None: it can."""
+    for column in intake.columns:
+        if column.source is None and (reason := obstacle(column.text, schema)) is not None:
+            return f"{column.text}: {reason}"
+        kind = column.type if column.source is None else schema.field(column.source).type
+        if kind is not None and not has_columnar_hash(kind):
+            return f"{column.source or column.text} is {kind}, which only Spark can hash"
+    if intake.partition is not None and not _has_name_text(kind := schema.field(intake.partition).type):
+        return f"{intake.partition} is {kind}, which only Spark can use as the name of a partition"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Rows of tier 1 before they are split. `slots`: of each row, by route."""
+
+    columns: Columns
+    slots: list[Int64Array]
+
+
+@dataclass(frozen=True)
+class ColumnTierOne:
+    """Tier 1 of one stream, whose rows have the columns of `schema`. There is no `obstacle_to_columns`."""
+
+    intake: Intake
+    schema: pa.Schema
+    key_groups: int
+    _: KW_ONLY
+    keep_original: bool
+
+    def sent_schema(self, partition: str | None = None) -> pa.Schema:
+        """The columns of the rows as they are sent; `partition` as in `sent`."""
+        return self.sent(self.schema.empty_table(), partition).schema
+
+    def sent(self, rows: pa.Table, partition: str | None = None) -> pa.Table:
+        """What is sent to the engines: a row for each route of every row that a query wants.
+
+        partition   the name of the source's partition that the rows are from, if no column of theirs names it
+        """
+        columns = self._kept(self._computed(rows, partition))
+        made = self._made(columns)
+        count, routes = len(columns[self.intake.time]), len(self.intake.routes)
+        numbers = np.tile(np.arange(routes), count)
+        return self._table(made, np.repeat(np.arange(count), routes), numbers)
+
+    def split(self, rows: pa.Table, orders: Orders, partition: str | None = None) -> tuple[Head, list[pa.Table]]:
+        """The head of these rows, and what is sent to each engine; `partition` as in `sent`."""
+        columns = self._computed(rows, partition)
+        head = head_of(columns[self.intake.time], columns.get(PARTITION), orders.time.latest_us)
+        made = self._made(self._kept(columns))
+        count = len(made.columns[self.intake.time])
+        mixed = arrivals_mixed(self.intake, made.columns, count) if len(orders.spread) else None
+        engines = np.concatenate(
+            [engines_of(r, s, mixed, orders) for r, s in zip(self.intake.routes, made.slots, strict=True)]
+        )
+        order = np.argsort(engines.astype(np.int16), kind="stable")  # a radix sort, as there are at most 32,768 engines
+        ends = np.searchsorted(engines[order], np.arange(orders.engines + 1))
+        numbers, places = np.divmod(order, max(count, 1))
+        table = self._table(made, places, numbers)
+        return head, [table.slice(start, end - start) for start, end in itertools.pairwise(ends.tolist())]
+
+    # Columns -----------------------------------------------------------------------------------
+
+    def _computed(self, rows: pa.Table, partition: str | None) -> Columns:
+        """All columns of tier 1 but for the hashes, also of rows that no query wants."""
+        intake, texts = self.intake, [c for c in self.intake.columns if c.source is None]
+        attempts = attempted(rows, [c.text for c in texts], [c.type for c in texts])
+        of = {c.name: attempt for c, attempt in zip(texts, attempts, strict=True)}
+        columns = {
+            c.name: as_sent(of[c.name].column if c.source is None else rows.column(c.source)) for c in intake.columns
+        }
+        for reading in intake.readings:
+            if reading.failed is not None:
+                masks = [mask for name in reading.computed if (mask := of[name].failed) is not None]
+                failed = np.logical_or.reduce(masks) if masks else np.zeros(rows.num_rows, np.bool_)
+                columns[reading.failed] = pa.array(failed)
+        if self.keep_original:
+            originals = [as_sent(rows.column(name)) for name in self.schema.names]
+            fields = [pa.field(n, each.type) for n, each in zip(self.schema.names, originals, strict=True)]
+            columns[ORIGINAL] = pa.StructArray.from_arrays(originals, fields=fields)
+        if intake.partition is not None:
+            columns[PARTITION] = single(rows.column(intake.partition)).cast(pa.string())
+        elif partition is not None:
+            columns[PARTITION] = pa.repeat(pa.scalar(partition, pa.string()), rows.num_rows)
+        return columns
+
+    def _kept(self, columns: Columns) -> Columns:
+        """The columns, only of rows that some query wants or that have failed for one."""
+        if not self.intake.is_filtered:
+            return columns
+
+        def holds(reading: Reading) -> BoolArray:
+            wanted: BoolArray = _true(columns[str(reading.wanted)])
+            return wanted if reading.failed is None else wanted | _true(columns[reading.failed])
+
+        kept = np.logical_or.reduce([holds(reading) for reading in self.intake.readings])
+        if kept.all():
+            return columns
+        mask = pa.array(kept)
+        return {name: column.filter(mask) for name, column in columns.items()}
+
+    def _made(self, columns: Columns) -> _Made:
+        """The columns that are sent, in their order, with the hashes; and the slots."""
+        count = len(columns[self.intake.time])
+        sent = {name: columns[name] for name in self._names}
+        for reading in self.intake.readings:
+            if reading.arrival not in sent:
+                read = sorted({name for _, name in reading.columns})
+                hashed = arrival_hash({self._spark_names[name]: columns[name] for name in read}, count)
+                sent[reading.arrival] = pa.array(hashed)
+        sent |= {name: columns[name] for name in (ORIGINAL, PARTITION) if name in columns}
+        return _Made(sent, [self._slots(route, columns, count) for route in self.intake.routes])
+
+    def _slots(self, route: Route, columns: Columns, count: int) -> Int64Array:
+        """The key group in front and as much of the key's hash as fits."""
+        names = route.keys if route.is_keyed else self._names
+        key = key_hash([columns[name] for name in names], count)
+        rest = (key.view(np.uint64) >> np.uint64(64 - GROUP_SHIFT)).view(np.int64)
+        slots: Int64Array = np.mod(key, self.key_groups) << GROUP_SHIFT | rest
+        return slots
+
+    def _table(self, made: _Made, places: Int64Array, numbers: Int64Array) -> pa.Table:
+        """The rows at these places, each on the route with that number."""
+        taken = pa.array(places)
+        columns = {name: column.take(taken) for name, column in made.columns.items()}
+        if len(made.slots) > 1:
+            columns[ROUTE] = pa.array(numbers.astype(np.int32))
+        slots = np.stack(made.slots)[numbers, places]
+        return pa.table(columns | {SLOT: pa.array(slots)})
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The columns of the stream that are sent, in order."""
+        intake = self.intake
+        needed = {name for r in intake.readings for _, name in r.columns} | {intake.time}
+        needed |= {r.wanted for r in intake.readings if r.wanted is not None and len(intake.readings) > 1}
+        needed |= {name for route in intake.routes for name in route.keys}
+        names = [c.name for c in intake.columns if c.name in needed]
+        return names + [r.failed for r in intake.readings if r.failed is not None]
+
+    @cached_property
+    def _spark_names(self) -> Mapping[str, str]:
+        """What Spark calls the columns when it hashes them: where it computes nothing, it doesn't rename them."""
+        intake = self.intake
+        is_renamed = intake.is_computed or intake.is_filtered or self.keep_original
+        return {c.name: c.name if is_renamed else str(c.source) for c in intake.columns}
+
+
+def as_sent(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in the layout in which Spark sends its type: strings are plain ones, and zoned times are in UTC."""
+    array = single(column)
+    kind = plain(array.type)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        kind = pa.timestamp(kind.unit, "UTC")
+    return array if array.type == kind else array.cast(kind)
+
+
+def _has_name_text(kind: pa.DataType) -> bool:
+    """Whether Arrow's text of a value is Spark's."""
+    kind = plain(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_signed_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _true(column: pa.Array) -> BoolArray:
+    return np.asarray(column.fill_null(False))
