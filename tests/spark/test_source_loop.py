@@ -13,6 +13,7 @@ import trimtab
 from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.kept_source import KeptSource
 from trimtab.errors import JobError, TrimtabError
+from trimtab.spark import column_jobs, stream_queries
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.manifest import Manifest
@@ -45,7 +46,24 @@ def known(bench: Bench) -> Manifest:
     return found
 
 
-def test_all_partitions_are_read_and_no_row_is_late(bench: Bench, source: KeptSource) -> None:
+WAYS = ("small", "columns", "jvm")
+
+
+def take_way(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let batches be read by the driver, or be read by tasks over columns, or take the way through the JVM."""
+    if way == "columns":
+        monkeypatch.setattr(column_jobs, "SMALL", 0)
+    if way == "small":
+        monkeypatch.setattr(column_jobs, "SMALL", float("inf"))
+    if way == "jvm":
+        monkeypatch.setattr(stream_queries, "obstacle_to_columns", lambda *_: "as a test says")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_partitions_are_read_and_no_row_is_late(
+    bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
     whole = [partition(part, 30 + 10 * part) for part in range(3)]
     for part, table in enumerate(whole):
         source.add(f"p{part}", table)

@@ -6,7 +6,7 @@ read the ranges, side by side. No Spark here, and no decision: a source only say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -22,6 +22,11 @@ class Range:
     partition: str
     start: int
     end: int
+
+
+def positions_of(ranges: Sequence[Range]) -> int:
+    """How many positions some ranges have."""
+    return sum(each.end - each.start for each in ranges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ and Spark delivers the same rows again at the next start.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +36,8 @@ from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
-from trimtab.sources.source import Range
+from trimtab.sources.source import Range, positions_of
+from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.engine_jobs import no_rows, run_jobs
 from trimtab.spark.error_text import noting_callers
@@ -45,6 +47,7 @@ from trimtab.spark.source_rows import SourceRows
 from trimtab.spark.sources import reads_all
 from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
+from trimtab.spark.under_way import BatchUnderWay
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -53,7 +56,9 @@ from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged
 from trimtab.state.segment import check_size
 from trimtab.state.sweep import sweep
+from trimtab.worker.exchange import Reading
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
+from trimtab.worker.tier_one import ColumnTierOne
 
 
 class StoppingError(Exception):
@@ -73,26 +78,10 @@ class StreamSpec:
     idle_after_s: float | None = None  # when a silent partition is idle; None: never
 
 
-@dataclass
-class _Batch:
-    """What will be reported of the batch under way."""
-
-    frame: DataFrame
-    began_s: float
-    stages_s: dict[str, float] = field(default_factory=dict)
-    reports: Sequence[EngineReport] = ()
-    head: Head = field(default_factory=Head)  # also of rows that no query wants
-    matches: dict[str, int] = field(default_factory=dict)
-
-    def spent(self, stage: str, seconds: float) -> None:
-        """Add time to a stage."""
-        self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
-
-
 class Pipeline(Shell):
     """Runs the batches of one stream; `take_batch` is what Spark calls."""
 
-    _batch: _Batch  # the last one, or the one under way
+    _batch: BatchUnderWay  # the last one, or the one under way
 
     def __init__(
         self,
@@ -137,6 +126,7 @@ class Pipeline(Shell):
         self.placing = Placing(self._first_placement(), self._decided, may_spread=bool(queries.split))
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
+        self._rows_each = math.inf  # how many rows a position of the source had in the last batch
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
         self._ended_at_s = time.time()  # the same of Spark's last batch, by the clock; before the first one, the start
         since_s = self._ended_at_s if known is None else known.written_at_s
@@ -214,12 +204,10 @@ class Pipeline(Shell):
             if spark_batch >= self.driver.next_of_spark:
                 self._run(frame, spark_batch)
 
-    def take_ranges(self, ranges: tuple[Range, ...], rows: SourceRows) -> None:
+    def take_ranges(self, ranges: tuple[Range, ...]) -> None:
         """Run a batch over ranges of the stream's source to its commit; one that was begun before has its own."""
         with self._my_turn():
-            unfinished = self.driver.unfinished
-            chosen = ranges if unfinished is None else unfinished.ranges
-            self._run(on_session(rows.of(chosen), self._queries.own), None, ranges=ranges)
+            self._run(self._queries.frame, None, ranges=ranges)
 
     def know_partitions(self, names: Iterable[str]) -> None:
         """From the next batch on, the watermark also waits for these partitions of the stream's source."""
@@ -295,7 +283,7 @@ class Pipeline(Shell):
         self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False, ranges: tuple[Range, ...] = ()
     ) -> None:
         """Run a Spark batch, or one of ranges; without either it has no rows."""
-        batch = self._batch = _Batch(frame, time.perf_counter())
+        batch = self._batch = BatchUnderWay(frame, time.perf_counter())
         before, unfinished, clock_s = self.placement, self.driver.unfinished, time.time()
         if spark_batch is not None and self._reads_all and spark_batch > self._spark_log.last:
             self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
@@ -345,11 +333,21 @@ class Pipeline(Shell):
 
     def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
         """Run the batch's Spark job."""
-        batch, tier_one = self._batch, cast(ReadyOnSpark, ready).tier_one
+        batch, tier_one, rows = self._batch, cast(ReadyOnSpark, ready).tier_one, self.source_rows
         with noting_callers({name: query.sql for name, query in ready.setup.queries.items()}):
-            ran = run_jobs(tier_one, batch.frame, orders, self.homes.pinned)
+            if isinstance(tier_one, ColumnTierOne):
+                assert rows is not None
+                reading = Reading(rows.source, rows.schema, tier_one, orders)
+                ran = run_columns(rows.spark.sparkContext, reading, self._rows_each * positions_of(orders.ranges))
+            else:
+                frame = batch.frame
+                if rows is not None and orders.ranges:
+                    frame = on_session(rows.of(orders.ranges), self._queries.own)
+                ran = run_jobs(tier_one, frame, orders, self.homes.pinned)
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)
+        if orders.ranges:
+            self._rows_each = ran.head.events / positions_of(orders.ranges)
         return ran.reports, ran.head
 
     def hand_over(self, output: HandOver) -> None:

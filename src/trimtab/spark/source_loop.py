@@ -72,7 +72,7 @@ class SourceLoop:
         began_s, asked_at_s = time.monotonic(), time.time()
         ranges = self._next_ranges(end)
         if ranges:
-            self._pipeline.take_ranges(ranges, self._rows)
+            self._pipeline.take_ranges(ranges)
         elif end is not None:
             return False
         else:

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from trimtab.sources.source import Range, Source
+from trimtab.worker.exchange import rows_of
 from trimtab.worker.intake import SOURCE_PARTITION
 
 
@@ -48,15 +49,11 @@ class SourceRows:
             source: Source = pickle.loads(packed)
             for batch in batches:
                 for each in batch.column(0).to_pylist():
-                    yield from rows_of(source, pickle.loads(each), schema).to_batches()
+                    part: Range = pickle.loads(each)
+                    table = rows_of(source, part, schema)
+                    name = pa.repeat(pa.scalar(part.partition, pa.string()), table.num_rows)
+                    yield from table.append_column(SOURCE_PARTITION, name).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges]
         tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")
         return tasks.mapInArrow(read, self.spark_schema)
-
-
-def rows_of(source: Source, part: Range, schema: pa.Schema) -> pa.Table:
-    """The rows of a range, with the partition's name."""
-    table = source.read(part).table.cast(schema)
-    name = pa.repeat(pa.scalar(part.partition, pa.string()), table.num_rows)
-    return table.append_column(SOURCE_PARTITION, name)

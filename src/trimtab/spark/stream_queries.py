@@ -24,15 +24,20 @@ from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.tier_one import TierOne
-from trimtab.worker.intake import intake_of
+from trimtab.worker.intake import Intake, intake_of
 from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
+from trimtab.worker.tier_one import ColumnTierOne, obstacle_to_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyOnSpark(Ready):
-    """Queries ready to run, with the tier 1 that computes their rows."""
+    """Queries ready to run, with the tier 1 that computes their rows: in the JVM, or over columns in the workers.
 
-    tier_one: TierOne
+    `obstacle`: why it isn't over columns.
+    """
+
+    tier_one: TierOne | ColumnTierOne
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,20 +82,31 @@ class StreamQueries:
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
         intake = intake_of(queries, self.schema, setup.event_time, split, setup.partition_by)
-        frame, keep_original = on_session(self.frame, self.own), setup.keep_original
-        with explained(queries):
-            tier_one = TierOne(intake, frame, self.key_groups, keep_original=keep_original)
+        keep_original, obstacle = setup.keep_original, self._obstacle(intake)
+        tier_one: TierOne | ColumnTierOne
+        if obstacle is None:
+            tier_one = ColumnTierOne(intake, self.schema, self.key_groups, keep_original=keep_original)
+            schema = tier_one.sent_schema()
+        else:
+            with explained(queries):
+                frame = on_session(self.frame, self.own)
+                tier_one = TierOne(intake, frame, self.key_groups, keep_original=keep_original)
+            schema = tier_one.schema
         plan = EnginePlan(
             intake=intake,
             queries=queries,
-            schema=tier_one.schema,
+            schema=schema,
             key_groups=self.key_groups,
             max_threads=setup.max_threads,
             keep_original=keep_original,
             event_time=setup.event_time,
         )
         packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-        return ReadyOnSpark(setup, plan, packed, hashlib.sha256(packed).hexdigest(), Merger(plan), tier_one)
+        plan_id = hashlib.sha256(packed).hexdigest()
+        return ReadyOnSpark(setup, plan, packed, plan_id, Merger(plan), tier_one, obstacle)
+
+    def _obstacle(self, intake: Intake) -> str | None:
+        return "Spark reads the stream" if self.source is None else obstacle_to_columns(intake, self.schema)
 
     def _compiled(self, name: str, wanted: QuerySetup, event_time: str) -> Query:
         own = self.queries.get(name)

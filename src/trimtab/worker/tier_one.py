@@ -20,7 +20,7 @@ from trimtab.rowwise.attempt import attempted
 from trimtab.rowwise.columnar import obstacle
 from trimtab.rowwise.types import plain
 from trimtab.worker.column_splitter import arrivals_mixed, engines_of, head_of
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Intake, Reading, Route
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_PARTITION, Intake, Reading, Route
 from trimtab.worker.orders import BoolArray, Head, Int64Array, Orders
 from trimtab.worker.row_hash import arrival_hash, has_columnar_hash, key_hash
 
@@ -35,7 +35,8 @@ def obstacle_to_columns(intake: Intake, schema: pa.Schema) -> str | None:
         kind = column.type if column.source is None else schema.field(column.source).type
         if kind is not None and not has_columnar_hash(kind):
             return f"{column.source or column.text} is {kind}, which only Spark can hash"
-    if intake.partition is not None and not _has_name_text(kind := schema.field(intake.partition).type):
+    by = intake.partition
+    if by not in (None, SOURCE_PARTITION) and not _has_name_text(kind := schema.field(by).type):
         return f"{intake.partition} is {kind}, which only Spark can use as the name of a partition"
     return None
 
@@ -58,25 +59,27 @@ class ColumnTierOne:
     _: KW_ONLY
     keep_original: bool
 
-    def sent_schema(self, partition: str | None = None) -> pa.Schema:
-        """The columns of the rows as they are sent; `partition` as in `sent`."""
-        return self.sent(self.schema.empty_table(), partition).schema
+    def sent_schema(self) -> pa.Schema:
+        """The columns of the rows as they are sent."""
+        return self.sent(self.schema.empty_table()).schema
 
-    def sent(self, rows: pa.Table, partition: str | None = None) -> pa.Table:
-        """What is sent to the engines: a row for each route of every row that a query wants.
-
-        partition   the name of the source's partition that the rows are from, if no column of theirs names it
-        """
-        columns = self._kept(self._computed(rows, partition))
+    def sent(self, rows: pa.Table) -> pa.Table:
+        """What is sent to the engines: a row for each route of every row that a query wants."""
+        columns = self._kept(self._computed(rows))
         made = self._made(columns)
         count, routes = len(columns[self.intake.time]), len(self.intake.routes)
         numbers = np.tile(np.arange(routes), count)
         return self._table(made, np.repeat(np.arange(count), routes), numbers)
 
     def split(self, rows: pa.Table, orders: Orders, partition: str | None = None) -> tuple[Head, list[pa.Table]]:
-        """The head of these rows, and what is sent to each engine; `partition` as in `sent`."""
-        columns = self._computed(rows, partition)
+        """The head of these rows, and what is sent to each engine.
+
+        partition   the name of the source's partition that the rows are from, if no column of theirs names it
+        """
+        columns = self._computed(rows)
         head = head_of(columns[self.intake.time], columns.get(PARTITION), orders.time.latest_us)
+        if partition is not None:
+            head = Head(head.events, dict(zip([partition], head.newest_us.values(), strict=False)))
         made = self._made(self._kept(columns))
         count = len(made.columns[self.intake.time])
         mixed = arrivals_mixed(self.intake, made.columns, count) if len(orders.spread) else None
@@ -91,7 +94,7 @@ class ColumnTierOne:
 
     # Columns -----------------------------------------------------------------------------------
 
-    def _computed(self, rows: pa.Table, partition: str | None) -> Columns:
+    def _computed(self, rows: pa.Table) -> Columns:
         """All columns of tier 1 but for the hashes, also of rows that no query wants."""
         intake, texts = self.intake, [c for c in self.intake.columns if c.source is None]
         attempts = attempted(rows, [c.text for c in texts], [c.type for c in texts])
@@ -108,10 +111,8 @@ class ColumnTierOne:
             originals = [as_sent(rows.column(name)) for name in self.schema.names]
             fields = [pa.field(n, each.type) for n, each in zip(self.schema.names, originals, strict=True)]
             columns[ORIGINAL] = pa.StructArray.from_arrays(originals, fields=fields)
-        if intake.partition is not None:
+        if intake.partition not in (None, SOURCE_PARTITION):
             columns[PARTITION] = single(rows.column(intake.partition)).cast(pa.string())
-        elif partition is not None:
-            columns[PARTITION] = pa.repeat(pa.scalar(partition, pa.string()), rows.num_rows)
         return columns
 
     def _kept(self, columns: Columns) -> Columns:

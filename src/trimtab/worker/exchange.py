@@ -1,0 +1,97 @@
+"""Rows on their way from the tasks that read a source to the engines: Arrow blobs, one from each task to each engine.
+
+Every task sends every engine the head of what it has read, also where it has no rows for it. So each engine knows the
+newest time of all rows of the batch before it begins, and all of them use one watermark.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from trimtab.errors import InputError
+from trimtab.machine_code.missing import Missing, if_missing
+from trimtab.sources.source import Range, Source
+from trimtab.worker.engine import run_engine
+from trimtab.worker.orders import Head, Orders, packed
+from trimtab.worker.tier_one import ColumnTierOne
+
+Parcel = tuple[Head, bytes]
+"""What a task sends to an engine: the head of all that it has read, and the engine's rows; b"": it has none for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a task makes parcels of ranges."""
+
+    source: Source
+    schema: pa.Schema  # of the source's rows, as the queries know them
+    tier_one: ColumnTierOne
+    orders: Orders
+
+    def parcels(self, parts: Iterable[Range]) -> Iterator[tuple[int, Parcel]]:
+        """What goes to which engine; in order of the ranges."""
+        for part in parts:
+            rows = rows_of(self.source, part, self.schema)
+            with if_missing(Missing.PLAIN):  # the stream waits
+                head, tables = self.tier_one.split(rows, self.orders, part.partition)
+            for engine, table in enumerate(tables):
+                yield engine, (head, packed(table) if table.num_rows else b"")
+
+
+def rows_of(source: Source, part: Range, schema: pa.Schema) -> pa.Table:
+    """The rows of a range, with the types that the queries know.
+
+    Raises InputError `source.undecoded` if a value can't be decoded.
+    """
+    rows = source.read(part)
+    if rows.undecoded is not None and rows.undecoded.num_rows:
+        first = rows.undecoded.slice(0, 1).to_pylist()[0]
+        raise InputError(
+            "source.undecoded",
+            f"{rows.undecoded.num_rows} values of partition {part.partition} can't be decoded, first the one at "
+            f"position {first['position']}: {first['reason']}",
+            "correct the schema of the source, or read the values as strings and decode them in the query",
+        )
+    return rows.table if rows.table.schema == schema else rows.table.cast(schema)
+
+
+def head_of_all(heads: Iterable[Head]) -> Head:
+    """The head of the rows of several tasks.
+
+    >>> head_of_all([Head(2, {"a": 5}), Head(1, {"a": 3, "b": 4})])
+    Head(events=3, newest_us={'a': 5, 'b': 4})
+    """
+    events, newest_us = 0, dict[str, int]()
+    for head in heads:
+        events += head.events
+        for name, at_us in head.newest_us.items():
+            newest_us[name] = max(at_us, newest_us.get(name, at_us))
+    return Head(events, newest_us)
+
+
+def run_with_parcels(orders: Orders, number: int, parcels: Sequence[Parcel]) -> tuple[Head, bytes]:
+    """Run an engine over the parcels of all tasks: the head of the batch, and the engine's report, pickled."""
+    head = head_of_all(each for each, _ in parcels)
+    batches = (batch for _, blob in parcels if blob for batch in pa.ipc.open_stream(blob))
+    [reported] = run_engine(replace(orders, head=head), number, batches)
+    [report] = reported.column("report").to_pylist()
+    return head, report
+
+
+def pieces(ranges: Sequence[Range], tasks: int) -> list[Range]:
+    """The ranges, cut further so that there is work for this many tasks; a position is never cut.
+
+    >>> pieces([Range("a", 0, 9), Range("b", 5, 6)], 4)
+    [Range(partition='a', start=0, end=4), Range(partition='a', start=4, end=9), Range(partition='b', start=5, end=6)]
+    """
+    cuts = max(1, tasks // max(1, len(ranges)))
+    found = []
+    for part in ranges:
+        count = min(cuts, part.end - part.start)
+        edges = [part.start + (part.end - part.start) * number // count for number in range(count + 1)]
+        found += [Range(part.partition, start, end) for start, end in itertools.pairwise(edges)]
+    return found
