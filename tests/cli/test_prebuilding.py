@@ -18,6 +18,7 @@ from trimtab.deciding.policy import Balance
 from trimtab.machine_code import shelf
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Folder
+from trimtab.worker.row_hash import arrival_hash
 from trimtab_lab.workloads.clusters import synthetic_cluster
 
 pytestmark = pytest.mark.slow  # they compile, unless `trimtab warm` was run
@@ -44,6 +45,13 @@ def test_windows_of_an_installation_have_nothing_left_to_compile(part: str) -> N
     with if_missing(Missing.REFUSE):
         for sql, cuts in itertools.product(QUERIES[part], ([], [10], [20, 20, 55])):
             evaluate(sql, {"t": rows}, event_time="ts", delay="3 seconds", cuts=cuts)
+
+
+def test_hashing_rows_has_nothing_left_to_compile() -> None:
+    PARTS["tier-one"]()
+    rows = made_up_rows(100)
+    with if_missing(Missing.REFUSE):
+        arrival_hash(dict(zip(rows.column_names, rows.columns, strict=True)), rows.num_rows)
 
 
 def test_the_planner_of_an_installation_has_nothing_left_to_compile() -> None:

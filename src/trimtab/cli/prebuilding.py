@@ -105,6 +105,13 @@ def patterns() -> None:
     evaluate(_PATTERN, {"t": made_up_rows()}, event_time="ts", cuts=[7, 15])
 
 
+def tier_one() -> None:
+    """Hashing rows over Arrow columns."""
+    from trimtab.engine.columns.xxhash64 import load_machine_code
+
+    load_machine_code()
+
+
 def planners(*policies: str) -> None:
     """The planners of a job's balance, as far as their solvers are installed."""
     for policy in policies:
@@ -118,8 +125,9 @@ PARTS: dict[str, Callable[[], None]] = {
     "sliding-windows": sliding_windows,
     "other-planners": partial(planners, *(policy for policy in POLICIES if policy != DEFAULT.planner)),
     "patterns": patterns,
+    "tier-one": tier_one,
 }
 """By name, in the order in which they are built."""
 PARTS |= {name: part for entry in entry_points(group="trimtab.parts") for name, part in entry.load().items()}
-ENGINE_PARTS = ("grouped-windows", "sliding-windows", "patterns")
-"""What engines run. A job compiles the other parts in a process beside it, and uses plain planners until then."""
+ENGINE_PARTS = ("grouped-windows", "sliding-windows", "patterns", "tier-one")
+"""What workers run. A job compiles the other parts in a process beside it, and uses plain planners until then."""
