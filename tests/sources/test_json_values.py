@@ -30,7 +30,7 @@ BAD = {
     b"2}": "it isn't a JSON object",
     b'{"k": 1} {"k": 2}': "it is more than one JSON object",
     b'{"k": 1}\n{"k": 2}': "it is more than one JSON object",
-    b'{"more": {"k": 1}': "Missing a comma or } after an object member.",
+    b'{"more": {"k": 1}': "Missing a comma or '}' after an object member.",
     b'{"k": "}': "Missing a closing quotation mark in string.",
     b'{"more": "a\nb"}': "Invalid encoding in string.",
     b'{"k": 1, "k": 2}': "Column(/k) was specified twice",
