@@ -41,6 +41,7 @@ _DEFAULTS: Mapping[str, Setting] = {
 _FOR_CONSUMERS: Mapping[str, Setting] = {
     "group.id": "trimtab",  # it has to have one; trimtab never joins it
     "isolation.level": "read_committed",
+    "fetch.wait.max.ms": 20,  # a range has its messages already: only its end is ever waited for
 }
 _ALWAYS: Mapping[str, Setting] = {
     "auto.offset.reset": "error",
@@ -108,7 +109,10 @@ def check_options(options: Mapping[str, Setting]) -> None:
 def borrowed_consumer(access: Access) -> Iterator[Client]:
     """A consumer without partitions, for one reader at a time; one that failed is not used again."""
     idle = _consumers.setdefault((os.getpid(), access), [])  # a fork has none of its parent's threads
-    client = idle.pop() if idle else _opened(access, lambda settings: confluent_kafka().Consumer(settings), True)
+    try:
+        client = idle.pop()
+    except IndexError:
+        client = _opened(access, _new_consumer, True)
     consumer: Consumer = client.handle
     try:
         yield client
@@ -164,6 +168,11 @@ def unreachable(access: Access, client: Client, waited_s: float, doing: str) -> 
     message = f"Kafka at {access.servers} gave no answer for {waited_s:.0f} s while {doing}{why}"
     hint = "check the addresses, also those that the servers advertise, and that the servers are up"
     return JobError("source.unreachable", message, hint)
+
+
+def _new_consumer(settings: dict[str, Any]) -> Consumer:
+    client: Consumer = confluent_kafka().Consumer(settings)
+    return client
 
 
 def _new_admin(settings: dict[str, Any]) -> AdminClient:

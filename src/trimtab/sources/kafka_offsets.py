@@ -16,7 +16,8 @@ from trimtab.sources.kafka_clients import Access, admin_client, confluent_kafka,
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._listoffsets import OffsetSpec
 
 FIRST_ANSWER_S = 5.0
 REQUEST_S = 5.0
