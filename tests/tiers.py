@@ -15,7 +15,7 @@ TIERS = {
     "cluster": "a Spark cluster with executors that come and go",
     "live": "the lab's experiments on a running Spark",
 }
-_BY_FIXTURE = {"cluster": "cluster", "spark": "spark"}
+_BY_FIXTURE = {"cluster": "cluster", "broker": "servers", "spark": "spark"}
 
 
 def tier_of(path: str, marks: Collection[str], fixtures: Collection[str]) -> str:

@@ -7,35 +7,13 @@ from __future__ import annotations
 
 import functools
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pyspark
 
-JARS = Path(sys.prefix) / "s3a-jars"
+from tests.support.maven import Artifact, jars
+
 SDK = "2.35.4"
-_PART = (
-    "<dependency><groupId>software.amazon.awssdk</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-)
-_POM = """
-<project>
-  <modelVersion>4.0.0</modelVersion><groupId>trimtab</groupId><artifactId>s3a</artifactId><version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId><version>{}</version>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
-    </dependency>
-    <dependency>
-      <groupId>software.amazon.s3.analyticsaccelerator</groupId><artifactId>analyticsaccelerator-s3</artifactId>
-      <version>1.3.1</version>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
-    </dependency>
-    {}
-  </dependencies>
-</project>"""
 
 
 def s3a_settings(port: int) -> dict[str, str]:
@@ -53,13 +31,12 @@ def s3a_settings(port: int) -> dict[str, str]:
 
 @functools.cache
 def _jars() -> str:
-    if not JARS.exists():
-        [client] = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
-        [version] = re.findall(r"hadoop-client-api-(.+)\.jar", client.name)
-        parts = "".join(_PART.format(name, SDK) for name in ("s3", "s3-transfer-manager", "sts"))
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "pom.xml").write_text(_POM.format(version, parts))
-            command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-            subprocess.run([*command, f"-DoutputDirectory={folder}/jars"], cwd=folder, check=True)
-            shutil.move(Path(folder, "jars"), JARS)
-    return ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+    [client] = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    [version] = re.findall(r"hadoop-client-api-(.+)\.jar", client.name)
+    accelerator = "software.amazon.s3.analyticsaccelerator"
+    wanted = [
+        Artifact("org.apache.hadoop", "hadoop-aws", version, alone=True),
+        Artifact(accelerator, "analyticsaccelerator-s3", "1.3.1", alone=True),
+        *(Artifact("software.amazon.awssdk", part, SDK) for part in ("s3", "s3-transfer-manager", "sts")),
+    ]
+    return ",".join(map(str, jars("s3a", wanted)))

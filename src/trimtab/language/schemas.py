@@ -7,16 +7,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from trimtab.errors import InputError
-from trimtab.rowwise.types import CAST_TYPES
-
-_Type = exp.DataType.Type
-TYPES = CAST_TYPES | {
-    _Type.TINYINT: pa.int8(),
-    _Type.SMALLINT: pa.int16(),
-    _Type.CHAR: pa.string(),
-    _Type.BINARY: pa.binary(),
-}
-_ZONED = (_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ)
+from trimtab.rowwise.ddl import column_type
 
 
 def parse_schema(text: str, *, zone: str | None = None) -> tuple[str, pa.Schema]:
@@ -43,10 +34,7 @@ def _field(column: exp.Expr, zone: str | None) -> pa.Field:
     kind = column.args.get("kind") if isinstance(column, exp.ColumnDef) else None
     if kind is None:
         raise _wrong(f"column {column.sql('spark')} has no type")
-    type_ = pa.timestamp("us", zone) if kind.this in _ZONED else TYPES.get(kind.this)
-    if kind.this is _Type.DECIMAL:
-        sizes = [int(size.name) for size in kind.expressions]
-        type_ = pa.decimal128(*(sizes or [10, 0]))
+    type_ = column_type(kind, zone)
     if type_ is None:
         raise _wrong(f"column {column.name} is {kind.sql('spark')}, which can't be written here", "give --table a file")
     return pa.field(column.name, type_)

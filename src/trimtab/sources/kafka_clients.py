@@ -1,0 +1,195 @@
+"""Connections to Kafka, by the package confluent-kafka: each process has its own, and keeps them for the next use.
+
+Nothing here reads a message. What the errors of Kafka mean is said here, too: whether it is of use to ask again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import JobError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka.admin import AdminClient
+
+_log = logging.getLogger("trimtab.kafka")
+
+Setting = str | int | float | bool | Callable[..., Any]
+
+OWN = {
+    "bootstrap.servers": "they are the argument servers",
+    "metadata.broker.list": "they are the argument servers",
+    "auto.offset.reset": "where a job begins is the argument start, and lost messages are an error",
+    "enable.auto.commit": "the checkpoint has the offsets",
+    "enable.auto.offset.store": "the checkpoint has the offsets",
+    "enable.partition.eof": "the end of a partition is how trimtab knows that a range is read",
+    "error_cb": "trimtab raises errors itself",
+    "logger": "the log is Python's, with the name trimtab.kafka",
+}
+"""Options of librdkafka that can't be given, and why."""
+_DEFAULTS: Mapping[str, Setting] = {
+    "client.id": "trimtab",
+    "reconnect.backoff.max.ms": 2_000,  # librdkafka's 10 s is a long pause for a job whose server was restarted
+}
+_FOR_CONSUMERS: Mapping[str, Setting] = {
+    "group.id": "trimtab",  # it has to have one; trimtab never joins it
+    "isolation.level": "read_committed",
+    "fetch.wait.max.ms": 20,  # a range has its messages already: only its end is ever waited for
+}
+_ALWAYS: Mapping[str, Setting] = {
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+}
+_ONLY_FOR_CONSUMERS = ("auto.", "check.crcs", "enable.", "fetch.", "group.", "isolation.", "max.poll", "queued.")
+_ALSO_FOR_OTHERS = ("enable.ssl", "enable.sasl", "enable.metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a cluster is reached.
+
+    servers      addresses as host:port, with commas between them
+    options      those of librdkafka, as pairs
+    patience_s   how long to try on while no server answers
+    """
+
+    servers: str
+    options: tuple[tuple[str, Setting], ...] = field(default=(), repr=False)  # passwords are among them
+    patience_s: float = 60.0
+
+    @property
+    def committed_only(self) -> bool:
+        """Whether messages of transactions that were aborted, or are still open, are left out."""
+        return dict(self.options).get("isolation.level", "read_committed") != "read_uncommitted"
+
+    def settings(self, *, consuming: bool) -> dict[str, Any]:
+        """The configuration of a client."""
+        found: dict[str, Any] = {**_DEFAULTS, **(_FOR_CONSUMERS if consuming else {}), **dict(self.options)}
+        if consuming:
+            found |= _ALWAYS
+        else:
+            found = {name: value for name, value in found.items() if not _is_only_for_consumers(name)}
+        return found | {"bootstrap.servers": self.servers, "logger": _log}
+
+
+@dataclass(slots=True)
+class Client:
+    """A connection, what Kafka last complained about on it, and whether it ever answered."""
+
+    handle: Any
+    complaint: str = ""
+    answered: bool = False
+
+    def note(self, error: KafkaError) -> None:
+        """Remember a complaint, for the error that may follow."""
+        self.complaint = error.str()
+
+
+_consumers: dict[tuple[int, Access], list[Client]] = {}
+_admins: dict[tuple[int, Access], Client] = {}
+
+
+def check_options(options: Mapping[str, Setting]) -> None:
+    """Raise JobError `source.option` for options that trimtab sets itself."""
+    for name in options:
+        if name in OWN:
+            raise JobError("source.option", f"the option {name} of Kafka can't be given", OWN[name])
+
+
+@contextmanager
+def borrowed_consumer(access: Access) -> Iterator[Client]:
+    """A consumer without partitions, for one reader at a time; one that failed is not used again."""
+    idle = _consumers.setdefault((os.getpid(), access), [])  # a fork has none of its parent's threads
+    try:
+        client = idle.pop()
+    except IndexError:
+        client = _opened(access, _new_consumer, True)
+    consumer: Consumer = client.handle
+    try:
+        yield client
+        consumer.unassign()
+    except BaseException:
+        consumer.close()
+        raise
+    idle.append(client)
+
+
+def admin_client(access: Access) -> Client:
+    """The client that asks for topics and offsets."""
+    key = (os.getpid(), access)
+    if key not in _admins:
+        _admins[key] = _opened(access, _new_admin, False)
+    return _admins[key]
+
+
+def close_all() -> None:
+    """Close the connections of this process that nobody uses."""
+    for clients in _consumers.values():
+        while clients:
+            clients.pop().handle.close()
+    _admins.clear()
+
+
+def confluent_kafka() -> ModuleType:
+    """The package; raises JobError `source.package` if it isn't installed."""
+    try:
+        import confluent_kafka
+        import confluent_kafka.admin
+    except ImportError as error:
+        message = f"reading Kafka needs the package confluent-kafka ({error})"
+        raise JobError("source.package", message, "pip install 'trimtab[kafka]'") from error
+    return confluent_kafka
+
+
+def raise_if_final(access: Access, error: KafkaError) -> None:
+    """Raise JobError `source.access` for an error that stays, however often one asks."""
+    kinds = confluent_kafka().KafkaError
+    final = (
+        *(kinds._AUTHENTICATION, kinds.SASL_AUTHENTICATION_FAILED, kinds.TOPIC_AUTHORIZATION_FAILED),
+        *(kinds.GROUP_AUTHORIZATION_FAILED, kinds.CLUSTER_AUTHORIZATION_FAILED),
+    )
+    if error.code() in final:
+        hint = "check the options (security.protocol, sasl.*, ssl.*) and what the user may read"
+        raise JobError("source.access", f"Kafka at {access.servers} refuses: {error.str()}", hint)
+
+
+def unreachable(access: Access, client: Client, waited_s: float, doing: str) -> JobError:
+    """The error for servers that don't answer."""
+    why = f": {client.complaint}" if client.complaint else ""
+    message = f"Kafka at {access.servers} gave no answer for {waited_s:.0f} s while {doing}{why}"
+    hint = "check the addresses, also those that the servers advertise, and that the servers are up"
+    return JobError("source.unreachable", message, hint)
+
+
+def _new_consumer(settings: dict[str, Any]) -> Consumer:
+    client: Consumer = confluent_kafka().Consumer(settings)
+    return client
+
+
+def _new_admin(settings: dict[str, Any]) -> AdminClient:
+    client: AdminClient = confluent_kafka().admin.AdminClient(settings)
+    return client
+
+
+def _opened(access: Access, open_it: Callable[[dict[str, Any]], Any], consuming: bool) -> Client:
+    client = Client(None)
+    package = confluent_kafka()
+    try:
+        client.handle = open_it(access.settings(consuming=consuming) | {"error_cb": client.note})
+    except package.KafkaException as error:
+        hint = "the options are those of librdkafka: see its CONFIGURATION.md"
+        raise JobError("source.option", f"Kafka's client can't be made: {error.args[0].str()}", hint) from error
+    return client
+
+
+def _is_only_for_consumers(name: str) -> bool:
+    return name.startswith(_ONLY_FOR_CONSUMERS) and not name.startswith(_ALSO_FOR_OTHERS)
