@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +77,25 @@ def test_all_partitions_are_read_and_no_row_is_late(
     for name, sql in queries.items():
         expected = trimtab.evaluate(sql, {"t": rows}, event_time="ts").to_pylist()
         assert sorted(map(repr, bench.rows(name))) == sorted(map(repr, expected)), name
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_that_can_not_be_decoded_are_kept_in_quarantine_and_the_others_go_on(
+    bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
+    source.add("a", events((1, 0, 5), (1, 1, 13), (1, 2, 7), (None, 3, 8)))
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False, balance=None)
+    spoilt = replace(source, spoilt=13)
+    job.stream("t", spoilt, event_time="ts").quarantine(bench.keep("bad"))
+    job.query("counts", COUNTS.replace("FROM t", "FROM t WHERE x > 0 ")).write(bench.keep("counts"))
+    run = finished(job, close=True)
+    assert bench.rows("counts") == [{"k": 1, "n": 2, "x": 12}]
+    bad = {row["reason"]: row for row in bench.rows("bad")}
+    where = {"source_partition": "a", "source_position": 1, "source_value": b"?"}
+    assert bad["spoilt"] == {"k": None, "ts": None, "x": None, **where, "query": None, "reason": "spoilt"}
+    assert bad["k is null, and rows are keyed by it"]["x"] == 8
+    assert (len(bad), run.progress.quarantined, run.progress.events) == (2, 2, 4)
 
 
 def test_a_restart_goes_on_where_the_last_one_ended(bench: Bench, source: KeptSource) -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.feather as feather
 
-from trimtab.sources.source import Partition, Range, Rows
+from trimtab.sources.source import UNDECODED, Partition, Range, Rows
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class KeptSource:
     folder: str
     columns: pa.Schema
     dropped: int = 0  # how many rows of each partition are gone
+    spoilt: int | None = None  # rows whose x is this can't be decoded
 
     @property
     def schema(self) -> pa.Schema:
@@ -40,7 +42,17 @@ class KeptSource:
         return {name: self._table(name).num_rows for name in self.partitions()}
 
     def read(self, part: Range) -> Rows:
-        return Rows(self._table(part.partition).slice(part.start, part.end - part.start))
+        table = self._table(part.partition).slice(part.start, part.end - part.start)
+        if self.spoilt is None:
+            return Rows(table)
+        is_spoilt = pc.fill_null(pc.equal(table.column("x"), self.spoilt), False)
+        found = [
+            (part.partition, part.start + number, b"?", "spoilt")
+            for number, each in enumerate(is_spoilt.to_pylist())
+            if each
+        ]
+        undecoded = pa.table([list(column) for column in zip(*found, strict=True)] or [[]] * 4, schema=UNDECODED)
+        return Rows(table.filter(pc.invert(is_spoilt)), undecoded=undecoded)
 
     def _table(self, partition: str) -> pa.Table:
         files = sorted((Path(self.folder) / partition).glob("*.arrow"))

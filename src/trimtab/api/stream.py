@@ -18,9 +18,10 @@ from trimtab.language.intervals import delay_us
 from trimtab.sources.source import Source
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink
 from trimtab.spark.source_rows import SourceRows, schema_on_spark
-from trimtab.worker.intake import SOURCE_PARTITION
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
 from trimtab.worker.orders import LATE, QUARANTINE
 
+HIDDEN = (SOURCE_PARTITION, SOURCE_UNDECODED)
 Length = str | datetime.timedelta | None
 """A length of time, such as "2 seconds"."""
 
@@ -93,7 +94,7 @@ def stream_of(
         frame,
         found,
         _time_rule(name, delay_us(delay), partitions),
-        to_arrow_schema(frame.drop(SOURCE_PARTITION).schema, timezone="UTC"),
+        to_arrow_schema(frame.drop(*HIDDEN).schema, timezone="UTC"),
         by if source is None else SOURCE_PARTITION,
         None if max_ahead is None else delay_us(max_ahead),
         None if idle_after is None else delay_us(idle_after),
@@ -124,7 +125,7 @@ def _not_a_stream(name: str) -> JobError:
 
 def _column_of(stream: str, frame: DataFrame, name: str, code: str) -> str:
     """The stream's column of this name: case doesn't matter, as in Spark."""
-    columns = [column for column in frame.columns if column != SOURCE_PARTITION]
+    columns = [column for column in frame.columns if column not in HIDDEN]
     for column in columns:
         if column.lower() == str(name).lower():
             return column

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
-from trimtab.sources.source import Range, Source
-from trimtab.worker.exchange import rows_of
-from trimtab.worker.intake import SOURCE_PARTITION
+from trimtab.sources.source import UNDECODED, Range, Rows, Source
+from trimtab.worker.exchange import typed
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
 
 
 def schema_on_spark(source: Source) -> tuple[StructType, pa.Schema]:
@@ -36,9 +36,9 @@ class SourceRows:
 
     @property
     def spark_schema(self) -> StructType:
-        """The columns of the frames: those of the source, and the partition's name."""
+        """The columns of the frames: those of the source, and where a row comes from."""
         own: StructType = from_arrow_schema(self.schema, prefer_timestamp_ntz=True)
-        return StructType(own.fields).add(SOURCE_PARTITION, StringType())
+        return StructType(own.fields).add(SOURCE_PARTITION, StringType()).add(SOURCE_UNDECODED, _UNDECODED)
 
     def of(self, ranges: Sequence[Range]) -> DataFrame:
         """The rows of some ranges; each is read by one task."""
@@ -50,10 +50,24 @@ class SourceRows:
             for batch in batches:
                 for each in batch.column(0).to_pylist():
                     part: Range = pickle.loads(each)
-                    table = rows_of(source, part, schema)
-                    name = pa.repeat(pa.scalar(part.partition, pa.string()), table.num_rows)
-                    yield from table.append_column(SOURCE_PARTITION, name).to_batches()
+                    yield from _for_the_jvm(source.read(part), part, schema).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges]
         tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")
         return tasks.mapInArrow(read, self.spark_schema)
+
+
+_WHERE = pa.struct([UNDECODED.field(name) for name in UNDECODED.names[1:]])  # the partition's name is beside it
+_UNDECODED: StructType = from_arrow_schema(pa.schema(list(_WHERE)))
+
+
+def _for_the_jvm(rows: Rows, part: Range, schema: pa.Schema) -> pa.Table:
+    """The rows with where they come from; one that couldn't be decoded is a row of nulls."""
+    table = typed(rows.table, schema)
+    bad = UNDECODED.empty_table() if rows.undecoded is None else rows.undecoded.cast(UNDECODED)
+    of_good = table.append_column(SOURCE_UNDECODED, pa.nulls(table.num_rows, _WHERE))
+    values = bad.select(UNDECODED.names[1:]).to_struct_array().combine_chunks()
+    of_bad = pa.table([*(pa.nulls(bad.num_rows, kind) for kind in schema.types), values], schema=of_good.schema)
+    whole = pa.concat_tables([of_good, of_bad]).combine_chunks()
+    name = pa.repeat(pa.scalar(part.partition, pa.string()), whole.num_rows)
+    return whole.add_column(whole.num_columns - 1, SOURCE_PARTITION, name)

@@ -29,7 +29,17 @@ from trimtab.spark.row_hash import arrival_hash, key_hash
 from trimtab.spark.settings import on_session
 from trimtab.spark.shuffle import Shuffle
 from trimtab.spark.splitter import Splitter
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_PARTITION, Intake, Reading, Route
+from trimtab.worker.intake import (
+    ORIGINAL,
+    PARTITION,
+    ROUTE,
+    SLOT,
+    SOURCE_PARTITION,
+    SOURCE_UNDECODED,
+    Intake,
+    Reading,
+    Route,
+)
 from trimtab.worker.orders import Head, Orders
 
 
@@ -56,6 +66,7 @@ class TierOne:
             # Nothing is computed: one selection does it, and each costs milliseconds of analysis.
             found = {c.name: F.col(_quoted(c.source)) for c in intake.columns}
             found |= {} if intake.partition is None else {PARTITION: self._partition()}
+            found |= {SOURCE_UNDECODED: F.col(SOURCE_UNDECODED)} if intake.is_of_source else {}
             self._steps, computed = [], frame
         self._heads = HeadWatch(found[intake.time], types[intake.time], found.get(PARTITION))
         self._sent = self._sequence(self._split(types, found))
@@ -102,10 +113,12 @@ class TierOne:
             for c in self._intake.columns
         ]
         if self._keep_original:
-            own = [F.col(_quoted(name)) for name in frame.columns if name != SOURCE_PARTITION]
+            own = [F.col(_quoted(name)) for name in frame.columns if name not in (SOURCE_PARTITION, SOURCE_UNDECODED)]
             columns.append(F.struct(*own).alias(ORIGINAL))
         if self._intake.partition is not None:
             columns.append(self._partition().alias(PARTITION))
+        if self._intake.is_of_source:
+            columns.append(F.col(SOURCE_UNDECODED))
         return columns
 
     def _partition(self) -> Column:
@@ -127,7 +140,8 @@ class TierOne:
             wanted = F.coalesce(F.col(str(reading.wanted)), F.lit(False))
             return wanted if reading.failed is None else wanted | F.col(reading.failed)
 
-        return reduce(or_, map(holds, self._intake.readings))
+        wanted = reduce(or_, map(holds, self._intake.readings))
+        return wanted | F.col(SOURCE_UNDECODED).isNotNull() if self._intake.is_of_source else wanted
 
     def _split(self, types: Mapping[str, DataType], found: Mapping[str, Column]) -> list[Column]:
         """What is sent to the engines: columns, the hash that breaks ties, and the slot; a row for each route."""
@@ -161,7 +175,8 @@ class TierOne:
     @property
     def _beside(self) -> list[str]:
         """The columns that are sent besides those of the queries."""
-        return [ORIGINAL] * self._keep_original + [PARTITION] * (self._intake.partition is not None)
+        named, of_source = self._intake.partition is not None, self._intake.is_of_source
+        return [ORIGINAL] * self._keep_original + [PARTITION] * named + [SOURCE_UNDECODED] * of_source
 
     # Java objects ------------------------------------------------------------------------------
 

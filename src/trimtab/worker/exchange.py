@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from trimtab.errors import InputError
 from trimtab.machine_code.missing import Missing, if_missing
-from trimtab.sources.source import Range, Source
+from trimtab.sources.source import UNDECODED, Range, Source
 from trimtab.worker.engine import run_engine
 from trimtab.worker.orders import Head, Orders, packed
 from trimtab.worker.tier_one import ColumnTierOne
 
-Parcel = tuple[Head, bytes]
-"""What a task sends to an engine: the head of all that it has read, and the engine's rows; b"": it has none for it."""
+Parcel = tuple[Head, bytes, bytes]
+"""What a task sends to an engine: the head of all that it has read, the engine's rows, and rows for quarantine whose
+values couldn't be decoded. b"": there are none for this engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +35,21 @@ class Reading:
     def parcels(self, parts: Iterable[Range]) -> Iterator[tuple[int, Parcel]]:
         """What goes to which engine; in order of the ranges."""
         for part in parts:
-            rows = rows_of(self.source, part, self.schema)
+            rows = self.source.read(part)
             with if_missing(Missing.PLAIN):  # the stream waits
-                head, tables = self.tier_one.split(rows, self.orders, part.partition)
+                head, tables = self.tier_one.split(typed(rows.table, self.schema), self.orders, part.partition)
+            undecoded = b""
+            if rows.undecoded is not None and rows.undecoded.num_rows:
+                head = replace(head, events=head.events + rows.undecoded.num_rows)
+                undecoded = packed(rows.undecoded.cast(UNDECODED))
             for engine, table in enumerate(tables):
-                yield engine, (head, packed(table) if table.num_rows else b"")
+                # One engine puts them out, the same in every repetition.
+                yield engine, (head, packed(table) if table.num_rows else b"", b"" if engine else undecoded)
 
 
-def rows_of(source: Source, part: Range, schema: pa.Schema) -> pa.Table:
-    """The rows of a range, with the types that the queries know.
-
-    Raises InputError `source.undecoded` if a value can't be decoded.
-    """
-    rows = source.read(part)
-    if rows.undecoded is not None and rows.undecoded.num_rows:
-        first = rows.undecoded.slice(0, 1).to_pylist()[0]
-        raise InputError(
-            "source.undecoded",
-            f"{rows.undecoded.num_rows} values of partition {part.partition} can't be decoded, first the one at "
-            f"position {first['position']}: {first['reason']}",
-            "correct the schema of the source, or read the values as strings and decode them in the query",
-        )
-    return rows.table if rows.table.schema == schema else rows.table.cast(schema)
+def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the types that the queries know."""
+    return table if table.schema == schema else table.cast(schema)
 
 
 def head_of_all(heads: Iterable[Head]) -> Head:
@@ -75,9 +68,10 @@ def head_of_all(heads: Iterable[Head]) -> Head:
 
 def run_with_parcels(orders: Orders, number: int, parcels: Sequence[Parcel]) -> tuple[Head, bytes]:
     """Run an engine over the parcels of all tasks: the head of the batch, and the engine's report, pickled."""
-    head = head_of_all(each for each, _ in parcels)
-    batches = (batch for _, blob in parcels if blob for batch in pa.ipc.open_stream(blob))
-    [reported] = run_engine(replace(orders, head=head), number, batches)
+    head = head_of_all(each for each, _, _ in parcels)
+    batches = (batch for _, blob, _ in parcels if blob for batch in pa.ipc.open_stream(blob))
+    undecoded = [pa.ipc.open_stream(blob).read_all() for _, _, blob in parcels if blob]
+    [reported] = run_engine(replace(orders, head=head), number, batches, undecoded)
     [report] = reported.column("report").to_pylist()
     return head, report
 

@@ -20,6 +20,8 @@ ORIGINAL = "__original"
 PARTITION = "__partition"
 SOURCE_PARTITION = "__source_partition"
 """The column that names the partition of a row of trimtab's own source; queries don't see it."""
+SOURCE_UNDECODED = "__source_undecoded"
+"""Beside it, on the way through the JVM: position, value and reason of a row that couldn't be decoded, else null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ class Intake:
     readings: tuple[Reading, ...]
     time: str
     partition: str | None = None  # the stream's column that names a row's partition
+
+    @property
+    def is_of_source(self) -> bool:
+        """Whether trimtab reads the rows itself."""
+        return self.partition == SOURCE_PARTITION
 
     @property
     def is_computed(self) -> bool:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime, is_late
+from trimtab.sources.source import UNDECODED
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, Reading
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_UNDECODED, Reading
 from trimtab.worker.orders import LATE, QUARANTINE, QUERY, REASON, BoolArray, EnginePlan, Int64Array
 
 
@@ -56,11 +57,29 @@ class SortingOut:
 
     def routes(self, batches: Sequence[pa.RecordBatch]) -> list[Rows]:
         """The rows of each route that can be taken."""
-        table, routes = self._table(batches), self._plan.intake.routes
+        table, routes = self._decoded(self._table(batches)), self._plan.intake.routes
         if len(routes) == 1:
             return [self._taken(table, 0)]
         numbers = table.column(ROUTE)
         return [self._taken(table.filter(pc.equal(numbers, i)), i) for i in range(len(routes))]
+
+    def set_aside_undecoded(self, undecoded: pa.Table) -> None:
+        """Set rows aside whose values couldn't be decoded, with the columns `UNDECODED`: they are kept as they came."""
+        self.quarantined += undecoded.num_rows
+        self.events += undecoded.num_rows
+        if self._plan.keep_original:
+            fields = [pa.field(each.name, each.type) for each in self._plan.schema.field(ORIGINAL).type]
+            rows = pa.table({each.name: pa.nulls(undecoded.num_rows, each.type) for each in fields})
+            for name, column in self._of_source(undecoded.num_rows, undecoded):
+                rows = _with_column(rows, name, column)
+            rows = _with_column(rows, QUERY, pa.nulls(undecoded.num_rows, pa.string()))
+            self.asides[QUARANTINE].append(_with_column(rows, REASON, undecoded.column("reason")))
+
+    def _of_source(self, count: int, undecoded: pa.Table | None = None) -> Iterator[tuple[str, pa.Array]]:
+        """Where a row of trimtab's own source came from, as far as known, and its value if it couldn't be decoded."""
+        for name in UNDECODED.names[:-1] if self._plan.intake.is_of_source else ():
+            column = pa.nulls(count, UNDECODED.field(name).type) if undecoded is None else undecoded.column(name)
+            yield f"source_{name}", column
 
     def wanted(self, reading: Reading, rows: Rows) -> Rows:
         """The rows that the query's WHERE lets through; those whose columns can't be computed are set aside."""
@@ -85,6 +104,20 @@ class SortingOut:
         table = pa.Table.from_batches(batches).combine_chunks()
         # Spark sends times in the session's time zone: the numbers are the same, only the type differs.
         return table if table.schema == schema else table.cast(schema)
+
+    def _decoded(self, table: pa.Table) -> pa.Table:
+        """The rows without those that couldn't be decoded, which come through the JVM as rows of nulls."""
+        if SOURCE_UNDECODED not in table.column_names:
+            return table
+        is_whole = table.column(SOURCE_UNDECODED).is_null()
+        if not pc.all(is_whole, min_count=0).as_py():
+            others = table.filter(pc.invert(is_whole))
+            if ROUTE in others.column_names:
+                others = others.filter(pc.equal(others.column(ROUTE), 0))
+            values = others.column(SOURCE_UNDECODED).combine_chunks().flatten()
+            self.set_aside_undecoded(pa.table([others.column(PARTITION), *values], schema=UNDECODED))
+            table = table.filter(is_whole)
+        return table.drop_columns([SOURCE_UNDECODED])
 
     def _taken(self, table: pa.Table, number: int) -> Rows:
         """The rows of a route that can be taken."""
@@ -139,11 +172,19 @@ class SortingOut:
         original = table.column(ORIGINAL).filter(pa.array(chosen)).combine_chunks()
         names = [field.name for field in original.type]
         rows = pa.table([original.field(number) for number in range(len(names))], names=names)
-        for column, value in ((QUERY, query), (REASON, reason)) if name == QUARANTINE else ():
-            while column.lower() in {known.lower() for known in rows.column_names}:
-                column += "_"
-            rows = rows.append_column(column, pa.array([value] * count, pa.string()))
+        if name == QUARANTINE:
+            for column, values in self._of_source(count):
+                rows = _with_column(rows, column, values)
+            for column, value in ((QUERY, query), (REASON, reason)):
+                rows = _with_column(rows, column, pa.array([value] * count, pa.string()))
         self.asides[name].append(rows)
+
+
+def _with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows with a further column, whose name is changed if the rows have it already."""
+    while name.lower() in {known.lower() for known in rows.column_names}:
+        name += "_"
+    return rows.append_column(name, values)
 
 
 def _nulls(table: pa.Table, name: str) -> BoolArray | None:
