@@ -10,8 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.support.found_files import Clock, put
+from trimtab.sources.files import Files
 from trimtab.sources.rate import Rate
 from trimtab.sources.source import UNDECODED, Partition, Range, Rows, Source
+from trimtab.state.files import Folder
 from trimtab.testing import BrokenLawError, check_source
 
 
@@ -30,10 +33,50 @@ class Sweeping:
         return self.now_s
 
 
+def parquet_files(root: Path) -> Source:
+    for number in range(12):
+        table = pa.table(
+            {"k": range(number), "v": [number / 3] * number}, pa.schema({"k": pa.int64(), "v": pa.float64()})
+        )
+        put(root / "in" / ("north", "south")[number % 2] / f"{number}.parquet", table, modified_s=number // 3)
+    files = Files(str(root / "in"), partitions=["north", "south", "west"], clock=Clock())
+    return files.opened(Folder(str(root / "log")))
+
+
+def csv_files(root: Path) -> Source:
+    """Files with bad lines, a damaged one, an empty one and one of a header only."""
+    for number in range(6):
+        lines = [f"{row}, {row}x" if row % 5 == number else f"{row},{row / 4}" for row in range(10 * number)]
+        put(root / "in" / f"{number}.csv", "\n".join(["k,v", *lines]).encode(), modified_s=number)
+    put(root / "in" / "damaged.csv", b"\xff\xfe", modified_s=2.5)
+    put(root / "in" / "empty.csv", b"", modified_s=3.5)
+    files = Files(str(root / "in"), format="csv", schema="k BIGINT, v DOUBLE", clock=Clock(), start="latest")
+    return files.opened(Folder(str(root / "log")))
+
+
+def json_files(root: Path) -> Source:
+    for number in range(6):
+        lines = ["{" if row % 7 == 3 else f'{{"k": {row}, "v": {row / 4}}}' for row in range(10 * number)]
+        put(root / "in" / f"{number}.json", "\n".join(lines).encode(), modified_s=number)
+    files = Files(str(root / "in"), format="json", schema="k BIGINT, v DOUBLE", clock=Clock())
+    return files.opened(Folder(str(root / "log")))
+
+
+def arrow_files(root: Path) -> Source:
+    for number in range(40):
+        put(root / "in" / f"{number}.arrow", pa.table({"k": pa.array(range(number), pa.int64())}), modified_s=number)
+    files = Files(str(root / "in"), format="arrow", schema="k BIGINT, missing STRING", clock=Clock())
+    return files.opened(Folder(str(root / "log")))
+
+
 SOURCES: dict[str, Callable[[Path], Source]] = {
     "rate": paced,
     "bounded rate": lambda _: Rate(None, rows=5000, partitions=3, skew=1.2),
     "empty rate": lambda _: Rate(None, rows=0),
+    "parquet files": parquet_files,
+    "csv files": csv_files,
+    "json files": json_files,
+    "arrow files": arrow_files,
 }
 
 
