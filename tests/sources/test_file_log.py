@@ -68,8 +68,6 @@ def test_a_process_reads_on_where_another_has_merged(tmp_path: Path) -> None:
 def test_what_another_process_wrote_is_not_written_over(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     log.add({"a": [found(0)]})
-    other = file_log._Content(Folder(str(tmp_path)))
-    other.refresh()
     Folder(str(tmp_path)).write(Chunk(1, 1).name, (tmp_path / Chunk(0, 0).name).read_bytes())
     assert not log.add({"a": [found(1)]})
     assert log.entries("a", 0, 2) == [found(0), found(0)]

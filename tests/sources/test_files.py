@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.found_files import Clock, put
 from trimtab.errors import InputError, JobError
+from trimtab.sources import file_log
 from trimtab.sources.files import Files
 from trimtab.sources.source import Range
 from trimtab.state.files import Folder
@@ -58,6 +59,15 @@ def test_a_file_moved_in_late_with_an_old_time_comes_last(tmp_path: Path) -> Non
     assert source.latest() == {"files": 2}
     assert source.latest() == {"files": 2}
     assert keys_of(source, 0, 2) == [1, 2]
+
+
+def test_a_process_that_has_forgotten_the_log_reads_it_again(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "a.parquet", numbers(1))
+    source = source_of(tmp_path)
+    assert source.latest() == {"files": 1}
+    file_log._content.cache_clear()
+    assert source.latest() == {"files": 1}
+    assert keys_of(source, 0, 1) == [1]
 
 
 def test_a_job_that_starts_again_goes_on_with_the_same_positions(tmp_path: Path) -> None:
@@ -105,6 +115,14 @@ def test_unfinished_and_hidden_files_are_left_alone(tmp_path: Path) -> None:
     assert source.latest() == {"files": 0}
     os.rename(tmp_path / "in" / "a.parquet.tmp", tmp_path / "in" / "a.parquet")
     assert source.latest() == {"files": 1}
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    source = source_of(tmp_path)
+    with open(os.fsencode(tmp_path / "in") + b"/\xff.parquet", "wb"):
+        pass
+    with pytest.raises(JobError, match="is not UTF-8"):
+        source.latest()
 
 
 def test_a_young_file_waits_until_it_has_settled(tmp_path: Path) -> None:
@@ -236,6 +254,17 @@ def test_the_columns_of_the_first_file_are_kept(tmp_path: Path) -> None:
         again.opened(Folder(str(tmp_path / "log")))
 
 
+def test_a_damaged_arrow_file_is_bad_as_a_whole(tmp_path: Path) -> None:
+    whole = put(tmp_path / "in" / "a.arrow", pa.table({"k": ["a" * 100, "b"]}))
+    put(whole, whole.read_bytes().replace(b"aaaa", b"\xff\xff\xff\xff"))
+    source = source_of(tmp_path, format="arrow", schema="k STRING")
+    source.latest()
+    rows = source.read(Range("files", 0, 1))
+    assert rows.table.num_rows == 0
+    assert rows.undecoded is not None
+    assert "a.arrow: no arrow file: " in rows.undecoded["reason"][0].as_py()
+
+
 def test_a_stream_in_an_arrow_file_is_read(tmp_path: Path) -> None:
     written = pa.BufferOutputStream()
     with pa.ipc.new_stream(written, K) as stream:
@@ -273,8 +302,8 @@ def test_a_damaged_file_is_one_bad_value_and_others_go_on(tmp_path: Path) -> Non
     assert rows.undecoded is not None
     assert rows.undecoded["position"].to_pylist() == [0, 1, 3]
     reasons = rows.undecoded["reason"].to_pylist()
-    assert reasons[0].startswith("a.parquet: not a parquet file: ")
-    assert reasons[1] == "b.parquet: not a parquet file: it has none of the columns k, but other"
+    assert reasons[0].startswith("a.parquet: no parquet file: ")
+    assert reasons[1] == "b.parquet: no parquet file: it has none of the columns k, but other"
     assert rows.undecoded["value"][0].as_py() == b"PAR1 no, it isn't"
 
 

@@ -55,9 +55,9 @@ def test_lines_of_csv_that_are_wrong_are_alone() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"1,a\n2,b\n", "not a csv file: it has none of the columns k, s, but 1, a"),
-        (b"k,k\n1,2\n", "not a csv file: it has several columns k"),
-        (b"\xff\xfe\n", "not a csv file: its first line can't be read: "),
+        (b"1,a\n2,b\n", "no csv file: it has none of the columns k, s, but 1, a"),
+        (b"k,k\n1,2\n", "no csv file: it has several columns k"),
+        (b"\xff\xfe\n", "no csv file: its first line can't be read: "),
     ],
 )
 def test_a_csv_file_without_a_usable_header_is_bad_as_a_whole(data: bytes, reason: str) -> None:
@@ -102,6 +102,13 @@ def test_json_has_times_and_decimals() -> None:
     rows, bad = read("json", data, schema)
     assert [str(value) for value in rows[0]] == ["2024-01-02 00:00:00+00:00", "2024-01-02", "1.50", "True"]
     assert [each.line for each in bad] == [2, 3]
+
+
+def test_texts_in_structs_of_json_are_utf_8() -> None:
+    schema = pa.schema({"a": pa.list_(pa.string())})
+    rows, bad = read("json", b'{"a": ["x"]}\n{"a": ["\xff"]}\n{"a": null}\n', schema)
+    assert rows == [(["x"],), (None,)]
+    assert [each.line for each in bad] == [2]
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])

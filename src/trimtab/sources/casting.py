@@ -6,6 +6,8 @@ a few bad values in a million cost a few dozen casts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,12 +53,12 @@ def cast_rows(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, dict[int, s
 
 def _cast_apart(array: pa.Array, type_: pa.DataType) -> tuple[list[pa.Array], list[int]]:
     """The values in pieces, with null for those that can't be cast, and where those are."""
-    pieces, bad = list[pa.Array](), list[int]()
+    cast, pieces, bad = _caster(array.type, type_), list[pa.Array](), list[int]()
     waiting = [(0, len(array))]
     while waiting:
         start, count = waiting.pop()
         try:
-            pieces.append(_cast(array.slice(start, count), type_))
+            pieces.append(cast(array.slice(start, count)))
         except pa.ArrowNotImplementedError:  # there is no such cast, whatever the values are
             pieces.append(pa.nulls(count, type_))
             bad += (np.flatnonzero(array.slice(start, count).is_valid()) + start).tolist()
@@ -69,17 +71,22 @@ def _cast_apart(array: pa.Array, type_: pa.DataType) -> tuple[list[pa.Array], li
     return pieces, bad
 
 
-def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if array.type == type_:
-        return array
-    if pa.types.is_dictionary(array.type):
-        return _cast(array.dictionary_decode(), type_)
-    if _is_bytes(array.type) and not _is_bytes(type_):
-        array = pc.cast(array, pa.string())  # which checks that it is UTF-8
-    if _is_text(array.type) and not (_is_text(type_) or _is_bytes(type_)):
-        text = pc.utf8_trim_whitespace(array)
-        return _times(text, type_) if pa.types.is_timestamp(type_) else pc.cast(text, type_)
-    return pc.cast(array, options=pc.CastOptions(type_, allow_time_truncate=True))
+def _caster(found: pa.DataType, type_: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    """What casts arrays of a type to another; it raises ArrowInvalid if one of the values can't be cast."""
+    if found == type_:
+        return lambda array: array
+    if pa.types.is_dictionary(found):
+        inner = _caster(found.value_type, type_)
+        return lambda array: inner(array.dictionary_decode())
+    if _is_bytes(found) and not _is_bytes(type_):
+        inner = _caster(pa.string(), type_)
+        return lambda array: inner(array.cast(pa.string()))  # which checks that it is UTF-8
+    if _is_text(found) and pa.types.is_timestamp(type_):
+        return lambda array: _times(pc.utf8_trim_whitespace(array), type_)
+    if _is_text(found) and not (_is_text(type_) or _is_bytes(type_)):
+        return lambda array: pc.utf8_trim_whitespace(array).cast(type_)
+    options = pc.CastOptions(type_, allow_time_truncate=True)
+    return lambda array: pc.cast(array, options=options)
 
 
 def _times(text: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -42,6 +42,8 @@ def _arrow_reader(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.
 
 
 def _content(table: pa.Table) -> Content:
+    table.validate(full=True)  # a damaged file must not bring down what computes with it
+
     def raw(row: int) -> tuple[int, bytes]:
         # There are no bytes of one row: its values as JSON say what it was.
         return row + 1, json.dumps(table.slice(row, 1).to_pylist()[0], default=str).encode()

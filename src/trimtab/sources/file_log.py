@@ -130,7 +130,9 @@ class FileLog:
 
 @lru_cache(maxsize=64)
 def _content(location: str, _: str) -> _Content:
-    return _Content(Folder(location))
+    content = _Content(Folder(location))
+    content.refresh()
+    return content
 
 
 class _Content:

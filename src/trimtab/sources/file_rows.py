@@ -30,9 +30,7 @@ def rows_of(file: pa.NativeFile, format: str, schema: pa.Schema) -> tuple[pa.Tab
         if getattr(error, "errno", None) is not None:
             raise  # of the storage; Arrow raises OSError for damaged files, too, but without a number
         file.seek(0)
-        return schema.empty_table(), [
-            Bad(0, file.read(HEAD_BYTES), f"not a {format} file: {str(error).splitlines()[0]}")
-        ]
+        return schema.empty_table(), [Bad(0, file.read(HEAD_BYTES), f"no {format} file: {str(error).splitlines()[0]}")]
     table, wrong = cast_rows(content.table, schema)
     bad = content.bad + [Bad(*content.raw(row), reason) for row, reason in wrong.items()]
     return table, sorted(bad)

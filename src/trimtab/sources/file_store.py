@@ -67,7 +67,7 @@ class FileStore:
                 self.check(found)
                 return pa.OSFile(self._local_path(found))
             content, tag = open_objects(self.folder.location).read(found.path)
-            if len(content) != found.size_bytes or (tag[0] or "") != found.tag:
+            if len(content) != found.size_bytes or (found.tag and tag[0] != found.tag):
                 raise self._changed(found)
             return pa.BufferReader(content)
 
@@ -106,12 +106,21 @@ def _local_files(folder: str, prefix: str) -> Iterator[Found]:
         for entry in entries:
             if is_left_out(entry.name):
                 continue
+            _check_name(f"{prefix}{entry.name}")
             with suppress(FileNotFoundError):  # deleted between the listing and here
                 if entry.is_dir(follow_symlinks=False):
                     yield from _local_files(entry.path, f"{prefix}{entry.name}/")
                 elif entry.is_file():
                     about = entry.stat()
                     yield Found(f"{prefix}{entry.name}", about.st_size, about.st_mtime_ns // 1000, "")
+
+
+def _check_name(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        hint = 'rename it, or let its name begin with "." or "_", so that it is left out'
+        raise JobError("job.source", f"the name of {path!r} is not UTF-8", hint) from error
 
 
 @contextmanager

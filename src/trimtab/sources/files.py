@@ -49,7 +49,8 @@ class Files:
         partitions: Folders below `path`, or patterns of file names (with a slash: of paths), each a partition of its
             own; a file belongs to the first that fits, or is left out. By default one partition has all files.
         settled_after_s: How long a file must be unchanged before it is read. Objects appear whole, and don't wait.
-        start: Whether a job begins with the files that are there at its start ("earliest"), or with later ones.
+        start: Whether a job begins with the files that are there at its start ("earliest"), or with those that settle
+            later ("latest").
         clock: The seconds since 1970.
 
     Raises JobError `job.source` for arguments that make no sense.

@@ -82,6 +82,7 @@ def parse_json(file: pa.NativeFile, schema: pa.Schema) -> Content:
         )
         if table.num_rows != len(lines):
             raise pa.ArrowInvalid("it isn't one JSON object")
+        table.validate(full=True)  # texts in lists and structs may not be UTF-8; others are cast later
         return table, []
 
     return text.parsed(parse, "", types)
