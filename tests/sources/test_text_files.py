@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from typing import Any
 
@@ -102,6 +103,17 @@ def test_json_has_times_and_decimals() -> None:
     rows, bad = read("json", data, schema)
     assert [str(value) for value in rows[0]] == ["2024-01-02 00:00:00+00:00", "2024-01-02", "1.50", "True"]
     assert [each.line for each in bad] == [2, 3]
+
+
+def test_compressed_texts_are_read_and_damaged_ones_are_bad_as_a_whole() -> None:
+    data = b"k,s\n" + b"".join(b"%d,a\n" % n for n in range(100))
+    rows = [(n, "a") for n in range(100)]
+    assert read("csv", gzip.compress(data)) == (rows, [])
+    assert read("csv", gzip.compress(data[:50]) + gzip.compress(data[50:])) == (rows, [])
+    assert read("csv", pa.Codec("zstd").compress(data, asbytes=True)) == (rows, [])
+    damaged = gzip.compress(data)[:-30]
+    found, [bad] = read("csv", damaged)
+    assert (found, bad.line, bad.value) == ([], 0, damaged)
 
 
 def test_texts_in_structs_of_json_are_utf_8() -> None:

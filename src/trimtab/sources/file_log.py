@@ -4,7 +4,7 @@ The log is append-only: immutable chunks in a folder, each with all files that o
 its positions mean the same files for ever. Small chunks are merged now and then, which changes no position.
 
 Names are never forgotten, also of files that are long gone: a file that is restored, or a folder that is mounted again,
-couldn't be told from new files otherwise, and would be read twice. A name takes some ten bytes in the folder.
+couldn't be told from new files otherwise, and would be read twice. A name takes some twelve bytes in the folder.
 """
 
 from __future__ import annotations

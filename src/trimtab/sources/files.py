@@ -42,7 +42,7 @@ class Files:
     Args:
         path: A local folder, or one in an object store, such as s3://bucket/folder. Folders in it are read, too.
         format: "parquet", "arrow" (files or streams), "csv" (the first line has the names; a row is a line) or "json"
-            (an object in each line).
+            (an object in each line). Texts may be compressed with gzip or zstd.
         schema: The columns, as an Arrow schema or as Spark's DDL: "k BIGINT, ts TIMESTAMP". A column that a file lacks
             is null, others are dropped, and types are cast. By default the columns of the first file, which only
             Parquet and Arrow files say.

@@ -22,13 +22,15 @@ BLOCK_BYTES = 1 << 30
 """A file is parsed in blocks of this size at most; it may be longer."""
 _MARK = b"\xef\xbb\xbf"  # "byte order mark", which some programs put before UTF-8
 
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how such a file begins; no text in UTF-8 does
+
 Parsed = tuple[pa.Table, list[int]]
 """The rows of some lines, and which lines gave none, ascending."""
 
 
 def parse_csv(file: pa.NativeFile, schema: pa.Schema) -> Content:
     """The columns of a CSV file as bytes. Its first line has their names; an empty field without quotes is null."""
-    text = _Lines(file.read())
+    text = _Lines(_read(file))
     if not text.lines:
         return Content(pa.table({}), text.raw)
     header, text.lines = text.lines[0], text.lines[1:]
@@ -70,7 +72,7 @@ def parse_csv(file: pa.NativeFile, schema: pa.Schema) -> Content:
 
 def parse_json(file: pa.NativeFile, schema: pa.Schema) -> Content:
     """The columns of a file with a JSON object in each line; fields that it lacks are null."""
-    text = _Lines(file.read())
+    text = _Lines(_read(file))
     types = pa.schema({field.name: _json_type(field.type) for field in schema})
 
     def parse(lines: Sequence[bytes]) -> Parsed:
@@ -92,6 +94,15 @@ def _json_type(type_: pa.DataType) -> pa.DataType:
     """The type to parse: what JSON writes as text stays as it is, and is cast later, with texts of other formats."""
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_timestamp, pa.types.is_date, pa.types.is_time)
     return pa.binary() if any(kind(type_) for kind in kinds) else type_
+
+
+def _read(file: pa.NativeFile) -> bytes:
+    data: bytes = file.read()
+    for start, codec in _COMPRESSED.items():
+        if data.startswith(start):
+            with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
+                data = stream.read()
+    return data
 
 
 class _Lines:
