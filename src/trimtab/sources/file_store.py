@@ -7,7 +7,7 @@ if it has vanished or changed since, that is an error, because a batch that is r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -46,15 +46,18 @@ class FileStore:
 
     folder: Folder
 
-    def listed(self) -> list[Found]:
-        """All files, in no order. Raises JobError `job.source` if the folder can't be listed."""
+    def listed(self, known: Container[str] = ()) -> list[Found]:
+        """All files but those with known paths, in no order: asking a disk about a file takes longer than listing it.
+
+        Raises JobError `job.source` if the folder can't be listed.
+        """
         with _reachable(self.folder.shown):
             if self.folder.is_local:
-                return list(_local_files(self.folder.location, ""))
+                return list(_local_files(self.folder.location, "", known))
             return [
                 Found(path, size_bytes, round(changed_s * 1e6), tag[0] or "")
                 for path, size_bytes, changed_s, tag in open_objects(self.folder.location).below()
-                if not any(map(is_left_out, path.split("/")))
+                if path not in known and not any(map(is_left_out, path.split("/")))
             ]
 
     def fetched(self, found: Found) -> pa.NativeFile:
@@ -101,18 +104,19 @@ class FileStore:
             raise InputError("input.file", f"{path} can't be read: {_reason(error)}", hint) from error
 
 
-def _local_files(folder: str, prefix: str) -> Iterator[Found]:
+def _local_files(folder: str, prefix: str, known: Container[str]) -> Iterator[Found]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if is_left_out(entry.name):
+            path = f"{prefix}{entry.name}"
+            if path in known or is_left_out(entry.name):
                 continue
-            _check_name(f"{prefix}{entry.name}")
+            _check_name(path)
             with suppress(FileNotFoundError):  # deleted between the listing and here
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _local_files(entry.path, f"{prefix}{entry.name}/")
+                    yield from _local_files(entry.path, f"{path}/", known)
                 elif entry.is_file():
                     about = entry.stat()
-                    yield Found(f"{prefix}{entry.name}", about.st_size, about.st_mtime_ns // 1000, "")
+                    yield Found(path, about.st_size, about.st_mtime_ns // 1000, "")
 
 
 def _check_name(path: str) -> None:

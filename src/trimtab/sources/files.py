@@ -182,9 +182,8 @@ class Files:
     def _look(self, log: FileLog) -> None:
         """Add what is new to the log. The first look is added even if it found nothing: "latest" begins there."""
         while True:
-            known = log.known()
-            new = [found for found in self._store.listed() if found.path not in known]
-            files = assigned(self._settling.settled(new, self._clock()), self._partitions)
+            new = self._settling.settled(self._store.listed(log.known()), self._clock())
+            files = assigned(new, self._partitions)
             if (not log.is_new and not any(files.values())) or log.add(files):
                 return
 
