@@ -31,7 +31,7 @@ from tests.support.shown_passes import shown
 from trimtab.errors import QueryError
 from trimtab.language.compile import PASSES, compile_query, source_of
 from trimtab.language.parse import QueryText
-from trimtab.language.schemas import parse_schema
+from trimtab.rowwise.schemas import parse_schema
 
 FOLDER = pathlib.Path(__file__).with_name("fixtures")
 BY_NAME: dict[str, Callable[[Any], Any]] = {each.__name__: each for each in PASSES}

@@ -61,6 +61,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda place: place.write("a", b"new"),
         lambda place: place.create("a", b"new"),
         lambda place: place.entries(),
+        lambda place: place.below(),
         lambda place: place.exists("there"),
         lambda place: place.delete("there"),
         lambda place: place.delete_all(lambda: None),

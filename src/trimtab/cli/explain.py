@@ -9,7 +9,7 @@ from trimtab.cli.files import add_query_and_tables, import_operators, query_file
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
 from trimtab.language.explain import explain, kernel_of
-from trimtab.language.schemas import parse_schema
+from trimtab.rowwise.schemas import parse_schema
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:

@@ -14,7 +14,7 @@ from trimtab.language.compile import check_syntax, compile_query, source_of
 from trimtab.language.compiled import Query
 from trimtab.language.mistakes import did_you_mean, listing, mistake, nearest
 from trimtab.language.oracle import also_asking
-from trimtab.language.schemas import parse_schema
+from trimtab.rowwise.schemas import parse_schema
 from trimtab.rowwise.types import is_time
 
 # Spark has types that our SQL doesn't have: a stream with such columns is checked once Spark has read its schema.

@@ -160,6 +160,20 @@ class Objects:
                 names.setdefault(each["path"].rpartition("/")[2], each["last_modified"].timestamp())
         return sorted(names.items())
 
+    def below(self) -> list[tuple[str, int, float, Tag]]:
+        """All objects at any depth: path from here, size in bytes, seconds when it was last written, and tag."""
+        above = len(self._prefix) + 1 if self._prefix else 0
+
+        def work() -> list[tuple[str, int, float, Tag]]:
+            return [
+                (each["path"][above:], each["size"], each["last_modified"].timestamp(), _tag(each))
+                for chunk in self._obstore.list(self._store, self._prefix or None)
+                for each in chunk
+                if len(each["path"]) > above  # Arrow writes empty objects in place of folders
+            ]
+
+        return self._retried(work)
+
     def exists(self, name: str = "") -> bool:
         """Whether there is an object of that name, or anything below it."""
         path = self._path(name)

@@ -30,6 +30,17 @@ def parse_schema(text: str, *, zone: str | None = None) -> tuple[str, pa.Schema]
     return ".".join(part.name for part in schema.this.parts), pa.schema(fields)
 
 
+def parse_columns(text: str) -> pa.Schema:
+    """The columns of a stream, as Spark's DDL writes them: TIMESTAMP is in UTC, as in Spark's streams.
+
+    >>> parse_columns("k BIGINT, ts TIMESTAMP").types
+    [DataType(int64), TimestampType(timestamp[us, tz=UTC])]
+
+    Raises InputError `input.schema`.
+    """
+    return parse_schema(f"columns({text})", zone="UTC")[1]
+
+
 def _field(column: exp.Expr, zone: str | None) -> pa.Field:
     kind = column.args.get("kind") if isinstance(column, exp.ColumnDef) else None
     if kind is None:
