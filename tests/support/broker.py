@@ -19,6 +19,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -28,6 +29,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.support.maven import Artifact, jars
 
 VERSION = "4.3.1"
+ARTIFACTS = (
+    Artifact("org.apache.kafka", "kafka_2.13", VERSION),
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # prints errors
+)
 JAVA = ("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 START_S = 60.0
 _SETTINGS = """
@@ -101,7 +106,7 @@ class Broker:
                 raise RuntimeError(f"Kafka has not started:\n{self.log.read_text(errors='replace')[-5_000:]}")
             with contextlib.suppress(OSError, KafkaException):
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
-                if self.admin().list_topics(timeout=2).brokers:
+                if self.admin.list_topics(timeout=2).brokers:
                     return
             time.sleep(0.05)
 
@@ -121,9 +126,10 @@ class Broker:
         """Have the process go on."""
         self._signal(signal.SIGCONT)
 
+    @cached_property
     def admin(self) -> AdminClient:
         """A client that makes and changes topics."""
-        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0, "reconnect.backoff.max.ms": 100})
 
     def make_topic(
         self,
@@ -140,27 +146,27 @@ class Broker:
         """
         name = name or f"topic-{uuid.uuid4().hex[:8]}"
         found = {"retention.ms": str(retention_ms), **(_COMPACTED if compacted else {}), **(settings or {})}
-        made = self.admin().create_topics([NewTopic(name, partitions, 1, config=found)], request_timeout=20)
+        made = self.admin.create_topics([NewTopic(name, partitions, 1, config=found)], request_timeout=20)
         made[name].result()
         return name
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Give a topic more partitions, so that it has `total`."""
-        self.admin().create_partitions([NewPartitions(topic, total)], request_timeout=20)[topic].result()
+        self.admin.create_partitions([NewPartitions(topic, total)], request_timeout=20)[topic].result()
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Delete the messages before an offset, by partition, as retention would."""
         wanted = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        for future in self.admin().delete_records(wanted, request_timeout=20).values():
+        for future in self.admin.delete_records(wanted, request_timeout=20).values():
             future.result()
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics."""
-        for future in self.admin().delete_topics(list(names), request_timeout=20).values():
+        for future in self.admin.delete_topics(list(names), request_timeout=20).values():
             future.result()
 
     def _java(self, *command: str) -> subprocess.Popen[bytes]:
-        path = ":".join(map(str, jars("kafka", [Artifact("org.apache.kafka", "kafka_2.13", VERSION)])))
+        path = ":".join(map(str, jars(f"kafka-{VERSION}", ARTIFACTS)))
         # Spark's options for Java, of the tests' own process, are not for this one.
         environment = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
         java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
