@@ -5,14 +5,14 @@ are immutable values: a controller is a frozen description, and its state is pas
 Hellerstein and others, Feedback Control of Computing Systems (2004).
 """
 
-from trimtab_lab.control.controller import Controller
-from trimtab_lab.control.excitation import Schedule, excitation
-from trimtab_lab.control.identify import Identified, identify
-from trimtab_lab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles, spectral_radius
-from trimtab_lab.control.model import FirstOrderModel, settling_of
-from trimtab_lab.control.pi import PIController, PIState
-from trimtab_lab.control.pole_placement import Design, place_poles
-from trimtab_lab.control.response import StepResponse, settled_after, step_response
+from trimtab.control.controller import Controller
+from trimtab.control.excitation import Schedule, excitation
+from trimtab.control.identify import Identified, identify
+from trimtab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles, spectral_radius
+from trimtab.control.model import FirstOrderModel, settling_of
+from trimtab.control.pi import PIController, PIState
+from trimtab.control.pole_placement import Design, place_poles
+from trimtab.control.response import StepResponse, settled_after, step_response
 
 __all__ = [
     "Controller",
