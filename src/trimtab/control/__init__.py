@@ -8,6 +8,8 @@ Hellerstein and others, Feedback Control of Computing Systems (2004).
 from trimtab.control.controller import Controller
 from trimtab.control.excitation import Schedule, excitation
 from trimtab.control.identify import Identified, identify
+from trimtab.control.intake import Held, Intake, IntakeLimit, IntakeObserved
+from trimtab.control.intake_controller import IntakeController, IntakeState
 from trimtab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles, spectral_radius
 from trimtab.control.model import FirstOrderModel, settling_of
 from trimtab.control.pi import PIController, PIState
@@ -18,7 +20,13 @@ __all__ = [
     "Controller",
     "Design",
     "FirstOrderModel",
+    "Held",
     "Identified",
+    "Intake",
+    "IntakeController",
+    "IntakeLimit",
+    "IntakeObserved",
+    "IntakeState",
     "PIController",
     "PIGains",
     "PIState",
