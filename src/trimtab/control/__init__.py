@@ -1,8 +1,10 @@
 """Feedback: models fitted to measurements, controllers designed from them, and loops checked before they run.
 
-The order of use is `excitation` -> `identify` -> `place_poles` -> `is_stable`, `step_response` -> `PIController`. All
-are immutable values: a controller is a frozen description, and its state is passed to `step` and returned. Xu 2005;
-Hellerstein and others, Feedback Control of Computing Systems (2004).
+`IntakeController` decides how many rows each batch of a stream may take, and `ranges` how partitions share them.
+
+For other loops the order of use is `excitation` -> `identify` -> `place_poles` -> `is_stable`, `step_response` ->
+`PIController`. All are immutable values: a controller is a frozen description, and its state is passed to `step` and
+returned. Xu 2005; Hellerstein and others, Feedback Control of Computing Systems (2004).
 """
 
 from trimtab.control.controller import Controller
@@ -15,6 +17,7 @@ from trimtab.control.model import FirstOrderModel, settling_of
 from trimtab.control.pi import PIController, PIState
 from trimtab.control.pole_placement import Design, place_poles
 from trimtab.control.response import StepResponse, settled_after, step_response
+from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
 
 __all__ = [
     "Controller",
@@ -30,6 +33,7 @@ __all__ = [
     "PIController",
     "PIGains",
     "PIState",
+    "PartitionBacklog",
     "Schedule",
     "StepResponse",
     "closed_loop",
@@ -37,8 +41,10 @@ __all__ = [
     "gain_margin",
     "identify",
     "is_stable",
+    "measured_density",
     "place_poles",
     "poles",
+    "ranges",
     "settled_after",
     "settling_of",
     "spectral_radius",
