@@ -122,7 +122,11 @@ class IntakeController:
 
     def first_limit(self) -> IntakeLimit:
         """The limit of the first batch."""
-        return self._limit(self.start().limit_rows, None, "nothing is known before the first batch")
+        return self.limit_of(self.start())
+
+    def limit_of(self, state: IntakeState) -> IntakeLimit:
+        """The limit of a state from which control goes on."""
+        return self._limit(state.limit_rows, None, "no batch was measured yet")
 
     def step(self, state: IntakeState, observed: IntakeObserved) -> tuple[IntakeState, IntakeLimit]:
         """The limit after one more batch; called for every batch, in order."""
