@@ -13,8 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trimtab.control.cost_estimate import CostEstimate
+from trimtab.control.intake import Intake, IntakeLimit, IntakeObserved
+from trimtab.control.intake_controller import IntakeState
 from trimtab.deciding import decision_log
-from trimtab.deciding.actions import AddEngines, DrainEngine, DropEngines, Move
+from trimtab.deciding.actions import AddEngines, DrainEngine, DropEngines, Move, SetIntake
 from trimtab.deciding.balancer import Balancer
 from trimtab.deciding.coordinator import Coordinator, Decision
 from trimtab.deciding.decision_log import Entry, from_bytes, to_bytes
@@ -32,9 +35,22 @@ action_lists = st.lists(
         st.builds(DrainEngine, st.integers(0, 9)),
         st.builds(Move, st.dictionaries(st.integers(0, 9), st.integers(0, 9), min_size=1)),
         st.builds(DropEngines, st.integers(1, 9)),
+        st.builds(SetIntake, st.integers(1, 9)),
     ),
     max_size=4,
 ).map(tuple)
+
+
+intakes = st.builds(Intake, latency_s=st.none() | st.floats(0.1, 9), gains=st.none() | st.just((0.5, -1.0)))
+intakes_observed = st.builds(
+    IntakeObserved, rows=st.integers(0, 9), batch_s=numbers, bytes=st.none() | st.integers(0, 9)
+)
+limits = st.builds(
+    IntakeLimit, rows=st.integers(1, 9), held=st.just("batch_s"), reference=numbers, measure=st.none() | numbers
+)
+intake_states = st.builds(
+    IntakeState, st.integers(1, 9), measurement=numbers, estimate=st.none() | st.just(CostEstimate.of(7, 1.5))
+)
 
 
 @st.composite
@@ -54,6 +70,7 @@ def entries(draw: st.DrawFn) -> Entry:
         state_bytes=column(groups),
         engine_ns=column(engines),
         executors=tuple(draw(st.lists(st.text(max_size=5), min_size=engines, max_size=engines))),
+        intake=draw(st.none() | intakes_observed),
     )
     return Entry(
         observed=observed,
@@ -66,6 +83,7 @@ def entries(draw: st.DrawFn) -> Entry:
             planned_rstd=draw(st.none() | numbers),
             reason=draw(st.text()),
             actions=draw(action_lists),
+            intake=draw(st.none() | limits),
         ),
         balance=draw(
             st.none() | st.builds(Balance, planner=st.sampled_from([*POLICIES]), measure=st.sampled_from(Measure))
@@ -74,6 +92,8 @@ def entries(draw: st.DrawFn) -> Entry:
         interval_s=draw(numbers),
         is_first=draw(st.booleans()),
         split=draw(st.none() | st.sampled_from(["pkg", "consistent"])),
+        intake=draw(st.none() | intakes),
+        intake_state=draw(st.none() | intake_states),
     )
 
 
@@ -90,7 +110,7 @@ def test_what_is_written_is_what_is_read(entry: Entry) -> None:
     assert replace(found, observed=entry.observed) == entry
     for name in ("events", "busy_ns", "state_bytes", "engine_ns"):
         assert getattr(found.observed, name).tolist() == getattr(entry.observed, name).tolist()
-    for name in ("batch", "span_s", "batch_s", "placement", "executors"):
+    for name in ("batch", "span_s", "batch_s", "placement", "executors", "intake"):
         assert getattr(found.observed, name) == getattr(entry.observed, name)
 
 
@@ -133,6 +153,9 @@ def test_an_error_names_the_damaged_file(content: bytes, tmp_path: pathlib.Path)
         ("scale", {"max_engines": 0}),
         ("engine_ns", "many"),
         ("hosts", 3),
+        ("intake", {"settings": {"batch_s": -1.0}}),
+        ("intake", {"observed": {"mood": "good"}}),
+        ("intake", {"state": {}}),
     ],
 )
 def test_content_that_makes_no_sense_is_an_error(name: str, content: Any, tmp_path: pathlib.Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trimtab.control import FirstOrderModel, PIGains
 from trimtab.errors import BalanceError
-from trimtab_lab.control import FirstOrderModel, PIGains
 from trimtab_lab.controllers import LoadBalancer, PairBalancer, balance_by_lqr, balanced_radius
 from trimtab_lab.controllers.balancer import onto_shares
 from trimtab_lab.controllers.lqr import zero_sum_basis

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.control import FirstOrderModel, PIController, PIGains, Schedule, excitation, identify, place_poles
 from trimtab.errors import BalanceError
-from trimtab_lab.control import FirstOrderModel, PIController, PIGains, Schedule, excitation, identify, place_poles
 from trimtab_lab.controllers import PairBalancer, balance_by_lqr
 from trimtab_lab.simulation.intake_loop import Burst, Element, Hog, arrival_rates, fifo_delays, run_intake, run_split
 

@@ -44,10 +44,18 @@ class SpreadKeys:
     spread: tuple[Spread, ...]
 
 
-Action = AddEngines | DrainEngine | Move | DropEngines | SpreadKeys
+@dataclass(frozen=True, slots=True)
+class SetIntake:
+    """Let each batch take up to `rows` rows, from the next one that is planned on."""
+
+    rows: int
+
+
+Action = AddEngines | DrainEngine | Move | DropEngines | SpreadKeys | SetIntake
 
 _KINDS: dict[str, type[Action]] = {
-    "add": AddEngines, "drain": DrainEngine, "move": Move, "drop": DropEngines, "spread": SpreadKeys
+    "add": AddEngines, "drain": DrainEngine, "move": Move, "drop": DropEngines, "spread": SpreadKeys,
+    "intake": SetIntake,
 }  # fmt: skip
 """The actions by their names in the log."""
 
@@ -70,7 +78,7 @@ def applied(actions: Iterable[Action], placement: Placement) -> Placement:
                 placement = Placement(left, placement.owner, within(placement.spread, left))
             case SpreadKeys(spread):
                 placement = placement.with_spread(spread)
-            case DrainEngine():
+            case DrainEngine() | SetIntake():
                 pass
     return placement
 
@@ -94,6 +102,8 @@ def in_words(actions: Iterable[Action]) -> str:
                 phrases.append(f"{count} engine{'s' if count > 1 else ''} less")
             case SpreadKeys(spread):
                 phrases.append(f"{len(spread)} hot key{'' if len(spread) == 1 else 's'} on several engines")
+            case SetIntake(rows):
+                phrases.append(f"a batch takes up to {rows:,} rows")
     return ", ".join(phrases)
 
 

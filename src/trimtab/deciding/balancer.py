@@ -16,6 +16,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from trimtab.control.intake import IntakeLimit
 from trimtab.deciding import decision_log
 from trimtab.deciding.actions import applied
 from trimtab.deciding.coordinator import Coordinator, Decision
@@ -57,7 +58,7 @@ class Balancer:
         self._coordinator, self._log = coordinator, log
         self._log.make()
         self._is_compiled = threading.Event()
-        if compiler is None:
+        if compiler is None or not coordinator.plans:
             self._is_compiled.set()
         else:
             compiler.ask(warm_planner, (coordinator.balance, coordinator.split), self._compiled)
@@ -69,6 +70,11 @@ class Balancer:
         # A daemon: neither stopping nor the end of the process waits for a planner that is still running.
         self._thread = threading.Thread(target=self._run, name="trimtab-balance", daemon=True)
         self._thread.start()
+
+    @property
+    def limit(self) -> IntakeLimit | None:
+        """How many rows a batch may take now; None: any number. It is there before the placement is decided."""
+        return self._coordinator.limit
 
     def consider(self, observed: Observation) -> None:
         """Let the coordinator decide on a committed batch, and log the decision; returns at once."""
@@ -135,13 +141,16 @@ class Balancer:
         try:
             # An optimising planner is of no use as plain Python: it would take minutes.
             with if_missing(Missing.REFUSE if observed.is_planner_compiled else Missing.PLAIN):
+                known = self._coordinator.intake_state
                 decision = self._coordinator.step(observed)
         except BaseException as error:  # `changed` reports it
             decided.set_exception(error)
             return
         decided.set_result(decision)
         own = self._coordinator
-        entry = Entry(observed, decision, own.balance, own.scale, own.interval_s, is_first, own.split)
+        entry = Entry(
+            observed, decision, own.balance, own.scale, own.interval_s, is_first, own.split, own.intake, known
+        )
         try:
             decision_log.write(self._log, entry)
         except BaseException as error:

@@ -11,7 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from trimtab.deciding.actions import Action, AddEngines, DrainEngine, DropEngines, Move, SpreadKeys, in_words
+from trimtab.control.intake import Intake, IntakeLimit
+from trimtab.control.intake_controller import IntakeController, IntakeState
+from trimtab.deciding.actions import Action, AddEngines, DrainEngine, DropEngines, Move, SetIntake, SpreadKeys, in_words
 from trimtab.deciding.load_estimates import LoadEstimates
 from trimtab.deciding.observation import Int64Array, Observation
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
@@ -36,6 +38,7 @@ class Decision:
     planned_rstd   what `rstd` would be after the plan; None: there was no plan
     reason         why, as text for people
     planner        which planner made the plan; empty: there was no plan
+    intake         how many rows the next batch may take; None: nothing limits the intake
     """
 
     batch: int
@@ -47,6 +50,7 @@ class Decision:
     reason: str = ""
     actions: tuple[Action, ...] = ()
     planner: str = ""
+    intake: IntakeLimit | None = None
 
 
 @dataclass(slots=True)
@@ -77,7 +81,10 @@ class Coordinator:
 
     `balance`: when to move key groups; None: never, except to and from engines that come and go. `scale`: when engines
     come and go; None: never. `split`: how hot keys of split queries are spread; None: there are no such queries.
-    `interval_s`: how long a batch should take.
+    `interval_s`: how long a batch should take. `intake`: how many rows batches may take; None: any number.
+    `intake_state`: what its controller knows already; None: nothing.
+
+    `limit` is how many rows a batch may take now; None: any number.
 
     >>> from trimtab.deciding.placement import Placement
     >>> coordinator = Coordinator(Balance(planner="flux", measure="events", patience=1))
@@ -87,21 +94,41 @@ class Coordinator:
     """
 
     def __init__(
-        self, balance: Balance | None, scale: Scale | None = None, *, split: str | None = None, interval_s: float = 1.0
+        self,
+        balance: Balance | None,
+        scale: Scale | None = None,
+        *,
+        split: str | None = None,
+        interval_s: float = 1.0,
+        intake: Intake | None = None,
+        intake_state: IntakeState | None = None,
     ) -> None:
-        self.balance, self.scale, self.split = balance, scale, split
+        self.balance, self.scale, self.split, self.intake = balance, scale, split, intake
         self._policy = policy = balance or DEFAULT
         self._rule = None if scale is None else _rule(scale)
         self.interval_s = interval_s if scale is None or scale.interval_s is None else scale.interval_s
         self._estimates = LoadEstimates(policy.measured, half_life=policy.half_life_batches, interval_s=self.interval_s)
-        need_solvers(*solvers_of(policy.planner))
+        self.plans = balance is not None or scale is not None
+        if self.plans:  # to limit the intake takes no planner
+            need_solvers(*solvers_of(policy.planner))
         theta = DEFAULT.max_rstd if policy.max_rstd is None else policy.max_rstd
         assert theta is not None
         self._planner = planner_for_jobs(policy.planner, Limits(theta, policy.time_limit_s))
         self._memory = _Memory()
+        self._limiter = self.intake_state = self.limit = None
+        if intake is not None:
+            self._limiter = IntakeController(intake, self.interval_s)
+            self.intake_state = intake_state or self._limiter.start()
+            self.limit = self._limiter.limit_of(self.intake_state)
 
     def step(self, observed: Observation) -> Decision:
         """Take a batch in, and decide what should change; called for every batch, in order."""
+        # First, so that a planner that fails or takes long doesn't hold the intake up.
+        limit, actions = self._limited(observed)
+        decision = self._placed(observed)
+        return replace(decision, intake=limit, actions=decision.actions + actions)
+
+    def _placed(self, observed: Observation) -> Decision:
         memory = self._memory
         self._estimates.take(observed)
         memory.since_moving.passes(observed.span_s)
@@ -123,6 +150,13 @@ class Coordinator:
         if self.balance is None:
             return replace(decision, reason=decision.reason or "nothing is balanced")
         return self._balanced(observed, problem, decision)
+
+    def _limited(self, observed: Observation) -> tuple[IntakeLimit | None, tuple[Action, ...]]:
+        if self._limiter is None or self.intake_state is None or observed.intake is None:
+            return None, ()
+        before = self.intake_state.limit_rows
+        self.intake_state, self.limit = self._limiter.step(self.intake_state, observed.intake)
+        return self.limit, () if self.limit.rows == before else (SetIntake(self.limit.rows),)
 
     def warm(self) -> None:
         """Run the planner on every kind of problem it may get, so that all of it is compiled before it is used."""

@@ -6,13 +6,15 @@ streams/<stream>/decisions/000000000042.arrow    one row per key group; what con
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from trimtab.control.intake import Intake, IntakeLimit, IntakeObserved
+from trimtab.control.intake_controller import IntakeState
 from trimtab.deciding import actions
 from trimtab.deciding.coordinator import Decision
 from trimtab.deciding.observation import Observation, ObservedHotKeys
@@ -27,12 +29,15 @@ FORMAT = 1
 _ABOUT = b"trimtab"
 _COLUMNS = ("events", "busy_ns", "state_bytes")
 
+Made = TypeVar("Made")
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One batch in the log.
 
-    `is_first`: the coordinator was new, because the job was started.
+    `is_first`: the coordinator was new, because the job was started. `intake_state`: what the controller of the intake
+    knew before the batch.
     """
 
     observed: Observation
@@ -42,6 +47,8 @@ class Entry:
     interval_s: float
     is_first: bool
     split: str | None = None
+    intake: Intake | None = None
+    intake_state: IntakeState | None = None
 
 
 def write(folder: Folder, entry: Entry) -> None:
@@ -81,12 +88,13 @@ def to_bytes(entry: Entry) -> bytes:
         "engine_ns": observed.engine_ns.tolist(),
         "hosts": observed.executors,  # the name that logs have for it
         "is_planner_compiled": observed.is_planner_compiled,
-        "decision": {**asdict(entry.decision), "actions": actions.as_json(entry.decision.actions)},
+        "decision": _decision_as_json(entry.decision),
         "balance": entry.balance and entry.balance.as_json(),
         "scale": entry.scale and entry.scale.as_json(),
         "split": entry.split,
         "interval_s": entry.interval_s,
         "is_first": entry.is_first,
+        "intake": _intake_as_json(entry),
     }
     columns = {"owner": observed.placement.array(), **{name: getattr(observed, name) for name in _COLUMNS}}
     table = pa.table(columns).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
@@ -102,6 +110,7 @@ def from_bytes(content: bytes) -> Entry:
     about: dict[str, Any] = json.loads((table.schema.metadata or {})[_ABOUT])
     if about["format"] != FORMAT:
         raise ValueError(f"its format is {about['format']}, and {FORMAT} was expected")
+    intake = about.get("intake") or {}  # older logs have none
     columns: dict[str, Any] = {name: table.column(name).to_numpy().astype(np.int64) for name in ("owner", *_COLUMNS)}
     observed = Observation(
         batch=about["batch"],
@@ -113,17 +122,43 @@ def from_bytes(content: bytes) -> Entry:
         executors=tuple(about["hosts"]),
         hot=ObservedHotKeys(*(np.array(each, np.int64) for each in about["hot"])),
         is_planner_compiled=about.get("is_planner_compiled", True),  # older logs were written after compiling
+        intake=_made(IntakeObserved.from_json, intake.get("observed")),
     )
     decided = about["decision"]
     return Entry(
         observed=observed,
-        decision=Decision(**{**decided, "actions": actions.from_json(decided["actions"])}),
+        decision=Decision(
+            **{**decided, "actions": actions.from_json(decided["actions"])},
+            intake=_made(IntakeLimit.from_json, intake.get("limit")),
+        ),
         balance=about["balance"] and Balance(**about["balance"]),
         scale=about["scale"] and Scale(**about["scale"]),
         split=about["split"],
         interval_s=about["interval_s"],
         is_first=about["is_first"],
+        intake=_made(lambda settings: Intake(**settings), intake.get("settings")),
+        intake_state=_made(IntakeState.from_json, intake.get("state")),
     )
+
+
+def _decision_as_json(decision: Decision) -> dict[str, Any]:
+    values = {**asdict(decision), "actions": actions.as_json(decision.actions)}
+    del values["intake"]  # it is beside the other values of the intake
+    return values
+
+
+def _intake_as_json(entry: Entry) -> dict[str, Any] | None:
+    parts = {
+        "settings": entry.intake,
+        "state": entry.intake_state,
+        "observed": entry.observed.intake,
+        "limit": entry.decision.intake,
+    }
+    return {name: part.as_json() for name, part in parts.items() if part is not None} or None
+
+
+def _made(make: Callable[[dict[str, Any]], Made], values: dict[str, Any] | None) -> Made | None:
+    return None if values is None else make(values)
 
 
 def _name(batch: int) -> str:

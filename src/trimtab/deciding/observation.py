@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control.intake import IntakeObserved
 from trimtab.deciding.placement import Placement
 from trimtab.worker.orders import EngineReport
 
@@ -53,6 +54,7 @@ class Observation:
     executors     (engines,) where each engine's task ran
     hot           the hottest keys of split queries; a key that is spread is counted here and in no key group's columns
     is_planner_compiled  whether the policy's planner is compiled; a plain one decides until then
+    intake        what the batch took in; None: nothing limits the intake
     """
 
     batch: int
@@ -66,6 +68,7 @@ class Observation:
     executors: tuple[str, ...]
     hot: ObservedHotKeys = field(default_factory=ObservedHotKeys)
     is_planner_compiled: bool = True
+    intake: IntakeObserved | None = None
 
     @classmethod
     def of_events(cls, batch: int, placement: Placement, events: Sequence[int]) -> Observation:

@@ -32,7 +32,7 @@ def replay(entries: Iterable[Entry]) -> Iterator[Replayed]:
     coordinator: Coordinator | None = None
     for entry in entries:
         if coordinator is None or entry.is_first:
-            coordinator = Coordinator(entry.balance, entry.scale, split=entry.split, interval_s=entry.interval_s)
+            coordinator = _coordinator(entry, entry.balance, entry.scale)
         yield Replayed(entry, entry.observed, coordinator.step(entry.observed))
 
 
@@ -46,7 +46,7 @@ def replay_with(entries: Iterable[Entry], balance: Balance | None, scale: Scale 
     placement: Placement | None = None
     for entry in entries:
         if coordinator is None or entry.is_first:
-            coordinator = Coordinator(balance, scale, split=entry.split, interval_s=entry.interval_s)
+            coordinator = _coordinator(entry, balance, scale)
         if placement is None or len(placement.owner) != len(entry.observed.placement.owner):
             placement = entry.observed.placement
         observed = _observed_with(entry.observed, placement)
@@ -59,7 +59,24 @@ def agrees(one: Replayed) -> bool:
     """Whether the replay decided what the log has."""
     logged = one.entry.decision
     planner = one.decision.planner if logged.planner else ""  # older logs don't have it
-    return replace(one.decision, reason="", planner=planner) == replace(logged, reason="")
+    return _without_texts(replace(one.decision, planner=planner)) == _without_texts(logged)
+
+
+def _without_texts(decision: Decision) -> Decision:
+    intake = decision.intake and replace(decision.intake, reason="")
+    return replace(decision, reason="", intake=intake)
+
+
+def _coordinator(entry: Entry, balance: Balance | None, scale: Scale | None) -> Coordinator:
+    """A coordinator that begins with an entry. The intake is limited as it was, by what was known then."""
+    return Coordinator(
+        balance,
+        scale,
+        split=entry.split,
+        interval_s=entry.interval_s,
+        intake=entry.intake,
+        intake_state=entry.intake_state,
+    )
 
 
 def _observed_with(observed: Observation, placement: Placement) -> Observation:

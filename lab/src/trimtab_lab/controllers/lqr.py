@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control.model import FirstOrderModel
 from trimtab.errors import BalanceError
-from trimtab_lab.control.model import FirstOrderModel
 from trimtab_lab.controllers.balancer import LoadBalancer
 
 Float64Array = npt.NDArray[np.float64]

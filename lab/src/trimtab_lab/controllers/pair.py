@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control.loop import PIGains
+from trimtab.control.model import FirstOrderModel
+from trimtab.control.pi import PIController, PIState
 from trimtab.errors import BalanceError
-from trimtab_lab.control.loop import PIGains
-from trimtab_lab.control.model import FirstOrderModel
-from trimtab_lab.control.pi import PIController, PIState
 
 Float64Array = npt.NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control import Controller
 from trimtab.errors import BalanceError
-from trimtab_lab.control import Controller
 
 Float64Array = npt.NDArray[np.float64]
 

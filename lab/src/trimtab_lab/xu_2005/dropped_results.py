@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab_lab.control import PIController
+from trimtab.control import PIController
 from trimtab_lab.experiment import Check, Experiment, Results, Settings, Table, Verdict
 from trimtab_lab.simulation.intake_loop import run_intake
 from trimtab_lab.xu_2005.testbed import (

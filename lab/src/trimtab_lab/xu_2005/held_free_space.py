@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab_lab.control import PIController, gain_margin, settled_after
+from trimtab.control import PIController, gain_margin, settled_after
 from trimtab_lab.experiment import Check, Experiment, Results, Settings, Table, Verdict
 from trimtab_lab.simulation.intake_loop import Burst, Hog, arrival_rates, run_intake
 from trimtab_lab.xu_2005.testbed import (

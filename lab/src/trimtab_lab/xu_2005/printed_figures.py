@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from trimtab_lab.control import FirstOrderModel, PIGains, spectral_radius
-from trimtab_lab.control.model import radius_of
+from trimtab.control import FirstOrderModel, PIGains, spectral_radius
+from trimtab.control.model import radius_of
 from trimtab_lab.experiment import Table
 from trimtab_lab.xu_2005.testbed import PRINTED
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from trimtab_lab.control import Design, FirstOrderModel, Identified, Schedule, excitation, identify, place_poles
+from trimtab.control import Design, FirstOrderModel, Identified, Schedule, excitation, identify, place_poles
 from trimtab_lab.experiment import Scale, Settings
 from trimtab_lab.simulation.intake_loop import Element, arrival_rates, run_intake, run_split
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trimtab.control.loop import PIGains
 from trimtab.errors import BalanceError
-from trimtab_lab.control.loop import PIGains
 
 
 @dataclass(frozen=True, slots=True)

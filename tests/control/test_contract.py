@@ -1,80 +1,29 @@
+"""What every controller promises, of those of one loop, and what a PI controller promises for every stable model."""
+
 from __future__ import annotations
 
 import math
-import pickle
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab_lab.control import Controller, FirstOrderModel, PIController, PIGains, Schedule, place_poles
-from trimtab_lab.controllers import PairBalancer, balance_by_lqr
-
-
-@dataclass(frozen=True)
-class Case:
-    controller: Controller[Any, Any, Any]
-    first: Any
-    measurements: list[Any]
-
+from tests.support.controller_contract import *  # noqa: F403  (all of the contract)
+from tests.support.controller_contract import ControllerCase
+from trimtab.control import FirstOrderModel, PIController, PIGains, Schedule, place_poles
 
 RANDOM = np.random.default_rng(7)
 CASES = {
-    "pi": Case(PIController(PIGains(0.2, 0.1), 5.0, 0.0, 8.0), 2.0, list(RANDOM.normal(5.0, 4.0, 50))),
-    "pair": Case(PairBalancer(PIGains(0.1, 0.05), minimum=0.1), np.array([0.5, 0.5]), list(RANDOM.random((50, 2)))),
-    "lqr": Case(
-        balance_by_lqr([FirstOrderModel(0.8, 3.0, delay=2)] * 4, caution=1.0, minimum=0.05),
-        np.full(4, 0.25),
-        list(RANDOM.random((50, 4))),
-    ),
-    "schedule": Case(Schedule((1.0, 2.0, 3.0)), 0.0, [5.0] * 10),
+    "pi": ControllerCase(PIController(PIGains(0.2, 0.1), 5.0, 0.0, 8.0), 2.0, list(RANDOM.normal(5.0, 4.0, 50))),
+    "schedule": ControllerCase(Schedule((1.0, 2.0, 3.0)), 0.0, [5.0] * 10),
 }
 
 
-def play(case: Case) -> list[Any]:
-    state, actions = case.controller.start(case.first), []
-    for measurement in case.measurements:
-        state, action = case.controller.step(state, measurement)
-        actions.append(action)
-    return actions
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_same_measurements_give_the_same_actions(name: str) -> None:
-    assert np.array_equal(play(CASES[name]), play(CASES[name]))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_controller_continues_after_it_and_its_state_are_pickled_during_a_run(name: str) -> None:
-    case = CASES[name]
-    controller, state, actions = case.controller, case.controller.start(case.first), []
-    for measurement in case.measurements:
-        controller, state = pickle.loads(pickle.dumps((controller, state)))
-        state, action = controller.step(state, measurement)
-        actions.append(action)
-    assert np.array_equal(actions, play(case))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_step_does_not_change_the_state_it_is_given(name: str) -> None:
-    case = CASES[name]
-    state, _ = case.controller.step(case.controller.start(case.first), case.measurements[0])
-    before = pickle.dumps(state)
-    first = case.controller.step(state, case.measurements[1])[1]
-    assert pickle.dumps(state) == before
-    assert np.array_equal(case.controller.step(state, case.measurements[1])[1], first)
-
-
-@pytest.mark.parametrize("name", ["pair", "lqr"])
-def test_shares_add_up_and_respect_their_minimum(name: str) -> None:
-    case = CASES[name]
-    actions = np.array(play(case))
-    assert np.allclose(actions.sum(axis=1), 1.0, atol=1e-12)
-    assert actions.min() >= {"pair": 0.1, "lqr": 0.05}[name] - 1e-15
-    assert actions.std() > 0.01
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
+def case(request: pytest.FixtureRequest) -> ControllerCase:
+    found: ControllerCase = request.param
+    return found
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(-50, 50), st.floats(0, 100))

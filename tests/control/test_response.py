@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab_lab.control import FirstOrderModel, PIGains, settled_after, step_response
+from trimtab.control import FirstOrderModel, PIGains, settled_after, step_response
 
 
 def test_a_response_without_a_controller_s_help_is_the_power_of_its_pole() -> None:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.errors import BalanceError
-from trimtab_lab.control import (
+from trimtab.control import (
     FirstOrderModel,
     PIGains,
     closed_loop,
@@ -16,6 +15,7 @@ from trimtab_lab.control import (
     spectral_radius,
     step_response,
 )
+from trimtab.errors import BalanceError
 
 PAPER = FirstOrderModel(0.985, -134.0, delay=0)
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from trimtab.control import FirstOrderModel, settling_of
 from trimtab.errors import BalanceError
-from trimtab_lab.control import FirstOrderModel, settling_of
 
 
 def test_the_paper_s_settling_time_follows_from_its_model() -> None:

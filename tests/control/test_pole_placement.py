@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trimtab.control import FirstOrderModel, PIGains, is_stable, place_poles, spectral_radius, step_response
 from trimtab.errors import BalanceError
-from trimtab_lab.control import FirstOrderModel, PIGains, is_stable, place_poles, spectral_radius, step_response
 
 
 @given(st.floats(0.5, 1.2), st.floats(3, 15), st.sampled_from((0.0, 0.02, 0.1)))

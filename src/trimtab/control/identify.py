@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control.model import FirstOrderModel
 from trimtab.errors import BalanceError
-from trimtab_lab.control.model import FirstOrderModel
 
 FEWEST_ROWS = 8
 """Three numbers are fitted: with fewer rows than this a fit would mean nothing."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control.model import FirstOrderModel
 from trimtab.errors import BalanceError
-from trimtab_lab.control.model import FirstOrderModel
 
 Float64Array = npt.NDArray[np.float64]
 Complex128Array = npt.NDArray[np.complex128]

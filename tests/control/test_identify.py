@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.control import FirstOrderModel, excitation, identify
 from trimtab.errors import BalanceError
-from trimtab_lab.control import FirstOrderModel, excitation, identify
 
 Float64Array = npt.NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trimtab.control import FirstOrderModel, PIController, PIGains, PIState, place_poles
 from trimtab.errors import BalanceError
-from trimtab_lab.control import FirstOrderModel, PIController, PIGains, PIState, place_poles
 
 
 def test_it_is_the_paper_s_equation_4() -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from trimtab_lab.control.loop import PIGains
-from trimtab_lab.control.model import FirstOrderModel
-from trimtab_lab.control.pi import PIController
+from trimtab.control.loop import PIGains
+from trimtab.control.model import FirstOrderModel
+from trimtab.control.pi import PIController
 
 Float64Array = npt.NDArray[np.float64]
 

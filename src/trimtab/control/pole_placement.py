@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles
+from trimtab.control.model import FirstOrderModel, radius_of, settling_of
+from trimtab.control.response import step_response
 from trimtab.errors import BalanceError
-from trimtab_lab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles
-from trimtab_lab.control.model import FirstOrderModel, radius_of, settling_of
-from trimtab_lab.control.response import step_response
 
 Float64Array = npt.NDArray[np.float64]
 Complex128Array = npt.NDArray[np.complex128]

@@ -1,0 +1,274 @@
+"""IntakeController: how many rows the next batch may take, from what was observed of the last one. No clock and no I/O.
+
+The law is the paper's PI controller (`PIController`), with gains that are placed anew after every batch:
+
+- **Batch time, latency and used memory** are costs: `cost(k) = fixed + a_row * rows(k)`, which is a `FirstOrderModel`
+  with `a = 0`, `b = a_row` and no delay. The poles p and q need `KP = -p q / b` and `KI = (1 - p)(1 - q) / b`. What a
+  row costs comes from `CostEstimate`, and counts as no more than `cost / rows`, and as no less than `LEAST_SHARE` of
+  that. The true value is never above `cost / rows`, so it is at most five times what it counts as; the loop is stable
+  up to ten times (its gain margin): **it is stable whatever the estimate is**, and the estimate only makes it quick.
+- **A backlog** grows by what arrives and shrinks by what is read: `a = 1`, `b = -1`. Nothing has to be estimated.
+
+The action is always changed from what was in force in the batch that was measured. So there is no wind-up at a bound
+or without a backlog, and a limit that takes effect a batch late slows the loop down, but doesn't make it unstable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trimtab.control.cost_estimate import CostEstimate
+from trimtab.control.intake import Held, Intake, IntakeLimit, IntakeObserved
+from trimtab.control.loop import PIGains
+from trimtab.control.pi import PIController, PIState
+
+COST_GAINS = PIGains(-0.1, 0.4)
+"""Times `1 / b`: the poles of a cost are 0.5 and 0.2. A disturbance halves with every batch, and of the noise of the
+measurements little gets into the action."""
+
+BACKLOG_GAINS = PIGains(-0.75, -0.25)
+"""Both poles of a backlog are 0.5."""
+
+LEAST_SHARE = 0.2
+"""A row counts as at least this share of `cost / rows`: a smaller one makes the start no quicker."""
+
+FASTEST_GROWTH = {Held.FREE_MEMORY: 2.0}
+"""A batch may take four times as many rows as the last one; where memory is short, twice as many."""
+
+FASTEST_FALL = 0.25
+
+SLOW = 2.0
+"""A batch that costs more than this many references counts as an outlier, with so many; the second in a row doesn't."""
+
+FIRST_BATCHES = 3
+"""These also compile and connect: if they take too long, the rows are not the reason."""
+
+TELLING_SHARE = 0.5
+"""A batch with less than this share of its limit says nothing about the limit."""
+
+LEAST_COST = 1e-6
+"""No batch takes less, and a measurement of 0 can't be divided by."""
+
+BATCH_SHARE = 0.5
+"""Of a latency a batch may take half: a row waits for the batch before its own, and then for its own."""
+
+LATENCY_GAIN = 0.1
+"""By how much the latency itself corrects that share: the outer loop is slower than the one within it."""
+
+LEAST_BATCH_SHARE, MOST_BATCH_SHARE = 0.25, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeState:
+    """What a controller remembers. Plain values.
+
+    limit_rows     the last limit
+    batches        how many batches were observed
+    measurement    the last measurement of the PI controller; None: none, or one that said nothing about the limit
+    slow           batches in a row that cost more than `SLOW` references
+    bytes_a_row    the size of a row: grows at once, and shrinks slowly; 0: unknown
+    batch_share    of the reference of a latency, the part that a batch may take
+    estimate       what batches cost; None: unknown
+    """
+
+    limit_rows: int
+    batches: int = 0
+    measurement: float | None = None
+    slow: int = 0
+    bytes_a_row: float = 0.0
+    batch_share: float = BATCH_SHARE
+    estimate: CostEstimate | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {**dataclasses.asdict(self), "estimate": self.estimate and self.estimate.as_json()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> IntakeState:
+        """The state that `as_json` returned."""
+        return cls(**{**values, "estimate": values["estimate"] and CostEstimate.from_json(values["estimate"])})
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    least: float
+    most: float
+    name_of_most: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeController:
+    """Holds what an `Intake` describes. `interval_s`: the batch time to hold if it names no reference.
+
+    >>> controller = IntakeController(Intake(batch_s=0.5))
+    >>> state = controller.start()
+    >>> for _ in range(10):
+    ...     rows = state.limit_rows
+    ...     state, limit = controller.step(state, IntakeObserved(rows=rows, batch_s=0.1 + 1e-6 * rows))
+    >>> round(limit.measure, 2), limit.rows, limit.reason
+    (0.5, 398198, 'batch_s is at its reference')
+    """
+
+    intake: Intake
+    interval_s: float = 1.0
+
+    def start(self) -> IntakeState:
+        """The state before the first batch, which may take `first_rows`."""
+        intake = self.intake
+        return IntakeState(min(max(intake.first_rows, intake.min_rows), intake.max_rows))
+
+    def first_limit(self) -> IntakeLimit:
+        """The limit of the first batch."""
+        return self.limit_of(self.start())
+
+    def limit_of(self, state: IntakeState) -> IntakeLimit:
+        """The limit of a state from which control goes on."""
+        return self._limit(state.limit_rows, None, "no batch was measured yet")
+
+    def step(self, state: IntakeState, observed: IntakeObserved) -> tuple[IntakeState, IntakeLimit]:
+        """The limit after one more batch; called for every batch, in order."""
+        held = self.intake.held
+        state = replace(state, batches=state.batches + 1, bytes_a_row=_bytes_a_row(state, observed))
+        measure = observed.measure(held)
+        if observed.rows <= 0:
+            return self._kept(state, measure, "no rows were read")
+        if measure is None:
+            return self._kept(state, None, f"{held.value} was not measured")
+        if held is Held.BACKLOG:
+            gains = self.intake.gains
+            return self._stepped(state, observed, measure, gains if isinstance(gains, PIGains) else BACKLOG_GAINS)
+        in_force = state.limit_rows if observed.limit_rows is None else observed.limit_rows
+        return self._held_cost(state, observed, measure, in_force)
+
+    # Costs -------------------------------------------------------------------------------------
+
+    def _held_cost(
+        self, state: IntakeState, observed: IntakeObserved, measure: float, in_force: int
+    ) -> tuple[IntakeState, IntakeLimit]:
+        held, rows = self.intake.held, observed.rows
+        state = self._with_batch_share(state, observed, is_limited=rows >= in_force)
+        cost, target = self._cost(observed), self._target(state)
+        if state.batches <= FIRST_BATCHES and cost > target and held is not Held.FREE_MEMORY:
+            return self._kept(state, measure, "the first batches also compile")
+        known = state.estimate
+        estimate = CostEstimate.of(rows, cost) if known is None else known.updated(rows, cost)
+        state = replace(state, estimate=estimate, slow=state.slow + 1 if cost > SLOW * target else 0)
+        if rows < in_force and (cost <= target or rows < TELLING_SHARE * in_force):
+            return self._kept(replace(state, measurement=None), measure, "all that waited was read")
+        if isinstance(self.intake.gains, PIGains):
+            return self._stepped(state, observed, measure, self.intake.gains)
+        counted = min(cost, (SLOW if state.slow == 1 else SLOW / FASTEST_FALL) * target)
+        most_a_row = counted / rows
+        a_row = min(max(estimate.a_row_at_most, LEAST_SHARE * most_a_row), most_a_row)
+        gains = PIGains(COST_GAINS.proportional / a_row, COST_GAINS.integral / a_row)
+        return self._acted(state, observed, measure, PIController(gains, target), counted)
+
+    def _cost(self, observed: IntakeObserved) -> float:
+        """What grows with the rows of a batch."""
+        is_memory = self.intake.held is Held.FREE_MEMORY
+        cost = 1.0 - (observed.free_memory_share or 0.0) if is_memory else observed.batch_s
+        return max(cost, LEAST_COST)
+
+    def _target(self, state: IntakeState) -> float:
+        """The cost at which the reference is held."""
+        reference = self.intake.reference(self.interval_s)
+        match self.intake.held:
+            case Held.FREE_MEMORY:
+                return 1.0 - reference
+            case Held.LATENCY:
+                return state.batch_share * reference
+            case _:
+                return reference
+
+    def _with_batch_share(self, state: IntakeState, observed: IntakeObserved, *, is_limited: bool) -> IntakeState:
+        """The outer loop of a latency: an integral controller that sets the batch time.
+
+        A batch that wasn't limited says nothing about it. If more rows wait than the next batch takes, their wait is
+        the latency: longer batches read more a second, and shorten it.
+        """
+        latency, backlog = observed.latency_s, observed.backlog_rows
+        if self.intake.held is not Held.LATENCY or latency is None or backlog is None or not is_limited:
+            return state
+        reference = self.intake.reference()
+        too_late = min(max((latency - reference) / reference, -1.0), 1.0)
+        change = LATENCY_GAIN * (max(too_late, 0.0) if backlog > observed.rows else -too_late)
+        return replace(state, batch_share=min(max(state.batch_share + change, LEAST_BATCH_SHARE), MOST_BATCH_SHARE))
+
+    # One step of the PI controller -------------------------------------------------------------
+
+    def _stepped(
+        self, state: IntakeState, observed: IntakeObserved, measure: float, gains: PIGains
+    ) -> tuple[IntakeState, IntakeLimit]:
+        """A step with gains that are known: those of a backlog, or the user's."""
+        controller = PIController(gains, self.intake.reference(self.interval_s))
+        return self._acted(state, observed, measure, controller, measure)
+
+    def _acted(
+        self, state: IntakeState, observed: IntakeObserved, measure: float, controller: PIController, counted: float
+    ) -> tuple[IntakeState, IntakeLimit]:
+        bounds = self._bounds(state, observed.rows)
+        controller = replace(controller, minimum=bounds.least, maximum=bounds.most)
+        before = PIState(float(state.limit_rows), state.measurement)
+        after, action = controller.step(before, counted, applied=float(observed.rows))
+        rows = max(1, round(action))
+        state = replace(state, limit_rows=rows, measurement=after.measurement)
+        return state, self._limit(rows, measure, self._reason(state, measure, observed.rows), self._widest(state))
+
+    def _widest(self, state: IntakeState) -> _Bounds:
+        """Within the user's bounds; `min_rows` yields to `max_bytes`."""
+        intake, most, name = self.intake, float(self.intake.max_rows), "max_rows"
+        if state.bytes_a_row > 0 and intake.max_bytes / state.bytes_a_row < most:
+            most, name = max(1.0, float(intake.max_bytes // state.bytes_a_row)), "max_bytes"
+        return _Bounds(min(float(intake.min_rows), most), most, name)
+
+    def _bounds(self, state: IntakeState, rows: int) -> _Bounds:
+        """And not too far from the last batch."""
+        widest, growth = self._widest(state), FASTEST_GROWTH.get(self.intake.held, 4.0)
+        least = min(max(widest.least, FASTEST_FALL * rows), widest.most)
+        return replace(widest, least=least, most=max(min(widest.most, growth * rows), least))
+
+    # What is said about it ---------------------------------------------------------------------
+
+    def _kept(self, state: IntakeState, measure: float | None, why: str) -> tuple[IntakeState, IntakeLimit]:
+        """The limit stays, unless rows have become too large for it."""
+        widest = self._widest(state)
+        rows = int(min(max(float(state.limit_rows), widest.least), widest.most))
+        return replace(state, limit_rows=rows), self._limit(rows, measure, why, widest)
+
+    def _limit(self, rows: int, measure: float | None, reason: str, widest: _Bounds | None = None) -> IntakeLimit:
+        reference = self.intake.reference(self.interval_s)
+        error = None if measure is None else reference - measure
+        is_saturated = widest is not None and not widest.least < rows < widest.most
+        return IntakeLimit(
+            rows=rows,
+            held=self.intake.held.value,
+            reference=reference,
+            measure=measure,
+            error=error,
+            is_saturated=is_saturated,
+            reason=reason,
+        )
+
+    def _reason(self, state: IntakeState, measure: float, rows_before: int) -> str:
+        held, reference, widest = self.intake.held, self.intake.reference(self.interval_s), self._widest(state)
+        name, rows = held.value, state.limit_rows
+        if rows >= widest.most:
+            return f"{name} is {measure:.3g}, and {widest.name_of_most} allows no more rows"
+        if rows <= widest.least:
+            fixed = 0.0 if state.estimate is None else state.estimate.fixed
+            if held is Held.BATCH_TIME and measure > reference:
+                return f"a batch takes {fixed:.2g} s without rows: even min_rows take longer than {reference:g} s"
+            return f"{name} is {measure:.3g}, and min_rows allows no fewer rows"
+        if abs(measure - reference) <= 0.05 * reference:
+            return f"{name} is at its reference"
+        place, change = "above" if measure > reference else "below", "more" if rows > rows_before else "fewer"
+        return f"{name} is {place} its reference: {change} rows than before"
+
+
+def _bytes_a_row(state: IntakeState, observed: IntakeObserved) -> float:
+    if observed.bytes is None or observed.rows <= 0:
+        return state.bytes_a_row
+    return max(observed.bytes / observed.rows, 0.9 * state.bytes_a_row)
