@@ -19,16 +19,37 @@ from trimtab.errors import OperatorError, TrimtabError
 if TYPE_CHECKING:
     from trimtab.api.evaluate import evaluate
     from trimtab.api.job import Job
+    from trimtab.control.intake import Intake
     from trimtab.deciding.policy import Balance, Scale
     from trimtab.engine.keyed.description import KeyedOperator, operator
+    from trimtab.sources.files import Files
+    from trimtab.sources.kafka import Kafka
+    from trimtab.sources.rate import Rate
 
-__all__ = ["Balance", "Job", "KeyedOperator", "OperatorError", "Scale", "TrimtabError", "evaluate", "operator"]
+__all__ = [
+    "Balance",
+    "Files",
+    "Intake",
+    "Job",
+    "Kafka",
+    "KeyedOperator",
+    "OperatorError",
+    "Rate",
+    "Scale",
+    "TrimtabError",
+    "evaluate",
+    "operator",
+]
 __version__ = "0.2.0"
 
 _HOMES = {
     "Balance": "trimtab.deciding.policy",
+    "Files": "trimtab.sources.files",
+    "Intake": "trimtab.control.intake",
     "Job": "trimtab.api.job",
+    "Kafka": "trimtab.sources.kafka",
     "KeyedOperator": "trimtab.engine.keyed.description",
+    "Rate": "trimtab.sources.rate",
     "Scale": "trimtab.deciding.policy",
     "evaluate": "trimtab.api.evaluate",
     "operator": "trimtab.engine.keyed.description",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.driver.reading import beginnings, next_ranges
+from trimtab.driver.reading import Read, SourceReader, beginnings
 from trimtab.errors import InputError
-from trimtab.sources.source import Partition, Range
+from trimtab.sources.source import Partition, Range, positions_of
 
 
 def test_a_partition_that_was_read_goes_on_and_a_new_one_begins_at_its_start() -> None:
@@ -23,12 +25,34 @@ def test_rows_that_the_source_has_dropped_are_an_error() -> None:
 
 
 def test_nothing_new_gives_no_ranges() -> None:
-    assert next_ranges({"a": 5}, {"a": 5}) == ()
-    assert next_ranges({"a": 5}, {}) == (), "a partition that the source doesn't name now"
+    reader = SourceReader(1.0)
+    assert reader.next_read({"a": 5}, {"a": 5}, 10) == Read((), 0.0, 0.0, 10)
+    assert reader.next_read({"a": 5}, {}, 10).ranges == (), "a partition that the source doesn't name now"
 
 
 def test_without_a_limit_everything_is_read() -> None:
-    assert next_ranges({"a": 0, "b": 2}, {"a": 4, "b": 3}) == (Range("a", 0, 4), Range("b", 2, 3))
+    read = SourceReader(1.0).next_read({"a": 0, "b": 2}, {"a": 4, "b": 3}, None)
+    assert read == Read((Range("a", 0, 4), Range("b", 2, 3)), 5.0, 0.0, None)
+
+
+def test_a_limit_is_in_rows_however_many_a_position_has() -> None:
+    reader = SourceReader(math.inf)
+    begin, latest = {"a": 0, "b": 0}, {"a": 100, "b": 100}
+    first = reader.next_read(begin, latest, 500)
+    assert first.ranges == (Range("a", 0, 1), Range("b", 0, 1)), "a position of each, as they may be large"
+    reader.took(first.ranges, 100, {"a": 0, "b": 0})
+    second = reader.next_read({"a": 1, "b": 1}, latest, 500)
+    assert (positions_of(second.ranges), second.rows, second.waiting) == (10, 500.0, 188 * 50.0)
+    assert positions_of(reader.next_read({"a": 1, "b": 1}, latest, 3).ranges) == 1, "never nothing"
+
+
+def test_a_partition_that_is_ahead_waits_for_the_others() -> None:
+    reader = SourceReader(1.0)
+    reader.took((Range("a", 0, 100), Range("b", 0, 100)), 200, {"a": 0, "b": 0})
+    reader.took((Range("a", 100, 200), Range("b", 100, 200)), 200, {"a": 10_000_000, "b": 1_000_000_000})
+    read = reader.next_read({"a": 200, "b": 200}, {"a": 10_000, "b": 10_000}, 1_000)
+    taken = {each.partition: each.end - each.start for each in read.ranges}
+    assert taken["a"] > 10 * taken["b"] > 0
 
 
 BACKLOGS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), max_size=6)
@@ -36,12 +60,7 @@ BACKLOGS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), max_si
 
 @given(BACKLOGS, st.integers(1, 100))
 def test_a_limit_is_used_up_and_no_partition_gets_more_than_it_has(backlog: dict[str, int], most: int) -> None:
-    ranges = next_ranges(dict.fromkeys(backlog, 10), {name: 10 + count for name, count in backlog.items()}, most)
-    assert sum(each.end - each.start for each in ranges) == min(most, sum(backlog.values()))
-    assert all(each.start == 10 and 10 < each.end <= 10 + backlog[each.partition] for each in ranges)
-
-
-@given(BACKLOGS, st.integers(6, 100))
-def test_no_partition_with_rows_is_left_out(backlog: dict[str, int], most: int) -> None:
-    ranges = next_ranges(dict.fromkeys(backlog, 0), backlog, most)
-    assert {each.partition for each in ranges} == {name for name, count in backlog.items() if count}
+    latest = {name: 10 + count for name, count in backlog.items()}
+    read = SourceReader(1.0).next_read(dict.fromkeys(backlog, 10), latest, most).ranges
+    assert positions_of(read) == min(most, sum(backlog.values()))
+    assert all(each.start == 10 and 10 < each.end <= 10 + backlog[each.partition] for each in read)

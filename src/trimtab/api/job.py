@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from trimtab.api.run import Run, Tally
 from trimtab.api.stream import Length, StreamHandle, stream_of
+from trimtab.control.intake import Held, Intake
 from trimtab.deciding.placement import check_engines, check_key_groups
 from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_scale
 from trimtab.driver.batch_plan import BatchPlan
@@ -38,6 +39,8 @@ from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
 from trimtab.worker.intake import intake_of
+
+DEFAULT_INTAKE = Intake()
 
 
 @dataclass(slots=True)
@@ -77,6 +80,8 @@ class Job:
             "dlb-heavy", "dlb-light", "lptf", "flux"), a `Balance`, or None: they stay where they are. The
             answers are the same in any case.
         scale: When engines come and go by themselves: a `Scale`; None: their number stays as it is.
+        intake: How many rows a batch may have, of streams that trimtab reads itself: an `Intake`, by default as many as
+            let a batch take the trigger's interval, or a second; None: all that there are.
         max_threads: How many partial matches a key may have under way at once.
         warm: Whether all machine code that the queries may need is compiled from the start; otherwise each piece only
             when enough rows have used it. A process beside the stream compiles it, and plain Python runs until then.
@@ -91,13 +96,15 @@ class Job:
         key_groups: int = 1024,
         balance: str | Balance | None = DEFAULT,
         scale: Scale | None = None,
+        intake: Intake | None = DEFAULT_INTAKE,
         max_threads: int = MAX_THREADS,
         warm: bool = True,
     ) -> None:
         check_key_groups(key_groups)
         if engines is not None:
             check_engines(engines, key_groups)
-        self.balance, self.scale = balance_of(balance), scale
+        self.balance, self.scale, self.intake = balance_of(balance), scale, intake
+        check_intake(intake)
         if scale is not None:
             check_engines(scale.max_engines, key_groups)
             check_scale(scale, self.balance, engines)
@@ -314,6 +321,7 @@ class Job:
             split=next(iter(split.values()), None),
             balance=self.balance,
             scale=self.scale,
+            intake=self.intake,
             interval_s=interval_s,
             warm=self.warm,
             idle_after_s=None if stream.idle_after_us is None else stream.idle_after_us / 1e6,
@@ -362,6 +370,13 @@ class Job:
         for name in set(checkpoint.streams()) - read:
             for kind in ("streams", "spark"):
                 checkpoint.folder.child(kind).child(safe_name(name)).remove_all(lock.check)
+
+
+def check_intake(intake: Intake | None) -> None:
+    """Raise JobError `job.intake` for a reference that a job can't measure."""
+    if intake is not None and intake.held not in (Held.BATCH_TIME, Held.BACKLOG):
+        message = f"a job doesn't measure what {intake.held.value} needs"
+        raise JobError("job.intake", message, "give batch_s or backlog_rows")
 
 
 def _interval_s(spark: SparkSession, trigger: str | None) -> float:

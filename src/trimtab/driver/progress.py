@@ -50,6 +50,7 @@ class BatchProgress:
     state_bytes_written: int
     finished_at_s: float  # seconds since 1970
     decision: Decision | None = None  # the coordinator's last one when the batch began
+    backlog: int | None = None  # about how many rows waited behind it; None: that isn't known
 
     @property
     def rstd(self) -> float:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
 from trimtab.errors import InputError
-from trimtab.sources.source import Partition, Range
+from trimtab.sources.source import Partition, Range, positions_of
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a batch reads.
+
+    ranges       at most one of each partition
+    rows         how many rows that probably are; infinite: nothing is known of them
+    waiting      how many rows probably wait behind them
+    limit_rows   how many it was allowed to read; None: any number
+    """
+
+    ranges: tuple[Range, ...]
+    rows: float = math.inf
+    waiting: float = 0.0
+    limit_rows: int | None = None
 
 
 def beginnings(positions: Mapping[str, int], partitions: Mapping[str, Partition]) -> dict[str, int]:
@@ -27,17 +46,49 @@ def beginnings(positions: Mapping[str, int], partitions: Mapping[str, Partition]
     return found
 
 
-def next_ranges(begin: Mapping[str, int], latest: Mapping[str, int], most: int | None = None) -> tuple[Range, ...]:
-    """What the next batch reads: all that there is, or `most` positions at the most, divided evenly.
+class SourceReader:
+    """Decides what the batches of one start read, and learns from them.
 
-    What a partition can't use of its share goes to the others.
+    `rows_each`: how many rows a position has; infinite: that isn't known, so the first batch takes one of each.
 
-    >>> next_ranges({"a": 0, "b": 5}, {"a": 100, "b": 8}, 10)
-    (Range(partition='a', start=0, end=7), Range(partition='b', start=5, end=8))
+    >>> reader = SourceReader(1.0)
+    >>> reader.next_read({"a": 0, "b": 5}, {"a": 100, "b": 8}, 10).ranges
+    (Range(partition='a', start=0, end=9), Range(partition='b', start=5, end=6))
     """
-    backlog = {name: latest[name] - at for name, at in sorted(begin.items()) if latest.get(name, at) > at}
-    left, shares = sum(backlog.values()) if most is None else most, {}
-    for number, name in enumerate(sorted(backlog, key=lambda each: backlog[each])):  # the smallest first
-        shares[name] = min(backlog[name], -(-left // (len(backlog) - number)))
-        left -= shares[name]
-    return tuple(Range(name, begin[name], begin[name] + shares[name]) for name in backlog if shares[name])
+
+    def __init__(self, rows_each: float) -> None:
+        self._rows_each = rows_each
+        self._rows_per_s: dict[str, float | None] = {}
+        self._newest_us: Mapping[str, int] = {}
+        self._batches = 0
+
+    def next_read(self, begin: Mapping[str, int], latest: Mapping[str, int], limit_rows: int | None) -> Read:
+        """What the next batch reads: all that there is, or about `limit_rows` rows, but at least one position."""
+        backlogs = {
+            name: PartitionBacklog(
+                next=at, latest=latest[name], newest_us=self._newest_us.get(name), rows_per_s=self._rows_per_s.get(name)
+            )
+            for name, at in begin.items()
+            if latest.get(name, at) > at
+        }
+        waiting = sum(each.rows for each in backlogs.values())
+        if not waiting:
+            return Read((), rows=0.0, limit_rows=limit_rows)
+        most = waiting
+        if limit_rows is not None:
+            most = int(limit_rows / self._rows_each) if math.isfinite(self._rows_each) else len(backlogs)
+        counts = ranges(min(waiting, max(1, most)), backlogs, turn=self._batches)
+        found = tuple(Range(name, begin[name], begin[name] + count) for name, count in counts.items() if count)
+        taken = positions_of(found)
+        left = waiting - taken
+        return Read(found, taken * self._rows_each, left * self._rows_each if left else 0.0, limit_rows)
+
+    def took(self, read: tuple[Range, ...], events: int, newest_us: Mapping[str, int]) -> None:
+        """Learn from a batch: how many rows it had, and the newest time of each partition after it."""
+        self._rows_each = max(events, 1) / positions_of(read)
+        for each in read:
+            if each.partition in newest_us:
+                after_us, known = newest_us[each.partition], self._rows_per_s.get(each.partition)
+                advanced_us = after_us - self._newest_us.get(each.partition, after_us)
+                self._rows_per_s[each.partition] = measured_density(known, each.end - each.start, advanced_us)
+        self._newest_us, self._batches = dict(newest_us), self._batches + 1

@@ -6,7 +6,6 @@ and Spark delivers the same rows again at the next start.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
+from trimtab.control.intake import Intake
 from trimtab.deciding.balancer import Balancer
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.observation import observe
@@ -29,6 +29,7 @@ from trimtab.driver.next_version import Identity
 from trimtab.driver.older_builds import begun_by_older_build
 from trimtab.driver.placing import Placing
 from trimtab.driver.progress import BatchProgress, progress_of
+from trimtab.driver.reading import Read
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
 from trimtab.engine.columns.watermark import Silence
@@ -36,7 +37,6 @@ from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
-from trimtab.sources.source import Range, positions_of
 from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.engine_jobs import no_rows, run_jobs
@@ -47,7 +47,7 @@ from trimtab.spark.source_rows import SourceRows
 from trimtab.spark.sources import reads_all
 from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
-from trimtab.spark.under_way import BatchUnderWay
+from trimtab.spark.under_way import NOTHING, BatchUnderWay
 from trimtab.spark.where.pinning import Homes
 from trimtab.spark.where.settling import Demand, Settler
 from trimtab.state.checkpoint import Checkpoint, safe_name
@@ -73,6 +73,7 @@ class StreamSpec:
     split: str | None = None  # how hot keys of its split queries are spread; None: no query is split
     balance: Balance | None = None
     scale: Scale | None = None
+    intake: Intake | None = None  # how many rows batches of trimtab's own sources may have; None: any number
     interval_s: float = 1.0  # how long a batch should take
     warm: bool = True  # whether machine code is compiled before engines lack it
     idle_after_s: float | None = None  # when a silent partition is idle; None: never
@@ -118,15 +119,17 @@ class Pipeline(Shell):
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
         self._balancer: Balancer | None = None
-        if spec.balance is not None or spec.scale is not None:
-            coordinator = Coordinator(spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s)
+        intake = None if queries.source is None else spec.intake
+        if spec.balance is not None or spec.scale is not None or intake is not None:
+            coordinator = Coordinator(
+                spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s, intake=intake
+            )
             log = folders.home.child("decisions")
             self._balancer = Balancer(coordinator, log, shared_compiler("planners"))
         self._settler = Settler(self.homes, demand or Demand(), queries.stream, is_elastic=spec.scale is not None)
         self.placing = Placing(self._first_placement(), self._decided, may_spread=bool(queries.split))
         if spec.engines is not None:
             self.placing.change(lambda now: now if now.engines == spec.engines else now.resized(spec.engines or 1))
-        self._rows_each = math.inf  # how many rows a position of the source had in the last batch
         self._ended_s = 0.0  # when the last batch ended; 0: there was none
         self._ended_at_s = time.time()  # the same of Spark's last batch, by the clock; before the first one, the start
         since_s = self._ended_at_s if known is None else known.written_at_s
@@ -204,10 +207,20 @@ class Pipeline(Shell):
             if spark_batch >= self.driver.next_of_spark:
                 self._run(frame, spark_batch)
 
-    def take_ranges(self, ranges: tuple[Range, ...]) -> None:
-        """Run a batch over ranges of the stream's source to its commit; one that was begun before has its own."""
+    def take_ranges(self, read: Read) -> int:
+        """Run a batch over ranges of the stream's source to its commit; one that was begun before has its own.
+
+        Returns how many rows there were.
+        """
         with self._my_turn():
-            self._run(self._queries.frame, None, ranges=ranges)
+            self._run(self._queries.frame, None, read=read)
+            return self._batch.head.events
+
+    @property
+    def limit_rows(self) -> int | None:
+        """How many rows a batch of the stream's source may have; None: any number."""
+        limit = None if self._balancer is None else self._balancer.limit
+        return None if limit is None else limit.rows
 
     def know_partitions(self, names: Iterable[str]) -> None:
         """From the next batch on, the watermark also waits for these partitions of the stream's source."""
@@ -279,11 +292,9 @@ class Pipeline(Shell):
         if self._balancer is not None:
             self._balancer.stop()
 
-    def _run(
-        self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False, ranges: tuple[Range, ...] = ()
-    ) -> None:
+    def _run(self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False, read: Read = NOTHING) -> None:
         """Run a Spark batch, or one of ranges; without either it has no rows."""
-        batch = self._batch = BatchUnderWay(frame, time.perf_counter())
+        batch = self._batch = BatchUnderWay(frame, time.perf_counter(), read)
         before, unfinished, clock_s = self.placement, self.driver.unfinished, time.time()
         if spark_batch is not None and self._reads_all and spark_batch > self._spark_log.last:
             self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
@@ -291,7 +302,7 @@ class Pipeline(Shell):
         decision = None if self._balancer is None else self._balancer.latest
         batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
-            arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict(), ranges)
+            arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict(), read.ranges)
             self.run_batch(arrived)
         known = self.driver.known
         assert known is not None
@@ -303,11 +314,11 @@ class Pipeline(Shell):
         progress = progress_of(
             known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
         )
-        self._on_progress(replace(progress, decision=decision))
+        self._on_progress(replace(progress, decision=decision, backlog=batch.backlog))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
-            self._balancer.consider(observed)
+            self._balancer.consider(replace(observed, intake=batch.intake(ended_s)))
         self._ended_s = ended_s
         if spark_batch is not None:  # while one without rows runs, Spark may already have asked for the next one's
             self._ended_at_s = ended_at_s
@@ -338,7 +349,7 @@ class Pipeline(Shell):
             if isinstance(tier_one, ColumnTierOne):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
-                ran = run_columns(rows.spark.sparkContext, reading, self._rows_each * positions_of(orders.ranges))
+                ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
@@ -346,8 +357,6 @@ class Pipeline(Shell):
                 ran = run_jobs(tier_one, frame, orders, self.homes.pinned)
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)
-        if orders.ranges:
-            self._rows_each = ran.head.events / positions_of(orders.ranges)
         return ran.reports, ran.head
 
     def hand_over(self, output: HandOver) -> None:

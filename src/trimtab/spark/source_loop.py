@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping
 
 from pyspark.util import InheritableThread
 
-from trimtab.driver.reading import beginnings, next_ranges
-from trimtab.sources.source import Partition, Range
+from trimtab.driver.reading import Read, SourceReader, beginnings
+from trimtab.sources.source import Partition, Remembering
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -31,6 +32,7 @@ class SourceLoop:
     def __init__(self, pipeline: Pipeline, rows: SourceRows, *, interval_s: float | None, available_now: bool) -> None:
         self._pipeline, self._rows, self._interval_s, self._available_now = pipeline, rows, interval_s, available_now
         self._source = rows.source
+        self._reader = SourceReader(math.inf if isinstance(rows.source, Remembering) else 1.0)
         self._partitions: Mapping[str, Partition] = {}
         self._looked_s = 0.0
         self._stopping, self._ended = threading.Event(), threading.Event()
@@ -70,26 +72,28 @@ class SourceLoop:
     def _batch(self, end: Mapping[str, int] | None) -> bool:
         """Run a batch if there is something to read; False: `end` is reached."""
         began_s, asked_at_s = time.monotonic(), time.time()
-        ranges = self._next_ranges(end)
-        if ranges:
-            self._pipeline.take_ranges(ranges)
+        read = self._next_read(end)
+        if read.ranges:
+            events = self._pipeline.take_ranges(read)
+            known = self._pipeline.driver.known
+            self._reader.took(read.ranges, events, {} if known is None else known.newest_us)
         elif end is not None:
             return False
         else:
             self._pipeline.is_caught_up(asked_at_s)
             self._pipeline.tick(self._rows.spark, self._rows.spark_schema)
-        pause_s = POLL_S if self._interval_s is None and not ranges else self._interval_s or 0.0
+        pause_s = POLL_S if self._interval_s is None and not read.ranges else self._interval_s or 0.0
         self._stopping.wait(max(0.0, began_s + pause_s - time.monotonic()))
         return True
 
-    def _next_ranges(self, end: Mapping[str, int] | None) -> tuple[Range, ...]:
+    def _next_read(self, end: Mapping[str, int] | None) -> Read:
         unfinished = self._pipeline.driver.unfinished
         if unfinished is not None:
-            return unfinished.ranges
+            return Read(unfinished.ranges)
         if time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
         begin = beginnings(self._pipeline.driver.positions, self._partitions)
-        return next_ranges(begin, self._source.latest() if end is None else end)
+        return self._reader.next_read(begin, self._source.latest() if end is None else end, self._pipeline.limit_rows)
 
     def _look(self) -> None:
         """Find the partitions that there are."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from trimtab.control.intake import IntakeObserved
+from trimtab.driver.reading import Read
 from trimtab.worker.orders import EngineReport, Head
+
+NOTHING = Read((), rows=0.0)
 
 
 @dataclass
@@ -16,6 +21,7 @@ class BatchUnderWay:
 
     frame: DataFrame
     began_s: float
+    read: Read
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
     head: Head = field(default_factory=Head)  # also of rows that no query wants
@@ -24,3 +30,19 @@ class BatchUnderWay:
     def spent(self, stage: str, seconds: float) -> None:
         """Add time to a stage."""
         self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
+
+    @property
+    def backlog(self) -> int | None:
+        """About how many rows wait behind it; None: that isn't known."""
+        return round(self.read.waiting) if self.read.ranges and math.isfinite(self.read.waiting) else None
+
+    def intake(self, ended_s: float) -> IntakeObserved | None:
+        """What its reading tells of the intake; None: nothing."""
+        if not self.read.ranges or self.read.limit_rows is None:
+            return None
+        return IntakeObserved(
+            rows=self.head.events,
+            batch_s=ended_s - self.began_s,
+            limit_rows=self.read.limit_rows,
+            backlog_rows=self.backlog,
+        )
