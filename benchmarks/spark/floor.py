@@ -20,14 +20,22 @@ from benchmarks.spark.ticks import write_ticks
 KEY_GROUPS = 1024
 
 
-def run(spark: SparkSession, folder: Path, checkpoint: Path, *, engines: int = 2) -> tuple[Batch, ...]:
+def run(
+    spark: SparkSession, folder: Path, checkpoint: Path, *, engines: int = 2, files_per_batch: int = 1
+) -> tuple[Batch, ...]:
     """The batches of a query that routes every tick and returns nothing."""
 
     def empty_batch(batch: DataFrame, _number: int) -> None:
         split = batch.withColumn("engine", engine_of(engines)).repartitionById(engines, "engine")
         split.mapInArrow(swallow, "found BIGINT").write.format("noop").mode("overwrite").save()
 
-    return run_stream(spark, folder, checkpoint, lambda ticks: ticks.writeStream.foreachBatch(empty_batch))
+    return run_stream(
+        spark,
+        folder,
+        checkpoint,
+        lambda ticks: ticks.writeStream.foreachBatch(empty_batch),
+        files_per_batch=files_per_batch,
+    )
 
 
 def engine_of(engines: int, key_groups: int = KEY_GROUPS) -> Column:

@@ -85,10 +85,12 @@ def ticks_of(spark: SparkSession, folder: Path, *, files_per_batch: int = 1) -> 
     return reader.parquet(str(folder))
 
 
-def run_stream(spark: SparkSession, folder: Path, checkpoint: Path, start: Start) -> tuple[Batch, ...]:
+def run_stream(
+    spark: SparkSession, folder: Path, checkpoint: Path, start: Start, *, files_per_batch: int = 1
+) -> tuple[Batch, ...]:
     """Run a query over the folder's files that it hasn't read yet, and return its batches."""
-    writer = start(ticks_of(spark, folder)).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    query = writer.start()
+    writer = start(ticks_of(spark, folder, files_per_batch=files_per_batch)).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
         query.awaitTermination()
         return batches_of(query)
