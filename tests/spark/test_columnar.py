@@ -58,6 +58,8 @@ def arithmetic() -> Iterator[str]:
         other = f"{right}2" if left == right and right in KINDS else right
         yield from (f"{left} {operator} {other}" for operator in ("+", "-", "*"))
     yield from (f"-{name}" for name in NUMBERS[:8])
+    yield from (f"{left} / {right}" for left, right in itertools.product(("n", "i", "j", "y", "0", "7"), repeat=2))
+    yield from ("j % 7", "i % 1", "n % 5", "i % 0", "j % 3000000000", "y % y2", "h % 100000", "j / 0", "y / (y2 - y2)")
     yield from ("(i + 1) * i - n", "j * j * j + 1 > 0", "y * 2 + j - 0.25", "-(-j - 1)", "h * h + h")
 
 
@@ -74,7 +76,16 @@ OTHERS = (
     "length(s)", "length(s) > 10", "char_length(s) = i", "substring(s, 1, 3)", "substr(s, 2)", "substring(s, 5, 0)",
     "substring(s, 40, 100)", "s || s2", "s || '-' || s2",
     *(f"CAST({a} AS {b})" for a, b in itertools.product(("n", "h", "i", "j", "f", "y"), ("BIGINT", "DOUBLE", "INT"))),
-    "CAST(n AS SMALLINT)", "bigint(i)", "double(j)",
+    "CAST(n AS SMALLINT)", "bigint(i)", "double(j)", "CAST(d AS DOUBLE)", "CAST(b AS INT)", "CAST(b AS STRING)",
+    *(f"CAST({name} AS {kind})" for name, kind in itertools.product(("n", "h", "i", "j"), ("FLOAT", "STRING"))),
+    "nullif(i, 0)", "nullif(s, '')", "nullif(y, y2)", "isnan(y)", "abs(y)", "sqrt(y)", "concat(s, s2, '!')",
+    "startswith(s, 'a')", "endswith(s, '0')", "contains(s, 'Z')", "contains(s, s2)", "greatest(i, j)",
+    "least(y, y2, 0e0)", "greatest(y, y2)", "least(s, s2)", "greatest(day, day2)", "ifnull(s, 'x')",
+    "CASE i WHEN 0 THEN 1 WHEN n THEN 2 END",
+    *(f"{field}({at})" for field, at in itertools.product(("year", "month", "day"), ("day", "ts", "at"))),
+    "hour(ts)", "minute(at)", "hour(at) BETWEEN 9 AND 17", "year(day) > i",
+    "day < DATE'2026-01-01'", "ts >= TIMESTAMP_NTZ'1970-01-01 00:00:00.5'", "at > TIMESTAMP'2026-01-01 00:00:00'",
+    "ts BETWEEN TIMESTAMP_NTZ'1970-01-01 00:00:00' AND ts2",
 )  # fmt: skip
 
 

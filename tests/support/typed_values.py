@@ -47,7 +47,26 @@ NESTED: dict[str, pa.DataType] = {
     "list of maps": pa.list_(pa.map_(pa.string(), pa.int32())),
     "struct with a map": pa.struct({"m": pa.map_(pa.int64(), _FEW), "n": pa.int32()}),
 }
-_LETTERS = ["a", "Z", "0", " ", '"', "\\", "/", "\n", "\t", "\x00", "\x1f", "\x7f", "é", "漢", "𝄞", "\u2028"]
+_LETTERS = [
+    "a",
+    "Z",
+    "0",
+    " ",
+    '"',
+    "\\",
+    "/",
+    "\n",
+    "\t",
+    "\x00",
+    "\x1f",
+    "\x7f",
+    "é",
+    "漢",
+    "𝄞",
+    "\u2028",
+    "\u0301",
+    "ß",
+]
 _EDGES: dict[str, tuple[Any, ...]] = {
     "float": (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-45, 3.4e38, 0.5, 1.0),
     "double": (0.0, -0.0, float("nan"), float("inf"), 5e-324, 1e308, struct.unpack("<d", b"\1" * 6 + b"\xf8\xff")[0]),

@@ -17,7 +17,45 @@ from trimtab.machine_code.missing import Missing, if_missing, take_notes
 from trimtab.worker.json_text import json_texts
 from trimtab.worker.row_hash import arrival_hash, has_columnar_hash, key_hash
 
-GOLDEN: dict[str, tuple[Any, pa.DataType, int, int]] = {}
+GOLDEN: dict[str, tuple[Any, pa.DataType, int, int]] = {
+    "true": (True, pa.bool_(), -6698625589789238999, -6698625589789238999),
+    "a byte": (-128, pa.int8(), 4160238337661960656, 4160238337661960656),
+    "a short": (32767, pa.int16(), 8952525448871805501, 8952525448871805501),
+    "an int": (-1, pa.int32(), 2017008487422258757, 2017008487422258757),
+    "a long": (1 << 62, pa.int64(), 8973626371093010265, 8973626371093010265),
+    "a float": (1.5, pa.float32(), 6163473420726370430, 6163473420726370430),
+    "a double": (-2.25, pa.float64(), -8344676507314498009, -8344676507314498009),
+    "minus zero": (-0.0, pa.float64(), -5252525462095825812, -5252525462095825812),
+    "a short decimal": (Decimal("-12.34"), pa.decimal128(18, 2), -1614697014534150208, -1614697014534150208),
+    "a long decimal": (Decimal("-12.34"), pa.decimal128(19, 2), -5902959860576184235, -5902959860576184235),
+    "no text": ("", pa.string(), -7444071767201028348, -7444071767201028348),
+    "a text": ("zig-zag é漢", pa.string(), -7968618997122342482, -7968618997122342482),
+    "a long text": ("0123456789" * 5, pa.string(), 2204704844722086602, 2204704844722086602),
+    "bytes": (b"\x00\xff", pa.binary(), 879945414100663330, 879945414100663330),
+    "a date": (dt.date(1969, 7, 20), pa.date32(), 4358245511639172990, 4358245511639172990),
+    "a time": (dt.datetime(2026, 1, 2, 3, 4, 5, 6), pa.timestamp("us"), -3277820007983118719, -3277820007983118719),
+    "a length of time": (
+        dt.timedelta(days=-1, microseconds=1),
+        pa.duration("us"),
+        -7709105386179979520,
+        -7709105386179979520,
+    ),
+    "null": (None, pa.int64(), 42, -6698625589789239037),
+    "a list": ([1, None, 3], pa.list_(pa.int32()), -3383274367486667931, 6832877667379038087),
+    "a struct": (
+        {"a": 'x"', "b": Decimal("0")},
+        pa.struct({"a": pa.string(), "b": pa.decimal128(20, 9)}),
+        3048660567390196406,
+        -8177586587307283839,
+    ),
+    "a map": ([("k", 5), ("l", None)], pa.map_(pa.string(), pa.int64()), 42, -4229230687871491643),
+    "a list of times": (
+        [dt.datetime(2026, 1, 2, 0, 0)],
+        pa.list_(pa.timestamp("us")),
+        73200828265043680,
+        -4373684473963768428,
+    ),
+}
 """A value and its type, and its hashes as Spark gave them: as a key, and as an arrival."""
 
 
@@ -146,3 +184,9 @@ def test_texts_are_those_of_to_json() -> None:
         "null",
         '{"n":null,"d":null,"i":null,"m":null}',
     ]
+
+
+def test_years_of_more_than_four_digits_and_before_the_first_are_written_as_in_java() -> None:
+    days = pa.array([-719529, -719163, -800000, 2932897, 40000000], pa.int32()).cast(pa.date32())
+    shown = ["-0001-12-31", "0000-12-31", "-0221-09-04", "+10000-01-01", "+111486-04-13"]
+    assert json_texts(days) == [f'"{day}"' for day in shown]

@@ -3,29 +3,44 @@
 `tests/spark/test_columnar.py` compares each of them with Spark, on values of all types with their edges. Whatever isn't
 on the list takes the JVM's way. Left out because they differ:
 
-    upper, lower        Spark maps one letter to several (ß to SS), DuckDB one to one
-    decimals + - *      their results have other precisions, and Spark gives null where one doesn't fit
-    /, %, division      of decimals as above, and a remainder of floats by zero
-    floats to integers  Spark takes the nearest that fits, where DuckDB fails
-    numbers as text     1.0E10 in Spark is 10000000000.0 in DuckDB; and text as numbers, which the two trim otherwise
-    substring from -n   beyond the first letter
-    text and times      Spark reads '2026-1-1' and 'now' as times
-    rand, now, uuid     they aren't functions of the row
+    upper, lower         Spark maps one letter to several (ß to SS), DuckDB one to one
+    trim                 DuckDB takes all of Unicode's spaces off, Spark only the plain one
+    reverse              DuckDB keeps a letter and its accents together
+    regular expressions  Java's and RE2 are two languages
+    decimals + - * /     their results have other precisions, and Spark gives null where one doesn't fit
+    floats to integers   Spark takes the nearest that fits and 0 for NaN, where DuckDB has null; so do floor and ceil
+    round                -0.0 is 0.0 in Spark
+    abs of integers      the lowest has no opposite: Spark leaves it as it is, DuckDB fails; likewise its rest by -1
+    numbers as text      NaN and nan; and text as numbers, which the two trim otherwise
+    exp, ln, pow         their last bit is up to a library
+    text beside times    Spark reads '2026-1-1' as a time, too
+    rand, now, uuid      they aren't functions of the row
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from trimtab.rowwise.types import literal_type, plain
+from trimtab.rowwise.operand_kinds import (
+    INTEGERS,
+    SMALL,
+    ObstacleError,
+    compared,
+    computed,
+    divided,
+    is_exact,
+    kind_of_literal,
+    remaining,
+    unknown,
+)
+from trimtab.rowwise.types import is_time, plain
 
-INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_DIGITS = dict(zip(INTEGERS, (3, 5, 10, 19), strict=True))
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -35,26 +50,41 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
-_CASTS = {
-    exp.DataType.Type.TINYINT: pa.int8(),
-    exp.DataType.Type.SMALLINT: pa.int16(),
-    exp.DataType.Type.INT: pa.int32(),
-    exp.DataType.Type.BIGINT: pa.int64(),
-    exp.DataType.Type.FLOAT: pa.float32(),
-    exp.DataType.Type.DOUBLE: pa.float64(),
+_ARITHMETIC: dict[type[exp.Expr], Callable[[pa.DataType, pa.DataType], pa.DataType]] = {
+    exp.Add: partial(computed, "+"),
+    exp.Sub: partial(computed, "-"),
+    exp.Mul: partial(computed, "*"),
+    exp.Div: divided,
 }
+_SEARCHES: dict[type[exp.Expr], str] = {
+    exp.StartsWith: "startswith",
+    exp.EndsWith: "endswith",
+    exp.Contains: "contains",
+}
+_FIELDS: dict[type[exp.Expr], str] = {
+    each: each.__name__.lower() for each in (exp.Year, exp.Month, exp.Day, exp.Hour, exp.Minute)
+}
+_TYPES = exp.DataType.Type
+_CASTS = {
+    _TYPES.TINYINT: pa.int8(),
+    _TYPES.SMALLINT: pa.int16(),
+    _TYPES.INT: pa.int32(),
+    _TYPES.BIGINT: pa.int64(),
+    _TYPES.FLOAT: pa.float32(),
+    _TYPES.DOUBLE: pa.float64(),
+    _TYPES.TEXT: pa.string(),
+}
+_MOMENTS = {
+    _TYPES.DATE: pa.date32(),
+    _TYPES.TIMESTAMPNTZ: pa.timestamp("us"),
+    _TYPES.TIMESTAMP: pa.timestamp("us", "UTC"),
+    _TYPES.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    _TYPES.TIMESTAMPLTZ: pa.timestamp("us", "UTC"),
+}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?")
 _LOWEST = ("2147483648", "9223372036854775808")
 """With a minus in front, Spark reads these as numbers of fewer bits."""
-_EXACT_DIGITS = 15
-"""Decimals of up to this many digits are the same double everywhere."""
-_MAX_DIGITS = 38
-LENGTH = pa.uint32()
-"""Stands for the type of a length, an int in Spark and a bigint in DuckDB: it can be compared, and nothing else."""
-
-
-class _ObstacleError(Exception):
-    """Why an expression can't be computed here."""
 
 
 @lru_cache(maxsize=4096)
@@ -68,7 +98,7 @@ def obstacle(text: str, schema: pa.Schema) -> str | None:
     """
     try:
         kinds_of(parse_one(text, read="spark"), schema)
-    except _ObstacleError as found:
+    except ObstacleError as found:
         return str(found)
     except SqlglotError as error:
         return str(error).split("\n", 1)[0]
@@ -83,7 +113,7 @@ def kinds_of(tree: exp.Expr, schema: pa.Schema) -> dict[int, pa.DataType]:
 
 
 class _Kinds:
-    """Finds the types of an expression's parts, and raises _ObstacleError for what isn't on the list."""
+    """Finds the types of an expression's parts, and raises ObstacleError for what isn't on the list."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema, self.known = schema, dict[int, pa.DataType]()
@@ -101,7 +131,7 @@ class _Kinds:
             case exp.Column():
                 return self._column(node)
             case exp.Literal():
-                return _literal(node)
+                return kind_of_literal(node)
             case exp.Boolean():
                 return pa.bool_()
             case exp.Null():
@@ -109,9 +139,9 @@ class _Kinds:
             case exp.Neg():
                 return self._negative(node)
             case exp.In() if node.expressions:
-                return _compared("IN", [self.of(part) for part in (node.this, *node.expressions)])
+                return compared("IN", [self.of(part) for part in (node.this, *node.expressions)])
             case exp.Between() if not node.args.get("symmetric"):
-                return _compared("BETWEEN", [self.of(node.this), self.of(node.args["low"]), self.of(node.args["high"])])
+                return compared("BETWEEN", [self.of(node.this), self.of(node.args["low"]), self.of(node.args["high"])])
             case exp.Is() if isinstance(node.expression, exp.Null):
                 self.of(node.this)
                 return pa.bool_()
@@ -119,10 +149,14 @@ class _Kinds:
                 return self._logical(node)
             case exp.Like() if not isinstance(node.parent, exp.Escape):
                 return self._like(node)
-            case exp.Case() if node.this is None:
-                branches = node.args["ifs"]
-                self._conditions([branch.this for branch in branches])
-                default = node.args.get("default")
+            case exp.Mod():
+                return remaining(self.of(node.this), self.of(node.expression), node.expression)
+            case exp.Case():
+                branches, default = node.args["ifs"], node.args.get("default")
+                if node.this is None:
+                    self._conditions([branch.this for branch in branches])
+                else:
+                    compared("CASE", [self.of(part) for part in (node.this, *(branch.this for branch in branches))])
                 return self._same(
                     "CASE", [*(branch.args["true"] for branch in branches), *([default] if default else [])]
                 )
@@ -132,8 +166,16 @@ class _Kinds:
                 return self._same("if", [node.args["true"], *([default] if default else [])])
             case exp.Coalesce():
                 return self._same("coalesce", [node.this, *node.expressions])
+            case exp.Nullif():
+                return self._same("nullif", [node.this, node.expression])
+            case exp.Greatest() | exp.Least():
+                return self._same(_name(node), [node.this, *node.expressions])
+            case exp.Abs() | exp.Sqrt() | exp.IsNan():
+                return self._of_float(node)
             case exp.Length():
-                return self._text("length", [node.this], LENGTH)
+                return self._text("length", [node.this], SMALL)
+            case exp.Concat() if not node.args.get("coalesce"):
+                return self._text("concat", node.expressions, pa.string())
             case exp.Substring():
                 return self._substring(node)
             case exp.DPipe():
@@ -141,10 +183,14 @@ class _Kinds:
             case exp.Cast():
                 return self._cast(node)
         if (name := _COMPARISONS.get(type(node))) is not None:
-            return _compared(name, [self.of(node.this), self.of(node.expression)])
-        if (name := ARITHMETIC.get(type(node))) is not None:
-            return _arithmetic(name, self.of(node.this), self.of(node.expression))
-        raise _ObstacleError(f"{_name(node)} isn't known to give the same here as in Spark")
+            return compared(name, [self.of(node.this), self.of(node.expression)])
+        if (result := _ARITHMETIC.get(type(node))) is not None:
+            return result(self.of(node.this), self.of(node.expression))
+        if (name := _SEARCHES.get(type(node))) is not None:
+            return self._text(name, [node.this, node.expression], pa.bool_())
+        if (name := _FIELDS.get(type(node))) is not None:
+            return self._field(name, node.this)
+        raise unknown(_name(node))
 
     def _column(self, node: exp.Column) -> pa.DataType:
         names = self._schema.names
@@ -152,7 +198,7 @@ class _Kinds:
         if at is None:
             at = next((i for i, name in enumerate(names) if name.lower() == node.name.lower()), None)
         if at is None or node.table:
-            raise _ObstacleError(f"there is no column {node.sql('spark')}")
+            raise ObstacleError(f"there is no column {node.sql('spark')}")
         kind = plain(self._schema.types[at])
         types = pa.types
         if types.is_timestamp(kind) and kind.unit == "us":
@@ -160,15 +206,15 @@ class _Kinds:
         is_decimal = types.is_decimal128(kind)
         if is_decimal or kind in (*INTEGERS, pa.bool_(), pa.float32(), pa.float64(), pa.string(), pa.date32()):
             return kind
-        raise _ObstacleError(f"{node.name} is {kind}, with which only Spark computes")
+        raise ObstacleError(f"{node.name} is {kind}, with which only Spark computes")
 
     def _negative(self, node: exp.Neg) -> pa.DataType:
         if isinstance(node.this, exp.Literal) and node.this.name in _LOWEST:
-            raise _ObstacleError(f"-{node.this.name} has another type in Spark")
+            raise ObstacleError(f"-{node.this.name} has another type in Spark")
         kind = self.of(node.this)
         if kind in (*INTEGERS, pa.float32(), pa.float64()) or pa.types.is_decimal(kind):
             return kind
-        raise _ObstacleError(f"- of {kind} isn't known to give the same here as in Spark")
+        raise unknown(f"- of {kind}")
 
     def _logical(self, node: exp.Expr) -> pa.DataType:
         self._conditions(list(node.iter_expressions()))
@@ -177,27 +223,38 @@ class _Kinds:
     def _conditions(self, parts: Sequence[exp.Expr]) -> None:
         for part in parts:
             if (kind := self.of(part)) not in (pa.bool_(), pa.null()):
-                raise _ObstacleError(f"{part.sql('spark')} is {kind}, and only Spark takes it for a condition")
+                raise ObstacleError(f"{part.sql('spark')} is {kind}, and only Spark takes it for a condition")
 
     def _like(self, node: exp.Like) -> pa.DataType:
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name):
-            raise _ObstacleError("LIKE has a pattern that isn't a plain text, or that has a backslash")
+            raise ObstacleError("LIKE has a pattern that isn't a plain text, or that has a backslash")
         return self._text("LIKE", [node.this, pattern], pa.bool_())
 
     def _text(self, name: str, parts: Sequence[exp.Expr], result: pa.DataType) -> pa.DataType:
         for part in parts:
             if (kind := self.of(part)) != pa.string():
-                raise _ObstacleError(f"{name} of {kind} isn't known to give the same here as in Spark")
+                raise unknown(f"{name} of {kind}")
         return result
+
+    def _of_float(self, node: exp.Expr) -> pa.DataType:
+        if (kind := self.of(node.this)) != pa.float64():
+            raise unknown(f"{_name(node)} of {kind}")
+        return pa.bool_() if isinstance(node, exp.IsNan) else kind
+
+    def _field(self, name: str, part: exp.Expr) -> pa.DataType:
+        inner = part.this if isinstance(part, exp.TsOrDsToDate) else part  # sqlglot writes year(x) as year(date(x))
+        if not is_time(kind := self.of(inner)):
+            raise unknown(f"{name} of {kind}")
+        return SMALL
 
     def _substring(self, node: exp.Substring) -> pa.DataType:
         start, length = node.args.get("start"), node.args.get("length")
         for part in (start, length):
             if part is not None and not (isinstance(part, exp.Literal) and part.name.isdigit()):
-                raise _ObstacleError("substring has a place or a length that isn't a plain number from 1 on")
+                raise ObstacleError("substring has a place or a length that isn't a plain number from 1 on")
         if start is None or not int(start.name):
-            raise _ObstacleError("substring has a place or a length that isn't a plain number from 1 on")
+            raise ObstacleError("substring has a place or a length that isn't a plain number from 1 on")
         return self._text("substring", [node.this], pa.string())
 
     def _same(self, name: str, parts: Sequence[exp.Expr]) -> pa.DataType:
@@ -205,66 +262,35 @@ class _Kinds:
         kinds = {kind for part in parts if (kind := self.of(part)) != pa.null()}
         if kinds and kinds <= set(INTEGERS):
             return max(kinds, key=INTEGERS.index)
-        if len(kinds) == 1 and LENGTH not in kinds:
+        if len(kinds) == 1 and SMALL not in kinds:
             return kinds.pop()
-        raise _ObstacleError(f"{name} has results of several types, or of none that is known to be the same in Spark")
+        raise ObstacleError(f"{name} has results of several types, or of none that is known to be the same in Spark")
 
     def _cast(self, node: exp.Cast) -> pa.DataType:
+        literal = node.this
+        if (
+            isinstance(literal, exp.Literal)
+            and literal.is_string
+            and (moment := _MOMENTS.get(node.to.this)) is not None
+        ):
+            if (_DATE if moment == pa.date32() else _TIME).fullmatch(literal.name):
+                return moment
+            raise ObstacleError(f"{literal.sql('spark')} isn't a time as YYYY-MM-DD hh:mm:ss, or a date as YYYY-MM-DD")
         kind, wanted = self.of(node.this), _CASTS.get(node.to.this)
-        widens = kind in INTEGERS and wanted in INTEGERS and INTEGERS.index(wanted) >= INTEGERS.index(kind)
-        is_float = wanted == pa.float64() and kind in (*INTEGERS, pa.float32(), pa.float64())
-        if wanted is None or node.args.get("format") or not (widens or is_float or wanted == kind):
-            target = node.to.sql("spark").lower()
-            raise _ObstacleError(f"CAST of {kind} to {target} isn't known to give the same here as in Spark")
+        if wanted is None or node.args.get("format") or not _is_same_cast(kind, wanted):
+            raise unknown(f"CAST of {kind} to {node.to.sql('spark').lower()}")
         return wanted
 
 
-def _literal(node: exp.Literal) -> pa.DataType:
-    kind = literal_type(node)
-    if kind is None or (pa.types.is_decimal(kind) and kind.precision > _EXACT_DIGITS):
-        raise _ObstacleError(f"{node.sql('spark')} has more digits than are known to be read the same")
-    return kind
-
-
-def _compared(name: str, kinds: Sequence[pa.DataType]) -> pa.DataType:
-    known = [kind for kind in kinds if kind != pa.null()]
-    for left in known:
-        for right in known:
-            if left != right and not _are_comparable(left, right):
-                raise _ObstacleError(f"{name} of {left} and {right} isn't known to give the same here as in Spark")
-    return pa.bool_()
-
-
-def _are_comparable(left: pa.DataType, right: pa.DataType) -> bool:
-    whole = (*INTEGERS, LENGTH)
-    if left in whole and right in whole:
+def _is_same_cast(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    if kind == wanted:
         return True
-    if pa.float64() in (left, right):
-        return all(kind in (*INTEGERS, pa.float64()) or _is_exact(kind) for kind in (left, right))
-    sizes = [_size(kind) for kind in (left, right)]
-    return all(size[0] >= 0 for size in sizes) and max(s[0] for s in sizes) + max(s[1] for s in sizes) <= _MAX_DIGITS
-
-
-def _size(kind: pa.DataType) -> tuple[int, int]:
-    """How many digits there are before and after the point; -1 before it: the type has none."""
-    if pa.types.is_decimal(kind):
-        return kind.precision - kind.scale, kind.scale
-    return _DIGITS.get(kind, -1), 0
-
-
-def _is_exact(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(kind) and kind.precision <= _EXACT_DIGITS)
-
-
-def _arithmetic(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    kinds = (left, right)
-    if all(kind in INTEGERS for kind in kinds):
-        return max(kinds, key=INTEGERS.index)
-    if pa.float64() in kinds and all(kind in (*INTEGERS, pa.float64()) or _is_exact(kind) for kind in kinds):
-        return pa.float64()
-    if left == right == pa.float32():
-        return left
-    raise _ObstacleError(f"{name} of {left} and {right} isn't known to give the same here as in Spark")
+    if kind in INTEGERS:
+        is_wider = wanted in INTEGERS and INTEGERS.index(wanted) >= INTEGERS.index(kind)
+        return bool(is_wider or wanted in (pa.float32(), pa.float64(), pa.string()))
+    if wanted == pa.float64():
+        return bool(kind == pa.float32() or is_exact(kind))
+    return bool(kind == pa.bool_() and wanted in (pa.int32(), pa.string()))
 
 
 def _name(node: exp.Expr) -> str:

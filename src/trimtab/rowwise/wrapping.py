@@ -9,7 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from trimtab.rowwise.columnar import ARITHMETIC, INTEGERS, kinds_of
+from trimtab.rowwise.columnar import kinds_of
+from trimtab.rowwise.operand_kinds import INTEGERS
 
 _NAMES = dict(zip(INTEGERS, ("tinyint", "smallint", "int", "bigint"), strict=True))
 
@@ -20,7 +21,7 @@ def wrapping(tree: exp.Expr, schema: pa.Schema) -> exp.Expr:
     kinds = kinds_of(tree, schema)
     for node in reversed(list(tree.walk(bfs=False))):  # operands before what is computed of them
         kind = kinds.get(id(node))
-        if kind not in INTEGERS or not (type(node) in ARITHMETIC or isinstance(node, exp.Neg)):
+        if kind not in INTEGERS or not isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg):
             continue
         wrapped = _wrapped(_wide(node), kind)
         if node is tree:

@@ -146,8 +146,11 @@ def _times(array: pa.Array) -> list[str]:
 
 
 def _signed(text: str) -> str:
-    """The time with a plus in front of years of more than four digits, as Java writes them."""
-    return f"+{text}" if text.index("-", 1) > 4 and text[0] != "-" else text
+    """A time as Java writes it: years have four digits or more, and a plus in front if they have more."""
+    if text[0] == "-":
+        year, rest = text[1:].split("-", 1)
+        return f"-{year:0>4}-{rest}"
+    return f"+{text}" if text.index("-") > 4 else text
 
 
 def _durations(array: pa.Array) -> list[str]:
