@@ -49,7 +49,17 @@ _ALWAYS: Mapping[str, Setting] = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
 }
-_ONLY_FOR_CONSUMERS = ("auto.", "check.crcs", "enable.", "fetch.", "group.", "isolation.", "max.poll", "queued.")
+_ONLY_FOR_CONSUMERS = (
+    "auto.",
+    "check.crcs",
+    "enable.",
+    "fetch.",
+    "group.",
+    "isolation.",
+    "max.partition",
+    "max.poll",
+    "queued.",
+)
 _ALSO_FOR_OTHERS = ("enable.ssl", "enable.sasl", "enable.metrics")
 
 
