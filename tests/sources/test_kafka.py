@@ -206,7 +206,7 @@ def test_messages_that_were_deleted_before_they_were_read_are_named(broker: Brok
 def test_a_topic_that_there_is_not_is_named(broker: Broker) -> None:
     topic = broker.make_topic()
     with pytest.raises(JobError, match="no-such-topic") as caught:
-        source(broker, [topic, "no-such-topic"]).partitions()
+        source(broker, [topic, "no-such-topic"], patience_s=0.3).partitions()
     assert caught.value.code == "source.topic"
 
 

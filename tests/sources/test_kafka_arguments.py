@@ -22,8 +22,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown value": ({"value": "xml"}, "source.value", "'xml' is no kind of value"),
     "an unknown start": ({"start": "first"}, "source.start", "'first' is no place to start"),
     "a time without a zone": ({"start": datetime(2030, 1, 1)}, "source.start", "has no zone"),
-    "no topics": ({"topics": []}, "source.topics", "name at least one"),
-    "the same topic twice": ({"topics": ["a", "a"]}, "source.topics", "name at least one, once"),
+    "no topics": ({"topics": []}, "source.topic", "name at least one"),
+    "the same topic twice": ({"topics": ["a", "a"]}, "source.topic", "name at least one, once"),
     "an unknown column": ({"columns": ["size"]}, "source.columns", "have no size"),
     "a column of the value": ({"schema": "key INT", "columns": ["key"]}, "source.columns", "key would be there twice"),
     "an option of trimtab's": ({"options": {"enable.auto.commit": True}}, "source.option", "the checkpoint has"),
@@ -88,3 +88,19 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
     with pytest.raises(JobError, match=r"trimtab\[kafka\]") as caught:
         source.partitions()
     assert caught.value.code == "source.package"
+
+
+def test_options_reach_all_clients_that_know_them() -> None:
+    options = {"security.protocol": "SSL", "enable.ssl.certificate.verification": False, "fetch.min.bytes": 7}
+    access = kafka(options=options)._access
+    consuming, asking = access.settings(consuming=True), access.settings(consuming=False)
+    assert options.items() <= consuming.items()
+    assert consuming["isolation.level"] == "read_committed"
+    assert options.keys() & asking.keys() == {"security.protocol", "enable.ssl.certificate.verification"}
+    assert consuming["bootstrap.servers"] == asking["bootstrap.servers"] == NOBODY
+
+
+def test_defaults_may_be_changed_by_options() -> None:
+    access = kafka(options={"group.id": "allowed", "isolation.level": "read_uncommitted"})._access
+    assert access.settings(consuming=True)["group.id"] == "allowed"
+    assert not access.committed_only

@@ -42,6 +42,9 @@ class Scripted:
     assigned: list[Any] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
 
+    def list_topics(self, topic: str, _timeout_s: float) -> None:
+        assert topic == "t"
+
     def assign(self, partitions: list[Any]) -> None:
         self.assigned += [(each.topic, each.partition, each.offset) for each in partitions]
 

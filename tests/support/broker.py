@@ -120,11 +120,14 @@ class Broker:
 
     def pause(self) -> None:
         """Have the process do nothing, with its connections open, until `resume`."""
-        self._signal(signal.SIGSTOP)
+        assert self._process is not None, "it doesn't run"
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # its threads stop one by one
 
     def resume(self) -> None:
         """Have the process go on."""
-        self._signal(signal.SIGCONT)
+        assert self._process is not None, "it doesn't run"
+        self._process.send_signal(signal.SIGCONT)
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -148,6 +151,8 @@ class Broker:
         found = {"retention.ms": str(retention_ms), **(_COMPACTED if compacted else {}), **(settings or {})}
         made = self.admin.create_topics([NewTopic(name, partitions, 1, config=found)], request_timeout=20)
         made[name].result()
+        while name not in self.admin.list_topics(timeout=20).topics:  # the broker hears of it from its controller
+            time.sleep(0.02)
         return name
 
     def add_partitions(self, topic: str, total: int) -> None:
@@ -179,10 +184,6 @@ class Broker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None, "it doesn't run"
-        self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
@@ -231,6 +232,7 @@ def _cluster_id() -> str:
 
 
 def _main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # the broker ends with this process
     with running_broker() as broker:
         sys.stdout.write(f"{broker.servers}\n")
         sys.stdout.flush()

@@ -56,7 +56,7 @@ class Kafka:
     >>> source.schema.names
     ['ts', 'price', 'offset']
 
-    Raises JobError: `source.value`, `source.schema`, `source.start`, `source.topics`, `source.columns`,
+    Raises JobError: `source.value`, `source.schema`, `source.start`, `source.topic`, `source.columns`,
     `source.option`.
     """
 
@@ -81,7 +81,7 @@ class Kafka:
         self._decoder = _decoder(value, schema)
         self._schema = _with_columns(self._decoder.schema, self.columns)
         if not self.topics or not all(self.topics) or len(set(self.topics)) < len(self.topics):
-            raise JobError("source.topics", f"{topics!r} aren't different names of topics", "name at least one, once")
+            raise JobError("source.topic", f"{topics!r} aren't different names of topics", "name at least one, once")
 
     def __repr__(self) -> str:
         """Without the options, which may hold passwords."""

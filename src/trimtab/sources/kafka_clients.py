@@ -41,7 +41,7 @@ _DEFAULTS: Mapping[str, Setting] = {
 _FOR_CONSUMERS: Mapping[str, Setting] = {
     "group.id": "trimtab",  # it has to have one; trimtab never joins it
     "isolation.level": "read_committed",
-    "fetch.wait.max.ms": 20,  # a range has its messages already: only its end is ever waited for
+    "fetch.wait.max.ms": 5,  # a range has its messages already: only its end is ever waited for
 }
 _ALWAYS: Mapping[str, Setting] = {
     "auto.offset.reset": "error",
@@ -49,7 +49,17 @@ _ALWAYS: Mapping[str, Setting] = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
 }
-_ONLY_FOR_CONSUMERS = ("auto.", "check.crcs", "enable.", "fetch.", "group.", "isolation.", "max.poll", "queued.")
+_ONLY_FOR_CONSUMERS = (
+    "auto.",
+    "check.crcs",
+    "enable.",
+    "fetch.",
+    "group.",
+    "isolation.",
+    "max.partition",
+    "max.poll",
+    "queued.",
+)
 _ALSO_FOR_OTHERS = ("enable.ssl", "enable.sasl", "enable.metrics")
 
 
@@ -83,11 +93,12 @@ class Access:
 
 @dataclass(slots=True)
 class Client:
-    """A connection, what Kafka last complained about on it, and whether it ever answered."""
+    """A connection, what Kafka last complained about on it, whether it ever answered, and the topics it has met."""
 
     handle: Any
     complaint: str = ""
     answered: bool = False
+    topics: set[str] = field(default_factory=set)
 
     def note(self, error: KafkaError) -> None:
         """Remember a complaint, for the error that may follow."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_ANSWER_S = 5.0
 REQUEST_S = 5.0
+NEW_TOPIC_S = 2.0  # a server may hear of a new topic a moment after the one that was asked to make it
 _PAUSE_S = 0.2
 
 Answer = TypeVar("Answer")
@@ -87,11 +88,13 @@ def _patiently(access: Access, ask: Callable[[AdminClient, float], Answer], doin
         except package.KafkaException as error:
             wrong = error.args[0]
             raise_if_final(access, wrong)
-            if topics and wrong.code() == package.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            waited_s = time.monotonic() - began
+            is_unknown = bool(topics) and wrong.code() == package.KafkaError.UNKNOWN_TOPIC_OR_PART
+            if is_unknown and waited_s >= min(NEW_TOPIC_S, patience_s):
                 message = f"Kafka at {access.servers} lacks one of the topics: {topics}"
                 raise JobError("source.topic", message, "create it, or check how it is written") from error
             client.handle.poll(0)  # hands over what was wrong with the connections
-            if time.monotonic() - began >= patience_s:
+            if waited_s >= patience_s:
                 client.complaint = client.complaint or wrong.str()
                 raise unreachable(access, client, patience_s, doing) from error
             time.sleep(_PAUSE_S)

@@ -7,6 +7,7 @@ comes, or Kafka says that the partition ends there.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MESSAGES_AT_ONCE = 50_000
 WAIT_S = 0.05  # how long a piece that isn't full is waited for: a gap costs that much at most
+_METADATA_S = 1.0
 _WATERMARKS_S = 5.0
 Offsets = np.ndarray[tuple[int], np.dtype[np.int64]]
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -69,6 +71,7 @@ def pieces_of(client: Client, access: Access, part: Stretch, columns: Sequence[s
     comes for as long as the patience lasts, and `source.access` if Kafka refuses.
     """
     consumer: Consumer = client.handle
+    _meet(client, access, part.topic)
     consumer.assign([confluent_kafka().TopicPartition(part.topic, part.number, part.start)])
     position, since = part.start, time.monotonic()
     ended: int | None = None
@@ -89,6 +92,14 @@ def pieces_of(client: Client, access: Access, part: Stretch, columns: Sequence[s
             if ended is not None and not client.complaint:
                 raise _cut_off(part, ended)
             raise unreachable(access, client, access.patience_s, f"reading {part}")
+
+
+def _meet(client: Client, access: Access, topic: str) -> None:
+    """Ask for a topic that is new to a consumer: it would find out by itself, but in a second, not in milliseconds."""
+    if topic not in client.topics:
+        with contextlib.suppress(confluent_kafka().KafkaException):  # reading it has more patience
+            client.handle.list_topics(topic, min(_METADATA_S, access.patience_s))
+            client.topics.add(topic)
 
 
 def _piece(messages: Sequence[Message], offsets: Offsets, columns: Sequence[str]) -> Piece:
