@@ -199,8 +199,8 @@ def test_mistakes_are_named_with_what_to_do(tmp_path: Path) -> None:
         Files("somewhere", format="xml")  # type: ignore[arg-type]
     with pytest.raises(JobError, match=r"csv files don't say which types .*\n  hint: give the columns: schema="):
         Files("somewhere", format="csv")
-    with pytest.raises(JobError, match="column k is ARRAY"):
-        Files("somewhere", schema="k ARRAY<INT>")
+    with pytest.raises(JobError, match="column k is VARIANT"):
+        Files("somewhere", schema="k VARIANT")
     with pytest.raises(JobError, match='write "earliest" or "latest"'):
         Files("somewhere", start="now")  # type: ignore[arg-type]
     with pytest.raises(JobError, match="0 or more"):
