@@ -78,6 +78,8 @@ OTHERS = (
     *(f"CAST({a} AS {b})" for a, b in itertools.product(("n", "h", "i", "j", "f", "y"), ("BIGINT", "DOUBLE", "INT"))),
     "CAST(n AS SMALLINT)", "bigint(i)", "double(j)", "CAST(d AS DOUBLE)", "CAST(b AS INT)", "CAST(b AS STRING)",
     *(f"CAST({name} AS {kind})" for name, kind in itertools.product(("n", "h", "i", "j"), ("FLOAT", "STRING"))),
+    "coalesce(y, 0)", "coalesce(y, 0.5)", "if(b, y, 1)", "CASE WHEN b THEN y ELSE j END", "greatest(y, i)",
+    "coalesce(f, y)", "CASE WHEN b THEN d ELSE y END", "nullif(y, 0)", "least(j, y, 0.25)",
     "nullif(i, 0)", "nullif(s, '')", "nullif(y, y2)", "isnan(y)", "abs(y)", "sqrt(y)", "concat(s, s2, '!')",
     "startswith(s, 'a')", "endswith(s, '0')", "contains(s, 'Z')", "contains(s, s2)", "greatest(i, j)",
     "least(y, y2, 0e0)", "greatest(y, y2)", "least(s, s2)", "greatest(day, day2)", "ifnull(s, 'x')",

@@ -31,6 +31,7 @@ from trimtab.rowwise.operand_kinds import (
     INTEGERS,
     SMALL,
     ObstacleError,
+    common,
     compared,
     computed,
     divided,
@@ -258,13 +259,7 @@ class _Kinds:
         return self._text("substring", [node.this], pa.string())
 
     def _same(self, name: str, parts: Sequence[exp.Expr]) -> pa.DataType:
-        """The type that all parts have; of integers the widest."""
-        kinds = {kind for part in parts if (kind := self.of(part)) != pa.null()}
-        if kinds and kinds <= set(INTEGERS):
-            return max(kinds, key=INTEGERS.index)
-        if len(kinds) == 1 and SMALL not in kinds:
-            return kinds.pop()
-        raise ObstacleError(f"{name} has results of several types, or of none that is known to be the same in Spark")
+        return common(name, [self.of(part) for part in parts])
 
     def _cast(self, node: exp.Cast) -> pa.DataType:
         literal = node.this

@@ -49,7 +49,7 @@ def _are_comparable(left: pa.DataType, right: pa.DataType) -> bool:
     if left in whole and right in whole:
         return True
     if pa.float64() in (left, right):
-        return all(_is_double(kind) for kind in (left, right))
+        return all(is_double(kind) for kind in (left, right))
     if pa.float32() in (left, right):
         return any(is_exact(kind) for kind in (left, right))
     sizes = [_size(kind) for kind in (left, right)]
@@ -68,9 +68,21 @@ def is_exact(kind: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(kind) and kind.precision <= _EXACT_DIGITS)
 
 
-def _is_double(kind: pa.DataType) -> bool:
+def is_double(kind: pa.DataType) -> bool:
     """Whether operands of the type become doubles beside a double, and the same ones."""
     return bool(kind in (*INTEGERS, pa.float32(), pa.float64()) or is_exact(kind))
+
+
+def common(name: str, kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """The type of what is one of several results: theirs, the widest of integers, or a double beside numbers."""
+    found = {kind for kind in kinds if kind != pa.null()}
+    if found and found <= set(INTEGERS):
+        return max(found, key=INTEGERS.index)
+    if pa.float64() in found and all(map(is_double, found)):
+        return pa.float64()
+    if len(found) == 1 and SMALL not in found:
+        return found.pop()
+    raise ObstacleError(f"{name} has results of several types, or of none that is known to be the same in Spark")
 
 
 def computed(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -78,7 +90,7 @@ def computed(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     kinds = (left, right)
     if all(kind in INTEGERS for kind in kinds):
         return max(kinds, key=INTEGERS.index)
-    if pa.float64() in kinds and all(map(_is_double, kinds)):
+    if pa.float64() in kinds and all(map(is_double, kinds)):
         return pa.float64()
     if left == right == pa.float32():
         return left
