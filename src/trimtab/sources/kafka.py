@@ -49,6 +49,9 @@ class Kafka:
     `appended_us` is the timestamp of the message: by the topic's `message.timestamp.type`, that of its producer or
     that of the server.
 
+    A range that is read again gives the same rows, as long as Kafka has the messages. Of a compacted topic it may give
+    fewer: what was compacted in between is gone, and no error.
+
     A partition that is added to a topic later has messages before it is found: with start="latest", begin such a one
     at its `earliest`.
 

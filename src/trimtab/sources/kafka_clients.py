@@ -42,6 +42,7 @@ _FOR_CONSUMERS: Mapping[str, Setting] = {
     "group.id": "trimtab",  # it has to have one; trimtab never joins it
     "isolation.level": "read_committed",
     "fetch.wait.max.ms": 5,  # a range has its messages already: only its end is ever waited for
+    "fetch.queue.backoff.ms": 20,  # with librdkafka's second, reading stands still as often as its queue is full
 }
 _ALWAYS: Mapping[str, Setting] = {
     "auto.offset.reset": "error",
