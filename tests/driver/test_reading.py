@@ -8,14 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.driver.reading import Read, SourceReader, beginnings
+from trimtab.driver.reading import Read, SourceReader, beginnings, with_beginnings
 from trimtab.errors import InputError
 from trimtab.sources.source import Partition, Range, positions_of
 
 
-def test_a_partition_that_was_read_goes_on_and_a_new_one_begins_at_its_start() -> None:
+def test_a_partition_that_was_read_goes_on_and_a_new_job_begins_at_the_start() -> None:
     partitions = {"a": Partition(0, 0), "b": Partition(3, 7)}
-    assert beginnings({"a": 5}, partitions) == {"a": 5, "b": 7}
+    assert beginnings({"a": 5}, partitions) == {"a": 5, "b": 3}
+    assert beginnings({}, partitions) == {"a": 0, "b": 7}
+
+
+def test_a_partition_that_came_later_is_read_from_its_beginning() -> None:
+    read = SourceReader(1.0).next_read({"a": 7, "b": 7}, {"a": 9, "b": 7}, None)
+    first = with_beginnings(read, {}, {"a": 7, "b": 7})
+    assert first.ranges == (Range("a", 7, 9), Range("b", 7, 7)), "b has no rows yet, and its beginning is kept"
+    partitions = {"a": Partition(0, 9), "b": Partition(0, 9), "c": Partition(0, 9)}
+    assert beginnings({"a": 9, "b": 7}, partitions) == {"a": 9, "b": 7, "c": 0}
 
 
 def test_rows_that_the_source_has_dropped_are_an_error() -> None:

@@ -79,7 +79,8 @@ class BatchPlan:
 
     number          trimtab's own number, by which sinks recognise the batch
     spark_batch     the Spark batch whose rows it takes; None: it takes none of Spark's
-    ranges          the ranges of trimtab's own source that it takes, at most one of each partition
+    ranges          the ranges of trimtab's own source that it takes, at most one of each partition; an empty one
+                    says where a partition begins that has no position yet
     closing         whether the input ends with it
     clock_s         the time of day that the batch uses
     time            which rows are late or too far ahead, which partitions are idle, and what is due

@@ -259,7 +259,7 @@ class Driver:
         assert all(max(each.engines) < plan.placement.engines for each in plan.placement.spread)
         assert batch.is_repeated == (plan is self.unfinished)
         assert len({each.partition for each in plan.ranges}) == len(plan.ranges), "one range of each partition"
-        assert all(each.start < each.end for each in plan.ranges)
+        assert all(each.start <= each.end for each in plan.ranges)
         read = [each for each in plan.ranges if each.partition in self.positions]
         assert all(each.start >= self.positions[each.partition] for each in read), "no row is read twice"
         if batch.not_taken is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
 from trimtab.errors import InputError
@@ -28,11 +28,12 @@ class Read:
 
 
 def beginnings(positions: Mapping[str, int], partitions: Mapping[str, Partition]) -> dict[str, int]:
-    """Where each partition is read on: after what was read, or where a new one begins.
+    """Where each partition is read on: after what was read, or at the start; one that came later, at its beginning.
 
     Raises InputError `source.lost` if the source no longer has what comes next: other rows would be wrong answers.
     """
-    found = {name: positions.get(name, each.start) for name, each in partitions.items()}
+    # A job that begins at the end of its source still reads all of a partition that comes later.
+    found = {name: positions.get(name, each.earliest if positions else each.start) for name, each in partitions.items()}
     for name, at in found.items():
         earliest = partitions[name].earliest
         if at < earliest:
@@ -44,6 +45,13 @@ def beginnings(positions: Mapping[str, int], partitions: Mapping[str, Partition]
                 "fresh checkpoint",
             )
     return found
+
+
+def with_beginnings(read: Read, positions: Mapping[str, int], begin: Mapping[str, int]) -> Read:
+    """The same, and an empty range of every partition without a position: so its beginning is committed, too."""
+    named = {*positions, *(each.partition for each in read.ranges)}
+    others = tuple(Range(name, at, at) for name, at in sorted(begin.items()) if name not in named)
+    return replace(read, ranges=read.ranges + others) if read.ranges else read
 
 
 class SourceReader:
@@ -87,7 +95,7 @@ class SourceReader:
         """Learn from a batch: how many rows it had, and the newest time of each partition after it."""
         self._rows_each = max(events, 1) / positions_of(read)
         for each in read:
-            if each.partition in newest_us:
+            if each.partition in newest_us and each.end > each.start:
                 after_us, known = newest_us[each.partition], self._rows_per_s.get(each.partition)
                 advanced_us = after_us - self._newest_us.get(each.partition, after_us)
                 self._rows_per_s[each.partition] = measured_density(known, each.end - each.start, advanced_us)

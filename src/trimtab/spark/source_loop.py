@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from pyspark.util import InheritableThread
 
-from trimtab.driver.reading import Read, SourceReader, beginnings
+from trimtab.driver.reading import Read, SourceReader, beginnings, with_beginnings
 from trimtab.sources.source import Partition, Remembering
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
@@ -92,8 +92,9 @@ class SourceLoop:
             return Read(unfinished.ranges)
         if time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
-        begin = beginnings(self._pipeline.driver.positions, self._partitions)
-        return self._reader.next_read(begin, self._source.latest() if end is None else end, self._pipeline.limit_rows)
+        positions = self._pipeline.driver.positions
+        begin, latest = beginnings(positions, self._partitions), self._source.latest() if end is None else end
+        return with_beginnings(self._reader.next_read(begin, latest, self._pipeline.limit_rows), positions, begin)
 
     def _look(self) -> None:
         """Find the partitions that there are."""

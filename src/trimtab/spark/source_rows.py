@@ -52,7 +52,7 @@ class SourceRows:
                     part: Range = pickle.loads(each)
                     yield from _for_the_jvm(source.read(part), part, schema).to_batches()
 
-        parts = [(pickle.dumps(each),) for each in ranges]
+        parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]
         tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")
         return tasks.mapInArrow(read, self.spark_schema)
 

@@ -35,6 +35,8 @@ class Reading:
     def parcels(self, parts: Iterable[Range]) -> Iterator[tuple[int, Parcel]]:
         """What goes to which engine; in order of the ranges."""
         for part in parts:
+            if part.end == part.start:
+                continue
             rows = self.source.read(part)
             with if_missing(Missing.PLAIN):  # the stream waits
                 head, tables = self.tier_one.split(typed(rows.table, self.schema), self.orders, part.partition)
@@ -82,9 +84,10 @@ def pieces(ranges: Sequence[Range], tasks: int) -> list[Range]:
     >>> pieces([Range("a", 0, 9), Range("b", 5, 6)], 4)
     [Range(partition='a', start=0, end=4), Range(partition='a', start=4, end=9), Range(partition='b', start=5, end=6)]
     """
-    cuts = max(1, tasks // max(1, len(ranges)))
+    some = [part for part in ranges if part.end > part.start]
+    cuts = max(1, tasks // max(1, len(some)))
     found = []
-    for part in ranges:
+    for part in some:
         count = min(cuts, part.end - part.start)
         edges = [part.start + (part.end - part.start) * number // count for number in range(count + 1)]
         found += [Range(part.partition, start, end) for start, end in itertools.pairwise(edges)]
