@@ -35,13 +35,18 @@ def test_rows_that_the_source_has_dropped_are_an_error() -> None:
 
 def test_nothing_new_gives_no_ranges() -> None:
     reader = SourceReader(1.0)
-    assert reader.next_read({"a": 5}, {"a": 5}, 10) == Read((), 0.0, 0.0, 10)
+    assert reader.next_read({"a": 5}, {"a": 5}, 10) == Read((), frozenset("a"), 0.0, 0.0, 10)
     assert reader.next_read({"a": 5}, {}, 10).ranges == (), "a partition that the source doesn't name now"
 
 
 def test_without_a_limit_everything_is_read() -> None:
     read = SourceReader(1.0).next_read({"a": 0, "b": 2}, {"a": 4, "b": 3}, None)
-    assert read == Read((Range("a", 0, 4), Range("b", 2, 3)), 5.0, 0.0, None)
+    assert read == Read((Range("a", 0, 4), Range("b", 2, 3)), frozenset("ab"), 5.0, 0.0, None)
+
+
+def test_it_is_known_which_partitions_are_read_to_their_end() -> None:
+    begin, latest = {"a": 0, "b": 2, "c": 9}, {"a": 1_000, "b": 3, "c": 9}
+    assert SourceReader(1.0).next_read(begin, latest, 100).ended == {"b", "c"}
 
 
 def test_a_limit_is_in_rows_however_many_a_position_has() -> None:

@@ -16,12 +16,14 @@ class Read:
     """What a batch reads.
 
     ranges       at most one of each partition
+    ended        the partitions of which nothing is left behind them
     rows         how many rows that probably are; infinite: nothing is known of them
     waiting      how many rows probably wait behind them
     limit_rows   how many it was allowed to read; None: any number
     """
 
     ranges: tuple[Range, ...]
+    ended: frozenset[str] = frozenset()
     rows: float = math.inf
     waiting: float = 0.0
     limit_rows: int | None = None
@@ -81,7 +83,7 @@ class SourceReader:
         }
         waiting = sum(each.rows for each in backlogs.values())
         if not waiting:
-            return Read((), rows=0.0, limit_rows=limit_rows)
+            return Read((), frozenset(begin), rows=0.0, limit_rows=limit_rows)
         most = waiting
         if limit_rows is not None:
             most = int(limit_rows / self._rows_each) if math.isfinite(self._rows_each) else len(backlogs)
@@ -89,7 +91,8 @@ class SourceReader:
         found = tuple(Range(name, begin[name], begin[name] + count) for name, count in counts.items() if count)
         taken = positions_of(found)
         left = waiting - taken
-        return Read(found, taken * self._rows_each, left * self._rows_each if left else 0.0, limit_rows)
+        ended = frozenset(name for name in begin if name not in backlogs or counts[name] == backlogs[name].rows)
+        return Read(found, ended, taken * self._rows_each, left * self._rows_each if left else 0.0, limit_rows)
 
     def took(self, read: tuple[Range, ...], events: int, newest_us: Mapping[str, int]) -> None:
         """Learn from a batch: how many rows it had, and the newest time of each partition after it."""

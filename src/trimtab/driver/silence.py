@@ -6,6 +6,7 @@ partition idle: only the moments count at which the source is known to have had 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from trimtab.engine.columns.watermark import NO_SILENCE, Silence
@@ -26,26 +27,42 @@ class SilenceWatch:
     >>> watch.caught_up(115.0)
     >>> watch.verdict({"a", "b"}).quiet_us
     10000000
+
+    A partition that is read to its end is idle, whatever waits in others:
+
+    >>> watch = SilenceWatch(10.0, since_s=100.0)
+    >>> watch.caught_up(112.0, ["b"])
+    >>> watch.verdict({"a", "b"})
+    Silence(idle=frozenset({'b'}), is_unseen_idle=False, quiet_us=0)
     """
 
     def __init__(self, idle_after_s: float | None, since_s: float) -> None:
         self._idle_after_s, self._since_s = idle_after_s, since_s
         self._took_s: dict[str, float] = {}
-        self._caught_up_s: float | None = None
+        self._caught_up_s: float | None = None  # all partitions
+        self._caught_up_of: dict[str, float] = {}  # single ones
 
     def took(self, partitions: Iterable[str], at_s: float) -> None:
         """Rows of these partitions were read."""
         self._took_s |= dict.fromkeys(partitions, at_s)
 
-    def caught_up(self, at_s: float) -> None:
-        """At that moment, everything that had come was read, or was about to be."""
-        self._caught_up_s = at_s if self._caught_up_s is None else max(self._caught_up_s, at_s)
+    def caught_up(self, at_s: float, partitions: Iterable[str] | None = None) -> None:
+        """At that moment, everything that had come to these partitions was read, or was about to be; None: to all."""
+        if partitions is None:
+            self._caught_up_s = at_s if self._caught_up_s is None else max(self._caught_up_s, at_s)
+        else:
+            self._caught_up_of |= dict.fromkeys(partitions, at_s)
 
     def verdict(self, known: Iterable[str]) -> Silence:
         """The silence of the next batch; `known` are the partitions that have had rows."""
-        if self._idle_after_s is None or self._caught_up_s is None:
+        if self._idle_after_s is None:
             return NO_SILENCE
-        silent_s = {each: self._caught_up_s - self._took_s.get(each, self._since_s) for each in known}
+        never = -math.inf
+        of_all = never if self._caught_up_s is None else self._caught_up_s
+        silent_s = {
+            each: max(of_all, self._caught_up_of.get(each, never)) - self._took_s.get(each, self._since_s)
+            for each in known
+        }
         idle = frozenset(each for each, seconds in silent_s.items() if seconds >= self._idle_after_s)
         quiet_s = min(silent_s.values()) if silent_s and len(idle) == len(silent_s) else 0.0
-        return Silence(idle, self._caught_up_s - self._since_s >= self._idle_after_s, int(quiet_s * 1e6))
+        return Silence(idle, of_all - self._since_s >= self._idle_after_s, int(quiet_s * 1e6))

@@ -255,9 +255,9 @@ class Pipeline(Shell):
         with self._turn:
             self._run_without_rows(spark, schema, closing=unfinished.closing)
 
-    def is_caught_up(self, at_s: float) -> None:
-        """Note that at that moment Spark had nothing more to read."""
-        self._silence.caught_up(at_s)
+    def is_caught_up(self, at_s: float, partitions: Iterable[str] | None = None) -> None:
+        """Note that at that moment there was nothing more to read, or not of these partitions."""
+        self._silence.caught_up(at_s, partitions)
 
     def tick(self, spark: SparkSession, schema: Any) -> None:
         """Run a batch without rows if something is due only because partitions are silent."""

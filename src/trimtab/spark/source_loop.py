@@ -73,6 +73,8 @@ class SourceLoop:
         """Run a batch if there is something to read; False: `end` is reached."""
         began_s, asked_at_s = time.monotonic(), time.time()
         read = self._next_read(end)
+        if end is None:  # else nothing is known of what has come since
+            self._pipeline.is_caught_up(asked_at_s, read.ended)
         if read.ranges:
             events = self._pipeline.take_ranges(read)
             known = self._pipeline.driver.known
