@@ -12,7 +12,7 @@ from trimtab.cli.texts import text_table
 
 ROOT = Path(__file__).resolve().parent.parent
 QUOTED = re.compile(r'"((?:query|input|match|operator|window|route|plan|control|simulate|lab(?!\.md))\.[a-z][a-z-]*)"')
-RAISED = re.compile(r'(?:State|Job)Error\(\s*"((?:state|job)\.[a-z][a-z-]*)"')  # "job.json" is no code
+RAISED = re.compile(r'(?:State|Job|Input)Error\(\s*"((?:state|job|source)\.[a-z][a-z-]*)"')  # "job.json" is no code
 LISTED = re.compile(r"^\| `([a-z]+\.[a-z-]+)` \|", re.MULTILINE)
 WITH_CODES = ("language.md", "operations.md")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
