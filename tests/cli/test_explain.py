@@ -219,3 +219,27 @@ def test_without_columns_there_is_an_error(
 def test_a_missing_query_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(tmp_path / "none.sql"), "--schema", SCHEMA]) == 1
     assert capsys.readouterr().err.startswith("error[input.file]: ")
+
+
+@pytest.mark.parametrize(
+    ("sql", "way"),
+    [
+        ("SELECT symbol, price * 2 AS twice FROM ticks WHERE price > 1", "over columns, without the JVM"),
+        (
+            "SELECT upper(symbol) AS name FROM ticks",
+            "through the JVM, as UPPER(symbol): upper isn't known to give the same here as in Spark",
+        ),
+    ],
+)
+def test_it_says_which_way_rows_go_if_trimtab_reads_the_stream(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str, way: str
+) -> None:
+    (tmp_path / "query.sql").write_text(sql)
+    assert main(["explain", str(tmp_path / "query.sql"), "--schema", SCHEMA, "--event-time", "ts"]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == ["SOURCE", "  ticks", f"  if trimtab reads it: {way}"]
+
+
+def test_a_table_without_a_time_is_no_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "query.sql").write_text("SELECT price FROM ticks")
+    assert main(["explain", str(tmp_path / "query.sql"), "--schema", "ticks(price double)"]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == ["SOURCE", "  ticks", ""]

@@ -13,7 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from trimtab.cli.live_view import bar, minute_of_rates, render, sparkline, stacked_bar
+from trimtab.cli.plain_lines import batch_line
 from trimtab.cli.texts import duration_text, read_duration_s, time_text
+from trimtab.control.intake import IntakeLimit
+from trimtab.deciding.coordinator import Decision
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 from trimtab.errors import InputError
 
@@ -211,3 +214,31 @@ def test_lengths_of_time_may_be_short(typed: str, seconds: float) -> None:
 
 def test_times_outside_the_calendar_are_shown_as_numbers() -> None:
     assert time_text(2**63 - 1) == "9223372036854775807 us"
+
+
+LIMITED = dataclasses.replace(
+    BATCH,
+    decision=Decision(
+        78, 5.0, 1.0, 1.0, 50.0, intake=IntakeLimit(rows=25_000, held="batch_s", reference=0.5, measure=0.52)
+    ),
+    backlog=1_200,
+)
+
+
+@pytest.mark.parametrize("width", [30, 80, 120])
+def test_the_intake_of_a_stream_that_trimtab_reads_is_shown(width: int) -> None:
+    shown = words(text(dataclasses.replace(PROGRESS, streams={"ticks": LIMITED}), width))
+    assert "up to 25,000 rows: batch time 520 ms of 500 ms, 1,200 rows wait" in shown
+    both = dataclasses.replace(PROGRESS, streams={"ticks": LIMITED, "orders": BATCH})
+    assert words(text(both, 120)).count("intake") == 1
+
+
+def test_a_stream_that_spark_reads_has_no_intake() -> None:
+    assert "intake" not in text(PROGRESS, 80)
+    assert "intake" not in batch_line(BATCH)
+
+
+def test_the_line_of_a_batch_has_its_intake() -> None:
+    line = batch_line(LIMITED)
+    assert "; intake up to 25,000 rows: batch time 520 ms of 500 ms; 1,200 rows wait; watermark" in line
+    assert "intake" not in batch_line(dataclasses.replace(LIMITED, decision=None))

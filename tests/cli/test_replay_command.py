@@ -12,6 +12,7 @@ import pytest
 
 from trimtab.cli.main import main
 from trimtab.cli.replay_report import report
+from trimtab.control.intake import Intake, IntakeObserved
 from trimtab.deciding import decision_log
 from trimtab.deciding.actions import applied
 from trimtab.deciding.coordinator import Coordinator
@@ -174,3 +175,41 @@ def test_a_damaged_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     error = capsys.readouterr().err
     assert error.startswith("error[state.log]: ")
     assert "000000000001.arrow" in error
+
+
+def limited(batches: int = 4) -> list[Entry]:
+    """What a job would have logged that reads a stream itself, with batches that take too long."""
+    intake = Intake(batch_s=0.5, min_rows=100)
+    coordinator, placement = Coordinator(None, intake=intake), Placement.even(2, GROUPS)
+    found = []
+    for batch in range(batches):
+        state = coordinator.intake_state
+        assert state is not None
+        seen = IntakeObserved(rows=state.limit_rows, batch_s=1.0, backlog_rows=7_000 - batch)
+        observed = replace(Observation.of_events(batch, placement, SKEWED), intake=seen)
+        decision = coordinator.step(observed)
+        found.append(Entry(observed, decision, None, None, coordinator.interval_s, batch == 0, None, intake, state))
+    return found
+
+
+def test_the_intake_of_a_stream_that_trimtab_reads_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entries_ = limited()
+    shown = printed(capsys, write(tmp_path, {"ticks": entries_}))
+    assert "intake: a batch time of 500 ms" in shown
+    last = entries_[-1].decision.intake
+    assert last is not None
+    row = next(line for line in shown.splitlines() if line.split()[:1] == ["3"])
+    assert "1.0 s" in row
+    assert f"{last.rows:,}" in row
+    assert "6,997" in row
+    batches = as_json(capsys, str(tmp_path / "checkpoint"))["ticks"]["batches"]
+    assert [each["intake"]["rows"] for each in batches] == [
+        each.decision.intake and each.decision.intake.rows for each in entries_
+    ]
+    assert [each["backlog_rows"] for each in batches] == [7_000, 6_999, 6_998, 6_997]
+
+
+def test_a_log_without_an_intake_has_no_columns_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(capsys, write(tmp_path, {"ticks": entries(None, 2)}))
+    assert "intake" not in shown
+    assert "limit" not in shown

@@ -21,6 +21,7 @@ from rich.live import Live
 import trimtab.cli.run as run_command
 from trimtab.cli.job_build import Backend
 from trimtab.cli.main import main
+from trimtab.control.intake import Intake
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 from trimtab.errors import JobError, StateError, noting
@@ -171,6 +172,7 @@ def test_a_job_is_built_as_its_file_says(bench: Bench, tmp_path: Path) -> None:
                 "key_groups": 1024,
                 "balance": DEFAULT,
                 "scale": None,
+                "intake": Intake(),
             },
         ),
         ("stream", "ticks", rows, {"event_time": "timestamp", "delay": "1 second"}),

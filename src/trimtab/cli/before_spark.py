@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trimtab.cli.job_file import PACKAGED, SINKS, SOURCES
 from trimtab.cli.job_queries import Streams, columns_known, compile_known, known_source, known_streams
-from trimtab.cli.job_sections import JobFile, SinkSection, StreamSection
+from trimtab.cli.job_sections import JobFile, OwnSource, SinkSection, StreamSection
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver import resuming
 from trimtab.driver.batch_plan import BatchPlan
@@ -20,6 +20,7 @@ from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
 from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.registry import solvers_of
+from trimtab.sources.kafka_clients import confluent_kafka
 from trimtab.spark.brokers import TIMEOUT_S, unreachable
 from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, kafka_lacks, local_folder, option
 from trimtab.spark.source_options import unknown_options
@@ -49,15 +50,20 @@ def check_before_spark(file: JobFile) -> None:
     _check_splits(file, queries)
     _check_checkpoint(file, streams, queries)
     check_socket(file)
+    if any(each.own is not None and each.own.kind == "kafka" for each in file.streams):
+        confluent_kafka()  # raises if it isn't installed
     check_kafka(file)
 
 
 def _check_inputs(file: JobFile) -> None:
     """Check that the folders that streams read exist, where they are on this machine."""
-    for stream in file.streams if _is_local(file) else ():
+    for stream in file.streams:
         path = stream.options.get("path", "")
-        folder = None if set(path) & set("*?[{") else local_folder(path)
-        if stream.format in FILE_FORMATS and folder is not None and not folder.exists():
+        # What trimtab reads itself is on this machine whatever Spark is told, and its paths have no wildcards.
+        is_elsewhere = stream.own is None and (not _is_local(file) or set(path) & set("*?[{"))
+        folder = None if is_elsewhere else local_folder(path)
+        is_folder = stream.format in FILE_FORMATS or (stream.own is not None and bool(stream.own.path))
+        if is_folder and folder is not None and not folder.exists():
             message = f"{file.path}: streams.{stream.name}.path: there is no folder {path}"
             raise JobError("job.file", message, "make it, or point the stream at another one")
 
@@ -152,11 +158,19 @@ def check_kafka(file: JobFile, timeout_s: float = TIMEOUT_S) -> None:
             raise JobError("job.sink", message, f"the columns are {', '.join(names)}")
     streams = {f"streams.{each.name}": each for each in file.streams}
     all_parts: dict[str, StreamSection | SinkSection] = {**streams, **file.sinks()}
-    servers = {place: option(each.options, SERVERS) for place, each in all_parts.items() if each.format in KAFKA}
+    servers = {f"{place}.{key}": found for place, each in all_parts.items() for key, found in _servers(each)}
+    of_streams = {f"{place}.{key}" for place, each in streams.items() for key, _ in _servers(each)}
     for place, tried in unreachable(servers, timeout_s).items():
-        message = f"{file.path}: {place}.options.{SERVERS}: no broker can be reached: {tried}"
-        code = "job.source" if place in streams else "job.sink"
+        message = f"{file.path}: {place}: no broker can be reached: {tried}"
+        code = "job.source" if place in of_streams else "job.sink"
         raise JobError(code, message, "start Kafka, or correct the addresses: a job needs one that answers")
+
+
+def _servers(part: StreamSection | SinkSection) -> list[tuple[str, str]]:
+    """The setting that names brokers, and its value, if a part of a job has one."""
+    if isinstance(part, StreamSection) and part.own is not None:
+        return [("servers", part.own.servers)] if part.own.servers else []
+    return [(f"options.{SERVERS}", option(part.options, SERVERS))] if part.format in KAFKA else []
 
 
 def check_socket(file: JobFile) -> None:
@@ -203,7 +217,10 @@ def _streams(file: JobFile) -> Iterator[str]:
     for stream in file.streams:
         place = f"streams.{stream.name}"
         if columns_known(stream) is None:
-            yield f"{place}: its columns, which only Spark knows"
+            yield f"{place}: its columns, which only {'Spark knows' if stream.own is None else 'its first file has'}"
+        if stream.own is not None:
+            yield from _own(place, stream.own)
+            continue
         if stream.where is not None:
             yield f"{place}.where: it is Spark's SQL"
         yield from _format(f"{place}.format", stream.format, SOURCES)
@@ -215,6 +232,13 @@ def _streams(file: JobFile) -> Iterator[str]:
             yield f"{place}.options: whether a connection is accepted"
         elif local_folder(stream.options.get("path", "")) is None:
             yield f"{place}.path: whether it exists and may be read"
+
+
+def _own(place: str, own: OwnSource) -> Iterator[str]:
+    if own.servers:
+        yield f"{place}.topics: whether the topics exist and may be read"
+    elif local_folder(own.path) is None:
+        yield f"{place}.path: whether it exists and may be read"
 
 
 def _queries(file: JobFile) -> Iterator[str]:

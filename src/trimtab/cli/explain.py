@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import pyarrow as pa
+
 from trimtab.cli.files import add_query_and_tables, import_operators, query_file, read_schemas
 from trimtab.errors import InputError
 from trimtab.language.compile import compile_query
+from trimtab.language.compiled import Query
 from trimtab.language.explain import explain, kernel_of
 from trimtab.rowwise.schemas import parse_schema
+from trimtab.rowwise.types import is_time
+from trimtab.worker.intake import intake_of
+from trimtab.worker.tier_one import obstacle_to_columns
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -36,9 +42,26 @@ def run(options: argparse.Namespace) -> int:
         message = "a query can't be checked without the columns of the table that it reads"
         hint = 'add --table ticks=ticks.parquet, or --schema "ticks(ts timestamp, price double)"'
         raise InputError("input.schema", message, hint)
+    streams = schemas | dict(parse_schema(text, zone="UTC") for text in options.schema)  # as a job has the columns
     with query_file(options.query) as sql:
         query = compile_query(sql, schemas, event_time=options.event_time)
-        print(explain(query))
+        print(explain(query, reading=way_of_rows(query, streams[query.source], options.event_time)))
         if options.kernel and (kernel := kernel_of(query.operator)) is not None:
             print(f"\nKERNEL\n{kernel.source}", end="")
     return 0
+
+
+def way_of_rows(query: Query, schema: pa.Schema, event_time: str | None = None) -> str:
+    """Which way the rows of a stream go if trimtab reads it itself, as a line; "" if the stream has no event time.
+
+    >>> from trimtab.language.compile import compile_query
+    >>> schema = pa.schema({"ts": pa.timestamp("us", "UTC"), "s": pa.string()})
+    >>> way_of_rows(compile_query("SELECT upper(s) AS s FROM t", {"t": schema}), schema)
+    "if trimtab reads it: through the JVM, as UPPER(s): upper isn't known to give the same here as in Spark"
+    """
+    times = [field.name for field in schema if is_time(field.type)]
+    if event_time is None and not times:
+        return ""
+    obstacle = obstacle_to_columns(intake_of({"query": query}, schema, event_time or times[0]), schema)
+    way = "over columns, without the JVM" if obstacle is None else f"through the JVM, as {obstacle}"
+    return f"if trimtab reads it: {way}"

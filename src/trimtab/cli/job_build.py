@@ -80,10 +80,11 @@ def start(file: JobFile, spark: Any, make: Callable[..., Any]) -> RunningJob:
         key_groups=file.key_groups,
         balance=file.balance,
         scale=file.scale,
+        intake=file.intake,
     )
     for section in file.streams:
         with spark_errors(f"streams.{section.name}"):
-            rows = source(spark, section)
+            rows = source(spark, section) if section.own is None else section.own.source
             times = {"event_time": section.event_time, "delay": section.delay, **section.time}
             stream = job.stream(section.name, rows, **times)
             if section.late is not None:

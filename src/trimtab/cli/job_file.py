@@ -18,8 +18,10 @@ from typing import Any
 
 from trimtab.cli.files import import_from, look_for
 from trimtab.cli.job_balance import read_balance_and_scale
+from trimtab.cli.job_intake import read_intake
 from trimtab.cli.job_queries import OWN_COLUMNS, Streams, check_columns, compile_known, known_streams
 from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
+from trimtab.cli.job_sources import MOST_PARTITIONS, OWN_SOURCES, read_source
 from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
 from trimtab.errors import JobError, QueryError, TrimtabError
@@ -41,7 +43,7 @@ MAX_ENGINES = 4096
 
 _PACKAGE_SETTINGS = ("spark.jars", "spark.driver.extraClassPath", "spark.submit")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
-MOST_PARTITIONS = 100_000
+EVENT_TIME = "name the column with the time of each event"
 UNLIMITED = "unlimited"
 """What a job file says for `max_ahead=None`."""
 SOURCES = tuple(dict.fromkeys((*FILE_FORMATS, *OWN_COLUMNS, *PACKAGED, "xml")))
@@ -124,7 +126,7 @@ class _Reader:
                 "engines", f"{engines} engines share {key_groups} key groups", "an engine needs one at least"
             )
         balance, scale = read_balance_and_scale(settings, engines, key_groups)
-        operators = settings.texts("operators")
+        intake, operators = read_intake(settings), settings.texts("operators")
         trigger, available_now, close = _trigger(settings)
         settings.finish()
         master, conf = spark.text("master"), spark.options("conf")
@@ -132,8 +134,16 @@ class _Reader:
         self.has_packages = any(name.startswith(_PACKAGE_SETTINGS) for name in conf) or _has_python_sources()
         for i, module in enumerate(operators):
             self._import(settings, f"operators[{i}]", module)
-        sources = [self._stream(name, section) for name, section in streams]
+        sources = [
+            (self._own_stream if "source" in section.values else self._stream)(name, section)
+            for name, section in streams
+        ]
         _distinct(streams)
+        if "intake" in settings.values and not any("source" in section.values for _, section in streams):
+            hint = (
+                'it is for streams with source = "files", "kafka" or "rate"; formats of Spark have options of their own'
+            )
+            settings.wrong("intake", "trimtab reads no stream of this job itself", hint)
         columns = known_streams([source for source in sources if source is not None])
         for source, (_, section) in zip(sources, streams, strict=True):
             if source is not None:
@@ -154,6 +164,7 @@ class _Reader:
             key_groups=key_groups,
             balance=balance,
             scale=scale,
+            intake=intake,
             trigger=trigger,
             available_now=available_now,
             close=close,
@@ -165,9 +176,10 @@ class _Reader:
 
     def _stream(self, name: str, section: Section) -> StreamSection | None:
         format_ = _format(section, needed='write the source, such as format = "parquet"')
+        section.known("source")
         path, schema = section.text("path"), section.text("schema")
-        event_time = section.text("event_time", needed="name the column with the time of each event")
-        delay, time = section.length("delay") or "0 seconds", _time(section)
+        event_time = section.text("event_time", needed=EVENT_TIME)
+        delay, time = section.length("delay") or "0 seconds", _partitions(section) | _silence(section)
         select, where = section.texts("select"), section.text("where")
         options = section.options("options")
         late, quarantine = (self._rejects(section, name, key) for key in ("late", "quarantine"))
@@ -191,6 +203,22 @@ class _Reader:
         if format_ is None or event_time is None:
             return None
         return StreamSection(name, format_, event_time, delay, schema, options, select, where, late, quarantine, time)
+
+    def _own_stream(self, name: str, section: Section) -> StreamSection | None:
+        """A stream that trimtab reads itself."""
+        own = read_source(section, self._absolute)
+        event_time = section.text("event_time", needed=EVENT_TIME)
+        delay, time = section.length("delay") or "0 seconds", _silence(section)
+        late, quarantine = (self._rejects(section, name, key) for key in ("late", "quarantine"))
+        _check_name(name, section)
+        if section.values["source"] in OWN_SOURCES:  # otherwise it isn't known which settings there are
+            section.finish()
+        if own is None or event_time is None:
+            return None
+        options = {"path": own.path} if own.path else {}
+        return StreamSection(
+            name, "", event_time, delay, options=options, late=late, quarantine=quarantine, time=time, own=own
+        )
 
     def _query(self, name: str, section: Section, columns: Streams | None) -> QuerySection | None:
         sql, file = section.text("sql"), section.text("file")
@@ -308,17 +336,22 @@ def _has_python_sources() -> bool:
     return any(each.name.startswith("pyspark_") for each in pkgutil.iter_modules())
 
 
-def _time(section: Section) -> dict[str, Any]:
-    """How a stream's watermark follows from its rows, as `Job.stream` takes it; without what isn't written."""
+def _partitions(section: Section) -> dict[str, Any]:
+    """The partitions of a stream, as `Job.stream` takes them; without what isn't written."""
     is_number = isinstance(section.values.get("partitions"), int)
     partitions = section.whole("partitions", most=MOST_PARTITIONS) if is_number else section.texts("partitions")
     found = {"partition_by": section.text("partition_by"), "partitions": partitions or None}
     if (found["partition_by"] is None) != (found["partitions"] is None):
         lacking = next(key for key, value in found.items() if value is None)
         section.wrong(lacking, MISSING, "name the column, and list its values or say how many there are")
-    found["idle_after"] = section.length("idle_after")
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _silence(section: Section) -> dict[str, Any]:
+    """How time goes on without rows, and how far ahead it may be, as `Job.stream` takes it."""
     is_unlimited = section.values.get("max_ahead") == UNLIMITED
-    found["max_ahead"] = section.text("max_ahead") if is_unlimited else section.length("max_ahead")
+    max_ahead = section.text("max_ahead") if is_unlimited else section.length("max_ahead")
+    found = {"idle_after": section.length("idle_after"), "max_ahead": max_ahead}
     return {key: None if value == UNLIMITED else value for key, value in found.items() if value is not None}
 
 

@@ -81,7 +81,12 @@ def _meant(text: str, columns: Sequence[str], wrong: list[QueryError]) -> str:
 
 
 def columns_known(stream: StreamSection, wrong: list[QueryError] | None = None) -> pa.Schema | None:
-    """The columns that queries read, None where only Spark knows them. Mistakes in `select` are added to `wrong`."""
+    """The columns that queries read, None where only Spark or a file knows them.
+
+    Mistakes in `select` are added to `wrong`.
+    """
+    if stream.own is not None:
+        return stream.own.columns
     has_more = any(key.lower().startswith("include") and on.lower() == "true" for key, on in stream.options.items())
     schema = stream.schema or (None if has_more else OWN_COLUMNS.get(stream.format))
     return None if schema is None else columns_of(schema, stream.select, wrong)
@@ -112,7 +117,7 @@ def check_columns(section: Section, stream: StreamSection, columns: pa.Schema | 
             section.wrong(key, f"there is no column {name}", hint)
     found = by_name.get(stream.event_time.lower())
     if found is not None and not is_time(found.type):
-        hint = "cast it in select: CAST(... AS TIMESTAMP)"
+        hint = "cast it in select: CAST(... AS TIMESTAMP)" if stream.own is None else "declare it as TIMESTAMP"
         section.wrong("event_time", f"column {found.name} is {found.type}, not a time", hint)
 
 
@@ -145,7 +150,7 @@ def compile_known(
     columns, event_time = streams[source]
     if columns is None:
         check_syntax(sql)
-        left.append(f"only Spark knows the columns of {source}")
+        left.append(f"the columns of {source} are known when it is read")
         return None
     unknown = []
 

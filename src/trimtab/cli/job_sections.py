@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from trimtab.control.intake import Intake
 from trimtab.deciding.policy import DEFAULT, Balance, Scale
+from trimtab.sources.source import Source
 
 DEFAULT_KEY_GROUPS = 1024
 
@@ -26,8 +30,28 @@ class SinkSection:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnSource:
+    """A source that trimtab reads itself.
+
+    kind      what the file calls it: "files", "kafka" or "rate"
+    columns   its columns; None: its first file has them
+    path      the folder that it reads
+    servers   the addresses that it reads from
+    """
+
+    kind: str
+    source: Source
+    columns: pa.Schema | None
+    path: str = ""
+    servers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSection:
-    """A source, what is done to its rows first, and where its rejected rows go."""
+    """A source, what is done to its rows first, and where its rejected rows go.
+
+    `own`: the source, if trimtab reads it itself; there is no format then, and nothing is done to its rows.
+    """
 
     name: str
     format: str
@@ -40,6 +64,7 @@ class StreamSection:
     late: SinkSection | None = None
     quarantine: SinkSection | None = None
     time: Mapping[str, Any] = field(default_factory=dict)  # partition_by, partitions, idle_after, max_ahead, if written
+    own: OwnSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +90,7 @@ class JobFile:
     engines: int | None = None  # None: as many as the checkpoint has, or one per core for a new one
     balance: Balance | None = DEFAULT
     scale: Scale | None = None
+    intake: Intake | None = Intake()  # noqa: RUF009 - it is frozen
     trigger: str | None = None  # None: a batch starts as soon as there is data
     available_now: bool = False
     close: bool = False

@@ -1,4 +1,4 @@
-"""A running job as people see it: a picture in the terminal (how fast, how late, how balanced), or plain lines.
+"""A running job as a picture in the terminal: how fast, how late, how balanced. `plain_lines` is the same as text.
 
 These are pure functions of the job's progress; the loop that reads the progress and the screen are in `run`.
 """
@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli.job_sections import JobFile
+from trimtab.cli.intake_text import backlog_text, intake_text
 from trimtab.cli.texts import bytes_text, duration_text, number_text, rate_text, time_text
 from trimtab.driver.progress import BatchProgress, EngineProgress, Progress
 
@@ -75,6 +75,8 @@ def _figures(progress: Progress, history: Sequence[BatchProgress], width: int, n
     for name, last in progress.streams.items():
         rows.add_row(f"batch {last.batch}", _batch(name if many else "", last, room))
         rows.add_row("watermark", _watermark(name if many else "", last))
+        if (intake := _intake(name if many else "", last)) is not None:
+            rows.add_row("intake", intake)
     if not progress.streams:
         rows.add_row("batch", Text("waiting for the first one", style=DIM))
     rows.add_row("matches", _matches(progress))
@@ -137,6 +139,13 @@ def _watermark(stream: str, last: BatchProgress) -> Text:
         word = "behind" if behind_ms >= 0 else "ahead of"
         text.append(f"  {duration_text(abs(behind_ms))} {word} the clock", style=DIM)
     return text
+
+
+def _intake(stream: str, last: BatchProgress) -> Text | None:
+    """How many rows batches may take, and how many wait; None for a stream that Spark reads."""
+    limit = None if last.decision is None else last.decision.intake
+    parts = [*([] if limit is None else [intake_text(limit)]), *backlog_text(last.backlog)]
+    return Text.assemble((f"{stream}  ", "italic") if stream else "", ", ".join(parts)) if parts else None
 
 
 def _matches(progress: Progress) -> Text:
@@ -254,45 +263,3 @@ def sparkline(values: Sequence[float]) -> str:
     if most <= 0:
         return " " * len(values)
     return "".join(_HEIGHTS[max(0, round(value / most * 8) - 1)] if value > 0 else " " for value in values)
-
-
-def batch_line(batch: BatchProgress) -> str:
-    """One batch, for logs: its events, how long it took, its matches."""
-    per_s = batch.events / (batch.batch_ms / 1000) if batch.batch_ms > 0 else 0.0
-    stages = ", ".join(f"{name} {duration_text(ms)}" for name, ms in batch.stages_ms.items() if ms > 0)
-    parts = [
-        f"{batch.stream} batch {batch.batch}: {batch.events:,} events in {duration_text(batch.batch_ms)}"
-        + (f" ({stages})" if stages else ""),
-        rate_text(per_s),
-        "matches " + (", ".join(f"{query} {count:,}" for query, count in batch.matches.items()) or "0"),
-    ]
-    parts += [
-        f"{count:,} {what}" for what, count in (("late", batch.late), ("quarantined", batch.quarantined)) if count
-    ]
-    parts += [f"{batch.moved:,} key groups moved"] if batch.moved else []
-    if batch.watermark_us is not None:
-        parts.append(f"watermark {time_text(batch.watermark_us)}")
-    return "; ".join(parts)
-
-
-def summary(progress: Progress, file: JobFile, ran_s: float) -> str:
-    """What a job did since it was started, and where its output is."""
-    rate = rate_text(progress.events / ran_s) if ran_s > 0 else "0/s"
-    lines = [
-        f"{_count(progress.batches, 'batch', 'batches')}, {_count(progress.events, 'event')} in "
-        f"{duration_text(ran_s * 1000)} ({rate})"
-    ]
-    for query in file.queries:
-        found = _count(progress.matches.get(query.name, 0), "match", "matches")
-        lines.append(f"  {query.name}: {found} -> {', '.join(map(str, query.sinks))}")
-    for what, count in (("late", progress.late), ("quarantine", progress.quarantined)):
-        sinks = [str(sink) for stream in file.streams if (sink := getattr(stream, what)) is not None]
-        word = "late" if what == "late" else "quarantined"
-        kept = f" -> {', '.join(sinks)}" if sinks else f", not kept: add [streams.NAME.{what}]" if count else ""
-        lines.append(f"  {word}: {_count(count, 'event')}{kept}")
-    lines.append(f"  state: {file.checkpoint}")
-    return "\n".join(lines)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

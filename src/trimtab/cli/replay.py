@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from trimtab.cli.intake_text import reference_text, value_text
 from trimtab.cli.texts import text_table
+from trimtab.control.intake import Held
 from trimtab.deciding.policy import Balance, Measure, Scale
 from trimtab.errors import InputError, StateError
 from trimtab.planning.registry import POLICIES
@@ -17,7 +20,7 @@ from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import folders_of
 
 if TYPE_CHECKING:  # planners take a second to load: only when something is replayed
-    from trimtab.cli.replay_report import Course, Report
+    from trimtab.cli.replay_report import Course, Line, Report
     from trimtab.deciding.decision_log import Entry
 
 NOTHING = "none"
@@ -127,6 +130,9 @@ def _text(stream: str, found: Report) -> str:
         "again": [_SAME[line.same] for line in lines],
     }
     parts = [f"STREAM {stream}", f"policy: {policy_text(found.logged.balance, found.scale)}"]
+    if limits := [line.intake for line in lines if line.intake is not None]:
+        columns |= intake_columns(lines)
+        parts.append(f"intake: {reference_text(limits[-1])}")
     if found.other is not None:
         others = found.other.steps
         if any(other.engines != step.engines for other, step in zip(others, steps, strict=True)):
@@ -155,6 +161,22 @@ def _summary(found: Report) -> list[str]:
                 f"{sums['moved']:,} key group{'' if sums['moved'] == 1 else 's'} moved"
             )
     return lines
+
+
+def intake_columns(lines: Sequence[Line]) -> dict[str, list[str]]:
+    """What was measured of what the intake holds, how many rows the next batch might take, and how many waited."""
+    limits = [line.intake for line in lines]
+    measures = [None if each is None else each.measure for each in limits]
+    return {
+        "measured": [
+            "" if each is None or measure is None else value_text(Held(each.held), measure)
+            for each, measure in zip(limits, measures, strict=True)
+        ],
+        "limit": [
+            "" if each is None else f"{each.rows:,}{' (a bound)' if each.is_saturated else ''}" for each in limits
+        ],
+        "waiting": ["" if line.backlog_rows is None else f"{line.backlog_rows:,}" for line in lines],
+    }
 
 
 def policy_text(balance: Balance | None, scale: Scale | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from trimtab.control.intake import IntakeLimit
 from trimtab.deciding.coordinator import Decision
 from trimtab.deciding.decision_log import Entry
 from trimtab.deciding.placement import Placement
@@ -31,7 +32,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One batch of the log.
+    """One batch of the log; `intake` is how many rows the next one might take, if that was limited.
+
+    `backlog_rows`: how many rows waited; None: that isn't known.
 
     `same`: whether the replay decides what the log has; None: unknown, because the log begins in the middle of a run.
     """
@@ -40,6 +43,8 @@ class Line:
     events: int
     least_rstd: float
     same: bool | None
+    intake: IntakeLimit | None = None
+    backlog_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,9 @@ def _lines(entries: Sequence[Entry]) -> list[Line]:
         observed, same = one.entry.observed, agrees(one)
         began = began or one.entry.is_first
         known = same if same or began else None
-        lines.append(Line(observed.batch, int(observed.events.sum()), one.entry.decision.least_rstd, known))
+        events, decision = int(observed.events.sum()), one.entry.decision
+        backlog = None if observed.intake is None else observed.intake.backlog_rows
+        lines.append(Line(observed.batch, events, decision.least_rstd, known, decision.intake, backlog))
     return lines
 
 

@@ -23,7 +23,8 @@ from trimtab.cli.before_spark import check_before_spark, unchecked
 from trimtab.cli.job_build import SPARK, Backend, RunningJob, start
 from trimtab.cli.job_file import read_job_file
 from trimtab.cli.job_sections import JobFile
-from trimtab.cli.live_view import batch_line, render, summary
+from trimtab.cli.live_view import render
+from trimtab.cli.plain_lines import batch_line, summary
 from trimtab.cli.texts import duration_text, read_duration_s
 from trimtab.driver.progress import BatchProgress, Progress
 from trimtab.errors import JobError, TrimtabError, noted_as

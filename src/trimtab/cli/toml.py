@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 
 from trimtab.language.intervals import amount
@@ -92,6 +93,24 @@ class Section:
         message, hint = "{} is not a length of time", 'write for example "2 seconds"'
         found = self._read(key, str, message, hint, is_right=_is_length)
         return None if found is None else " ".join(found.split())
+
+    def moment(self, key: str, words: Sequence[str] = ()) -> datetime | str | None:
+        """A point in time, as TOML writes it, or one of some words."""
+        if words and isinstance(self.values.get(key), str):
+            return self.word(key, words)
+        either = "".join(f'"{word}", ' for word in words)
+        hint = f"write {either}{'or ' if either else ''}a time without quotes, such as 2026-01-01T00:00:00Z"
+        return self._read(key, datetime, "{} is not a point in time", hint)
+
+    def refuse(self, key: str, message: str, hint: str) -> None:
+        """Note a setting that makes no sense here, if it is written."""
+        if key in self.values:
+            self._known.append(key)
+            self.wrong(key, message, hint)
+
+    def known(self, key: str) -> None:
+        """Name a setting that there is, though it isn't written here, for the hints on misspelt ones."""
+        self._known.append(key)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings."""

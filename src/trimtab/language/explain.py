@@ -31,8 +31,8 @@ from trimtab.rowwise.types import is_time
 _BANKS = {Bank.INT: "integer", Bank.FLOAT: "float", Bank.OBJECT: "object"}
 
 
-def explain(query: Query) -> str:
-    """The parts of a query: source, work on rows, operator, output.
+def explain(query: Query, *, reading: str = "") -> str:
+    """The parts of a query: source, work on rows, operator, output. `reading`: what is said of how the source is read.
 
     >>> from trimtab.language.compile import compile_query
     >>> tables = {"ticks": pa.schema([("ts", pa.timestamp("us")), ("price", pa.float64())])}
@@ -48,7 +48,7 @@ def explain(query: Query) -> str:
       double  double  __c0
     """
     parts = [
-        _part("SOURCE", [query.source]),
+        _part("SOURCE", [query.source, *([reading] if reading else [])]),
         _part("EACH ROW (Spark SQL: in Spark's JVM on a cluster, in DuckDB here)", _columns(query.intake)),
         *_operator_parts(query.operator, query.intake),
         _part("OUTPUT", _columns(query.finish)),

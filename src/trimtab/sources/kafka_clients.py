@@ -61,6 +61,8 @@ _ONLY_FOR_CONSUMERS = (
     "max.poll",
     "queued.",
 )
+_LOADING = ("plugin.library.paths", "ssl.engine.location")
+"""Options that load code: they aren't tried out."""
 _ALSO_FOR_OTHERS = ("enable.ssl", "enable.sasl", "enable.metrics")
 
 
@@ -115,6 +117,29 @@ def check_options(options: Mapping[str, Setting]) -> None:
     for name in options:
         if name in OWN:
             raise JobError("source.option", f"the option {name} of Kafka can't be given", OWN[name])
+
+
+def wrong_options(options: Mapping[str, Setting]) -> dict[str, str]:
+    """What is wrong with options by themselves, as far as librdkafka is there to say it; nothing is contacted.
+
+    >>> wrong_options({"bootstrap.servers": "localhost:9092"})
+    {'bootstrap.servers': "it can't be given: they are the argument servers"}
+    """
+    found = {name: f"it can't be given: {OWN[name]}" for name in options if name in OWN}
+    try:
+        package = confluent_kafka()
+    except JobError:
+        return found
+    for name, value in options.items():
+        if name in OWN or name in _LOADING:
+            continue
+        try:
+            # One by one: together they may start to ask for tokens. So what they mean together isn't checked.
+            package.Consumer({"group.id": "trimtab", name: value, "logger": _log}).close()
+        except package.KafkaException as error:
+            if error.args[0].code() == package.KafkaError._INVALID_ARG:
+                found[name] = error.args[0].str()
+    return found
 
 
 @contextmanager
