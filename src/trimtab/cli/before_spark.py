@@ -21,7 +21,15 @@ from trimtab.language.compiled import Query
 from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.registry import solvers_of
 from trimtab.spark.brokers import TIMEOUT_S, unreachable
-from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, kafka_lacks, local_folder, option
+from trimtab.spark.sink_formats import (
+    FILE_FORMATS,
+    OWN_SERVERS,
+    SERVERS,
+    is_own_kafka,
+    kafka_lacks,
+    local_folder,
+    option,
+)
 from trimtab.spark.source_options import unknown_options
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
@@ -152,9 +160,11 @@ def check_kafka(file: JobFile, timeout_s: float = TIMEOUT_S) -> None:
             raise JobError("job.sink", message, f"the columns are {', '.join(names)}")
     streams = {f"streams.{each.name}": each for each in file.streams}
     all_parts: dict[str, StreamSection | SinkSection] = {**streams, **file.sinks()}
-    servers = {place: option(each.options, SERVERS) for place, each in all_parts.items() if each.format in KAFKA}
+    kafkas = {place: each.options for place, each in all_parts.items() if each.format in KAFKA}
+    keys = {place: OWN_SERVERS if is_own_kafka("kafka", each) else SERVERS for place, each in kafkas.items()}
+    servers = {place: option(each, keys[place]) for place, each in kafkas.items()}
     for place, tried in unreachable(servers, timeout_s).items():
-        message = f"{file.path}: {place}.options.{SERVERS}: no broker can be reached: {tried}"
+        message = f"{file.path}: {place}.options.{keys[place]}: no broker can be reached: {tried}"
         code = "job.source" if place in streams else "job.sink"
         raise JobError(code, message, "start Kafka, or correct the addresses: a job needs one that answers")
 

@@ -16,7 +16,8 @@ FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
 READ_ONLY = ("rate", "rate-micro-batch", "socket")
 """Formats of Spark that streams can be read from, and nothing can be written to."""
 
-SERVERS = "kafka.bootstrap.servers"
+SERVERS, OWN_SERVERS = "kafka.bootstrap.servers", "servers"
+"""Kafka's addresses: the option of Spark's connector, and that of trimtab's own sink."""
 NEEDED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys((*FILE_FORMATS, "delta"), ("path",)),
     "kafka": (SERVERS,),
@@ -38,11 +39,24 @@ def missing_option(format_: str, options: Mapping[str, object]) -> str | None:
     >>> missing_option("kafka", {"topic": "alerts"}), missing_option("console", {})
     ('kafka.bootstrap.servers', None)
     """
-    return next((name for name in NEEDED.get(format_.lower(), ()) if not option(options, name)), None)
+    needed = ("topic",) if is_own_kafka(format_, options) else NEEDED.get(format_.lower(), ())
+    return next((name for name in needed if not option(options, name)), None)
+
+
+def is_own_kafka(format_: str, options: Mapping[str, object]) -> bool:
+    """Whether trimtab writes to Kafka itself, and not by Spark's connector.
+
+    >>> is_own_kafka("kafka", {"servers": "broker:9092"}), is_own_kafka("kafka", {SERVERS: "broker:9092"})
+    (True, False)
+    """
+    return format_.lower() == "kafka" and not option(options, SERVERS) and bool(option(options, OWN_SERVERS))
 
 
 def kafka_lacks(options: Mapping[str, object], columns: Sequence[str]) -> str:
     """What a query's columns and a Kafka sink's options lack for Kafka to take its rows; "" if nothing."""
+    if is_own_kafka("kafka", options):
+        key = option(options, "key")
+        return f"the column {key}, which is to be the key" if key and key not in columns else ""
     names = {name.lower() for name in columns}
     if "value" not in names:
         return "a column value, a text or bytes: Kafka takes value, and if there are any, key, topic and headers"
