@@ -325,8 +325,13 @@ class DeltaSink(FormatSink):
 
     def take(self, delivery: Delivery) -> None:
         """Append in one Delta transaction, which records the stream and the batch."""
-        batch = {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
+        batch = {"txnAppId": transaction_of(delivery), "txnVersion": str(delivery.batch)}
         self.append(delivery, batch | self.options)
+
+
+def transaction_of(delivery: Delivery) -> str:
+    """By which name Delta knows the stream's batches of a query."""
+    return f"trimtab-{delivery.incarnation}-{delivery.name}"
 
 
 def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink:
@@ -348,9 +353,11 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
         case "memory":
             return MemorySink(spark, **_only(target, options, ("view",)))
         case "delta":
-            return DeltaSink(spark, target, options)
+            from trimtab.spark.delta_sink import delta_table_sink  # it needs what is defined here
+
+            return delta_table_sink(options) or DeltaSink(spark, target, options)
         case "kafka" if not option(options, SERVERS):
-            from trimtab.spark.kafka_sink import kafka_sink  # it is a sink too, and needs what is defined here
+            from trimtab.spark.kafka_sink import kafka_sink
 
             return kafka_sink(options)
         case _:
