@@ -106,6 +106,7 @@ def test_sparks_connector_writes_with_its_options_or_without_the_package(
 ) -> None:
     path = str(tmp_path)
     assert isinstance(make_sink(NO_SPARK, "delta", {"path": path, "mergeSchema": "true"}), DeltaSink)
+    assert isinstance(make_sink(NO_SPARK, "delta", {"path": "hdfs://host/table"}), DeltaSink)
     assert isinstance(make_sink(NO_SPARK, "delta", {}), DeltaSink)
     monkeypatch.setattr(delta_sink.importlib.util, "find_spec", lambda _: None)
     assert isinstance(make_sink(NO_SPARK, "delta", {"path": path}), DeltaSink)

@@ -10,6 +10,7 @@ import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 OPTIONS = ("path", "partition_by", "storage_options")
+SCHEMES = ("", "file", "s3", "s3a", "gs", "az", "abfs", "abfss")
+"""Where deltalake can write: others, such as hdfs, are left to Spark. Without a scheme it is the driver's disk."""
 
 
 @dataclass(slots=True)
@@ -92,9 +95,10 @@ class DeltaTableSink(Sink):
 def delta_table_sink(options: Mapping[str, Any]) -> DeltaTableSink | None:
     """The sink for the options of `.write("delta", ...)`; None: Spark's connector is to write it.
 
-    That is the case for options of Spark's, and if the package isn't installed.
+    That is the case for options of Spark's, for places that only Spark knows, and if the package isn't installed.
     """
-    if "path" not in options or set(options) - set(OPTIONS) or importlib.util.find_spec("deltalake") is None:
+    has_others = bool(set(options) - set(OPTIONS)) or urlsplit(str(options.get("path"))).scheme.lower() not in SCHEMES
+    if "path" not in options or has_others or importlib.util.find_spec("deltalake") is None:
         return None
     by = options.get("partition_by", ())
     columns = tuple(each.strip() for each in by.split(",")) if isinstance(by, str) else tuple(by)

@@ -20,7 +20,7 @@ SERVERS, OWN_SERVERS = "kafka.bootstrap.servers", "servers"
 """Kafka's addresses: the option of Spark's connector, and that of trimtab's own sink."""
 NEEDED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys((*FILE_FORMATS, "delta"), ("path",)),
-    "kafka": (SERVERS,),
+    "kafka": (OWN_SERVERS, "topic"),
     "jdbc": ("url", "dbtable"),
 }
 """Options without which a format can't be written."""
@@ -37,10 +37,11 @@ def missing_option(format_: str, options: Mapping[str, object]) -> str | None:
     """The first option that a format needs and doesn't have.
 
     >>> missing_option("kafka", {"topic": "alerts"}), missing_option("console", {})
-    ('kafka.bootstrap.servers', None)
+    ('servers', None)
     """
-    needed = ("topic",) if is_own_kafka(format_, options) else NEEDED.get(format_.lower(), ())
-    return next((name for name in needed if not option(options, name)), None)
+    if format_.lower() == "kafka" and option(options, SERVERS):  # Spark's connector, whose topic may be a column
+        return None
+    return next((name for name in NEEDED.get(format_.lower(), ()) if not option(options, name)), None)
 
 
 def is_own_kafka(format_: str, options: Mapping[str, object]) -> bool:
