@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 HEAVY_MODULES = {
     *("duckdb", "highspy", "matplotlib", "numba", "pandas", "polars", "pymetis", "pyspark", "rich", "scipy"),
-    *("confluent_kafka", "fastavro"),
+    *("confluent_kafka", "deltalake", "fastavro"),
     *("hypothesis", "pytest", "trimtab_lab"),  # the wheel doesn't install them
 }
 LIGHT_USES = {

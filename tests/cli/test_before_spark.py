@@ -411,6 +411,20 @@ def test_kafka_has_to_answer_for_a_sink_too(bench: Bench, capsys: pytest.Capture
         assert "\n  queries.counts.sinks[0]: whether the topic may be written\n" in capsys.readouterr().out
 
 
+def test_kafka_has_to_answer_for_a_sink_of_trimtabs_own(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = f"127.0.0.1:{free_port()}"
+    options = f'servers = "{closed}", topic = "counts", key = "sym", security.protocol = "PLAINTEXT"'
+    bench.write('format = "parquet"\npath = "out"', f'format = "kafka"\noptions = {{ {options} }}')
+    assert reported(bench, capsys) == (
+        f"error[job.sink]: {bench.file}: queries.counts.sinks[0]: nothing can be written to kafka without "
+        "the column sym, which is to be the key\n  hint: the columns are symbol, n\n"
+    )
+    bench.file.write_text(bench.file.read_text().replace('key = "sym"', 'key = "symbol"'))
+    assert reported(bench, capsys).startswith(
+        f"error[job.sink]: {bench.file}: queries.counts.sinks[0].options.servers: no broker can be reached: {closed}"
+    )
+
+
 # The job's own code --------------------------------------------------------------------------------
 
 

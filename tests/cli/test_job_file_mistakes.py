@@ -304,7 +304,12 @@ def test_a_misspelt_column_in_select_is_reported_and_taken_for_the_one_that_was_
         (
             'format = "parquet"\npath = "out/"',
             'format = "kafka"\noptions = { topic = "drops" }',
-            "queries.drops.sinks[0].options.kafka.bootstrap.servers: it is missing; kafka needs it",
+            "queries.drops.sinks[0].options.servers: it is missing; kafka needs it",
+        ),
+        (
+            'format = "parquet"\npath = "out/"',
+            'format = "kafka"\noptions = { servers = "broker:9092" }',
+            "queries.drops.sinks[0].options.topic: it is missing; kafka needs it",
         ),
         (
             'format = "parquet"\npath = "ticks/"\nschema = "symbol BIGINT, ts TIMESTAMP, price DOUBLE"\n'

@@ -136,7 +136,7 @@ def test_each_target_makes_its_kind_of_sink() -> None:
     assert isinstance(make_sink(NO_SPARK, function, {}), FunctionSink)
     assert isinstance(make_sink(NO_SPARK, "Console", {"rows": 3}), ConsoleSink)
     assert isinstance(make_sink(NO_SPARK, "memory", {}), MemorySink)
-    assert isinstance(make_sink(NO_SPARK, "delta", {"path": "x"}), DeltaSink)
+    assert isinstance(make_sink(NO_SPARK, "delta", {"path": "x", "mergeSchema": "true"}), DeltaSink)
     assert isinstance(make_sink(NO_SPARK, "orc", {"path": "x"}), FormatSink)
 
 
@@ -146,6 +146,7 @@ def test_each_target_makes_its_kind_of_sink() -> None:
         lambda: make_sink(NO_SPARK, "parquet", {}),
         lambda: make_sink(NO_SPARK, "parquet", {"path": "x", "partitionBy": "k"}),
         lambda: make_sink(NO_SPARK, "console", {"lines": 3}),
+        lambda: make_sink(NO_SPARK, "kafka", {"topic": "alerts"}),
         lambda: make_sink(NO_SPARK, print, {"path": "x"}),
         lambda: make_sink(NO_SPARK, 3, {}),
     ],

@@ -46,10 +46,10 @@ def test_mistakes_in_a_job_are_raised_before_anything_runs(bench: Bench) -> None
 @pytest.mark.parametrize(
     ("target", "options", "reported"),
     [
-        ("kafka", {"topic": "alerts"}, "without the option kafka.bootstrap.servers"),
+        ("kafka", {"topic": "alerts", "servers": "127.0.0.1:1"}, "no Kafka broker of its sink can be reached"),
         ("kafka", {"kafka.bootstrap.servers": "localhost:1"}, "has no format kafka"),
         ("delta", {}, "without the option path"),
-        ("delta", {"path": "out"}, "has no format delta"),
+        ("delta", {"path": "out", "mergeSchema": "true"}, "has no format delta"),
         ("parkett", {"path": "out"}, "has no format parkett"),
         ("socket", {"host": "localhost", "port": "1"}, "nothing can be written to socket"),
         ("json", {}, "without the option path"),

@@ -58,8 +58,8 @@ class QueryHandle:
     def write(self, target: str | BatchFunction, **options: Any) -> QueryHandle:
         """Send the query's rows to a sink; call it again for more sinks.
 
-        `target`: "parquet" (with `path`; exactly once), "delta" (if installed; exactly once), "console", "memory", any
-        other Spark format with its options (at least once), or a function of (DataFrame, batch id).
+        `target`: "parquet" (with `path`), "kafka" (with `servers` and `topic`) and "delta", exactly once; "console",
+        "memory", any other Spark format with its options (at least once), or a function of (DataFrame, batch id).
         """
         self.check_may_change()
         self.sinks.append(make_sink(self.spark, target, options))

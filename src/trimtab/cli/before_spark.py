@@ -22,7 +22,15 @@ from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.registry import solvers_of
 from trimtab.sources.kafka_clients import confluent_kafka
 from trimtab.spark.brokers import TIMEOUT_S, unreachable
-from trimtab.spark.sink_formats import FILE_FORMATS, SERVERS, kafka_lacks, local_folder, option
+from trimtab.spark.sink_formats import (
+    FILE_FORMATS,
+    OWN_SERVERS,
+    SERVERS,
+    is_own_kafka,
+    kafka_lacks,
+    local_folder,
+    option,
+)
 from trimtab.spark.source_options import unknown_options
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
@@ -170,7 +178,10 @@ def _servers(part: StreamSection | SinkSection) -> list[tuple[str, str]]:
     """The setting that names brokers, and its value, if a part of a job has one."""
     if isinstance(part, StreamSection) and part.own is not None:
         return [("servers", part.own.servers)] if part.own.servers else []
-    return [(f"options.{SERVERS}", option(part.options, SERVERS))] if part.format in KAFKA else []
+    if part.format not in KAFKA:
+        return []
+    key = OWN_SERVERS if is_own_kafka(part.format, part.options) else SERVERS
+    return [(f"options.{key}", option(part.options, key))]
 
 
 def check_socket(file: JobFile) -> None:

@@ -16,10 +16,11 @@ FILE_FORMATS = ("parquet", "csv", "json", "orc", "text")
 READ_ONLY = ("rate", "rate-micro-batch", "socket")
 """Formats of Spark that streams can be read from, and nothing can be written to."""
 
-SERVERS = "kafka.bootstrap.servers"
+SERVERS, OWN_SERVERS = "kafka.bootstrap.servers", "servers"
+"""Kafka's addresses: the option of Spark's connector, and that of trimtab's own sink."""
 NEEDED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys((*FILE_FORMATS, "delta"), ("path",)),
-    "kafka": (SERVERS,),
+    "kafka": (OWN_SERVERS, "topic"),
     "jdbc": ("url", "dbtable"),
 }
 """Options without which a format can't be written."""
@@ -36,13 +37,27 @@ def missing_option(format_: str, options: Mapping[str, object]) -> str | None:
     """The first option that a format needs and doesn't have.
 
     >>> missing_option("kafka", {"topic": "alerts"}), missing_option("console", {})
-    ('kafka.bootstrap.servers', None)
+    ('servers', None)
     """
+    if format_.lower() == "kafka" and option(options, SERVERS):  # Spark's connector, whose topic may be a column
+        return None
     return next((name for name in NEEDED.get(format_.lower(), ()) if not option(options, name)), None)
+
+
+def is_own_kafka(format_: str, options: Mapping[str, object]) -> bool:
+    """Whether trimtab writes to Kafka itself, and not by Spark's connector.
+
+    >>> is_own_kafka("kafka", {"servers": "broker:9092"}), is_own_kafka("kafka", {SERVERS: "broker:9092"})
+    (True, False)
+    """
+    return format_.lower() == "kafka" and not option(options, SERVERS) and bool(option(options, OWN_SERVERS))
 
 
 def kafka_lacks(options: Mapping[str, object], columns: Sequence[str]) -> str:
     """What a query's columns and a Kafka sink's options lack for Kafka to take its rows; "" if nothing."""
+    if is_own_kafka("kafka", options):
+        key = option(options, "key")
+        return f"the column {key}, which is to be the key" if key and key not in columns else ""
     names = {name.lower() for name in columns}
     if "value" not in names:
         return "a column value, a text or bytes: Kafka takes value, and if there are any, key, topic and headers"

@@ -2,7 +2,8 @@
 
 A sink takes each batch before it is committed, so after a crash the same batch may come again, with the same rows and
 the same number. Parquet files are named by that number, which makes them exactly once; Delta Lake records the number
-and ignores a repeated one. A user's function gets the number. Any other Spark format is at least once.
+and ignores a repeated one, and Kafka has the number in the same transaction. A user's function gets the number. Any
+other Spark format is at least once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,8 @@ class Delivery:
     spark: SparkSession
     may_repeat: bool  # whether sinks may have taken some or all of this batch before
     is_last: bool = True  # no other sink needs the files after this one
+    job: str = ""  # the checkpoint's id
+    home: Folder | None = None  # the stream's in the checkpoint, where a sink may note something
 
     @property
     def is_empty(self) -> bool:
@@ -64,8 +67,14 @@ class Delivery:
     def whole(self) -> pa.Table:
         """All rows, in the driver's memory."""
         assert self.table is not None
-        large = (pq.read_table(pa.BufferReader(self.outbox.read(file))) for file in self.files)
-        return pa.concat_tables([self.table, *(each.cast(self.table.schema) for each in large)])
+        return pa.concat_tables([self.table.slice(0, 0), *self.parts()])
+
+    def parts(self) -> Iterator[pa.Table]:
+        """All rows, those of a file in the driver's memory at a time."""
+        if self.table is not None:
+            yield self.table
+            for file in self.files:
+                yield pq.read_table(pa.BufferReader(self.outbox.read(file))).cast(self.table.schema)
 
 
 class Sink:
@@ -316,8 +325,13 @@ class DeltaSink(FormatSink):
 
     def take(self, delivery: Delivery) -> None:
         """Append in one Delta transaction, which records the stream and the batch."""
-        batch = {"txnAppId": f"trimtab-{delivery.incarnation}-{delivery.name}", "txnVersion": str(delivery.batch)}
+        batch = {"txnAppId": transaction_of(delivery), "txnVersion": str(delivery.batch)}
         self.append(delivery, batch | self.options)
+
+
+def transaction_of(delivery: Delivery) -> str:
+    """By which name Delta knows the stream's batches of a query."""
+    return f"trimtab-{delivery.incarnation}-{delivery.name}"
 
 
 def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink:
@@ -339,7 +353,13 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
         case "memory":
             return MemorySink(spark, **_only(target, options, ("view",)))
         case "delta":
-            return DeltaSink(spark, target, options)
+            from trimtab.spark.delta_sink import delta_table_sink  # it needs what is defined here
+
+            return delta_table_sink(options) or DeltaSink(spark, target, options)
+        case "kafka" if not option(options, SERVERS):
+            from trimtab.spark.kafka_sink import kafka_sink
+
+            return kafka_sink(options)
         case _:
             return FormatSink(spark, target, options)
 

@@ -8,6 +8,7 @@ streams/<stream>/plans/000000000043.json     what batch 43 does, if it was begun
 streams/<stream>/manifests/000000000042.json
 streams/<stream>/segments/000000000042-e3-<incarnation>-epoch<number>-<uuid>.segment
 streams/<stream>/outbox/                     large outputs, until sinks have taken them
+streams/<stream>/kafka-<digest>.sink         that a Kafka sink has written its number to Kafka
 
 A stream's incarnation lasts from its first start until its state is deleted. Each counts its batches from zero, so
 a sink identifies a batch by its number and the incarnation.
