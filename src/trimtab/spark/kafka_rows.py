@@ -124,11 +124,11 @@ def _time(type_: pa.TimestampType, sql: str) -> str:
 
 
 def _is_plain(type_: pa.DataType) -> bool:
-    return pt.is_string(type_) or pt.is_large_string(type_) or _is_bytes(type_)
+    return bool(pt.is_string(type_) or pt.is_large_string(type_) or _is_bytes(type_))
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
-    return pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_)
+    return bool(pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_))
 
 
 def _literal(text: str) -> str:
