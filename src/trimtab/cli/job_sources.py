@@ -27,7 +27,7 @@ _REFUSED: Mapping[str, tuple[str, str]] = {
     "partition_by": ("the source knows its partitions", "leave it out"),
 }
 """Settings of streams that Spark reads, and what to do instead."""
-_PLACES = {f"source.{key}": key for key in ("value", "schema", "start", "topics", "columns")}
+_PLACES = {"source.topic": "topics"} | {f"source.{key}": key for key in ("value", "schema", "start", "columns")}
 """The settings that errors of sources are about, by code."""
 
 Absolute = Callable[[str], str]
