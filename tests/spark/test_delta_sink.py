@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from trimtab.errors import JobError
-from trimtab.spark import delta_sink
 from trimtab.spark.delta_sink import DeltaTableSink
 from trimtab.spark.sinks import Delivery, DeltaSink, make_sink
 from trimtab.state.files import Folder
@@ -108,5 +108,5 @@ def test_sparks_connector_writes_with_its_options_or_without_the_package(
     assert isinstance(make_sink(NO_SPARK, "delta", {"path": path, "mergeSchema": "true"}), DeltaSink)
     assert isinstance(make_sink(NO_SPARK, "delta", {"path": "hdfs://host/table"}), DeltaSink)
     assert isinstance(make_sink(NO_SPARK, "delta", {}), DeltaSink)
-    monkeypatch.setattr(delta_sink.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert isinstance(make_sink(NO_SPARK, "delta", {"path": path}), DeltaSink)

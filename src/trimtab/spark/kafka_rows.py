@@ -128,7 +128,7 @@ def _is_plain(type_: pa.DataType) -> bool:
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
-    return pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_)
+    return bool(pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_))
 
 
 def _literal(text: str) -> str:
