@@ -88,7 +88,7 @@ class KafkaSink(Sink):
 
     def _check_topic(self, name: str, admin: Any) -> None:
         until_s = time.monotonic() + TOPIC_WITHIN_S
-        while True:  # some servers make a topic when it is asked for, which takes a moment
+        while True:  # a topic that was just made has no leader for a moment
             found = admin.list_topics(self.topic, timeout=TOPIC_WITHIN_S).topics[self.topic]
             if found.error is None and found.partitions:
                 return
