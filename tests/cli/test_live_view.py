@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from trimtab.cli.batch_lines import batch_line
 from trimtab.cli.live_view import bar, minute_of_rates, render, sparkline, stacked_bar
-from trimtab.cli.plain_lines import batch_line
 from trimtab.cli.texts import duration_text, read_duration_s, time_text
 from trimtab.control.intake import IntakeLimit
 from trimtab.deciding.coordinator import Decision

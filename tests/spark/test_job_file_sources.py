@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import trimtab
+from trimtab.cli.batch_lines import batch_line, summary
 from trimtab.cli.job_build import make_job, start
 from trimtab.cli.job_file import read_job_file
-from trimtab.cli.plain_lines import batch_line, summary
 from trimtab.sources.source import Range
 
 PATIENCE_S = 180.0

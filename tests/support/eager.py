@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.support.choices import Choices, SeededChoices, between, chance, one_of
 from tests.support.spreads import spread_over
+from trimtab.control.intake import Intake
 from trimtab.deciding import balancer, decision_log
 from trimtab.deciding.actions import Action, AddEngines, DropEngines, Move, SpreadKeys, applied
 from trimtab.deciding.coordinator import Decision
@@ -86,7 +87,10 @@ def _random_spread(choices: Choices, seen: Observation, engines: int) -> tuple[A
 
 
 class RandomCoordinator:
-    """Decides at random, by a seed and the batch only; used instead of a `Coordinator`."""
+    """Decides at random, by a seed and the batch only; used instead of a `Coordinator`. It limits no intake."""
+
+    plans = True
+    limit = intake = intake_state = None
 
     def __init__(
         self, balance: Balance | None, scale: Scale | None, split: str | None, interval_s: float, seed: int, most: int
@@ -111,8 +115,9 @@ def decided_by_dice(seed: int, most_engines: int) -> Iterator[None]:
     """Jobs that are started inside the block get a `RandomCoordinator` instead of a `Coordinator`."""
 
     def made(
-        balance: Balance | None, scale: Scale | None, *, split: str | None, interval_s: float
+        balance: Balance | None, scale: Scale | None, *, split: str | None, interval_s: float, intake: Intake | None
     ) -> RandomCoordinator:
+        assert intake is None, "Spark reads the streams of these laws"
         return RandomCoordinator(balance, scale, split, interval_s, seed, most_engines)
 
     usual = vars(pipeline)["Coordinator"]

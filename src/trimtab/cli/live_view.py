@@ -1,4 +1,4 @@
-"""A running job as a picture in the terminal: how fast, how late, how balanced. `plain_lines` is the same as text.
+"""A running job as a picture in the terminal: how fast, how late, how balanced. `batch_lines` is the same as text.
 
 These are pure functions of the job's progress; the loop that reads the progress and the screen are in `run`.
 """

@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.live import Live
 
 from trimtab.cli.around_spark import spark_errors, stderr_to_file
+from trimtab.cli.batch_lines import batch_line, summary
 from trimtab.cli.before_spark import check_before_spark, unchecked
 from trimtab.cli.job_build import SPARK, Backend, RunningJob, start
 from trimtab.cli.job_file import read_job_file
 from trimtab.cli.job_sections import JobFile
 from trimtab.cli.live_view import render
-from trimtab.cli.plain_lines import batch_line, summary
 from trimtab.cli.texts import duration_text, read_duration_s
 from trimtab.driver.progress import BatchProgress, Progress
 from trimtab.errors import JobError, TrimtabError, noted_as

@@ -104,7 +104,7 @@ def _least(limit_rows: int, waiting: Int64Array, density: Float64Array, order: I
         in_turn = order[waiting[order] > 0]
         least[in_turn[:limit_rows]] = 1
         return least
-    of_all = density / density[waiting > 0].sum()
+    of_all = np.where(waiting > 0, density, 0.0) / density[waiting > 0].sum()
     least = 1 + (LEAST_SHARE * (limit_rows - some) * of_all).astype(np.int64)
     return np.asarray(np.minimum(waiting, least), np.int64)
 

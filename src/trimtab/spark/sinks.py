@@ -67,7 +67,7 @@ class Delivery:
     def whole(self) -> pa.Table:
         """All rows, in the driver's memory."""
         assert self.table is not None
-        return pa.concat_tables([self.table.slice(0, 0), *self.parts()])
+        return pa.concat_tables(list(self.parts()))
 
     def parts(self) -> Iterator[pa.Table]:
         """All rows, those of a file in the driver's memory at a time."""

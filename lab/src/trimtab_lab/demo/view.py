@@ -10,8 +10,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.live import Live
 
+from trimtab.cli.batch_lines import batch_line
 from trimtab.cli.live_view import render
-from trimtab.cli.plain_lines import batch_line
 from trimtab.driver.progress import BatchProgress, Progress
 
 REDRAW_S = 0.25
