@@ -262,6 +262,7 @@ def crash(
     *,
     seed: int,
     kills: int | None = None,
+    kills_a_job: int = KILLS_A_JOB,
     minutes: float | None = None,
     modes: Sequence[str] = ("local", "cluster"),
     stores: Sequence[str] = ("local",),
@@ -276,7 +277,7 @@ def crash(
     report(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
     with places(modes, stores, folder) as found:
         for place in itertools.cycle(found):
-            left = KILLS_A_JOB if kills is None else min(KILLS_A_JOB, kills - law.tally.kills.total())
+            left = kills_a_job if kills is None else min(kills_a_job, kills - law.tally.kills.total())
             if law.tally.problems or left <= 0 or (until_s is not None and time.monotonic() > until_s):
                 break
             kinds = LOCAL_KINDS if place.cluster is None else CLUSTER_KINDS
@@ -290,6 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.crash", description=main.__doc__)
     parser.add_argument("--kills", type=int, help="50, unless there are minutes")
     parser.add_argument("--minutes", type=float, help="go on for this long, however many kills that are")
+    parser.add_argument("--kills-a-job", type=int, default=KILLS_A_JOB, help="at most; then the job may end")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
     parser.add_argument("--stores", default="local", help="local, s3 or both; s3 needs Maven for Spark's own part")
@@ -312,6 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return crash(
             own,
             kills=50 if options.kills is None and options.minutes is None else options.kills,
+            kills_a_job=options.kills_a_job,
             minutes=options.minutes,
             seed=options.seed + number,
             modes=options.modes.split(","),
