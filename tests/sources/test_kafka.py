@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import time
@@ -111,6 +112,35 @@ def test_all_that_is_known_of_a_message_may_be_a_column(broker: Broker) -> None:
     assert rows.table["timestamp"].cast(pa.int64()).to_pylist() == [1_234_000, 5_678_000]
     assert rows.appended_us is not None
     assert rows.appended_us.to_pylist() == [1_234_000, 5_678_000]
+
+
+@pytest.mark.parametrize("clock", ["CreateTime", "LogAppendTime"])
+def test_the_topic_says_whose_clock_tells_when_a_message_was_appended(broker: Broker, clock: str) -> None:
+    topic, before_us = broker.make_topic(settings={"message.timestamp.type": clock}), int(time.time() * 1e6)
+    send(broker, topic, "ab", timestamp=5_000)
+    rows = source(broker, topic).read(Range(f"{topic}:0", 0, 2))
+    assert rows.is_writers_clock == (clock == "CreateTime")
+    assert rows.appended_us is not None
+    for appended_us in rows.appended_us.to_pylist():
+        if clock == "CreateTime":
+            assert appended_us == 5_000_000
+        else:
+            assert before_us - 1_000_000 < appended_us < before_us + 60_000_000
+
+
+def test_values_may_be_json_avro_text_or_bytes(broker: Broker) -> None:
+    """Zig-zag 3 and a text of two letters is a record of Avro."""
+    topic, fields = broker.make_topic(), [{"name": "n", "type": "long"}, {"name": "s", "type": "string"}]
+    avro = {"type": "record", "name": "r", "fields": fields}
+    send(broker, topic, [b"\x06\x04ab", b'{"n": 3, "s": "ab"}'])
+    kinds = {"avro": json.dumps(avro), "json": "n BIGINT, s STRING", "string": None, "bytes": None}
+    found = {}
+    for place, (kind, schema) in zip((0, 1, 0, 0), kinds.items(), strict=True):
+        part = Range(f"{topic}:0", place, place + 1)
+        found[kind] = source(broker, topic, value=kind, schema=schema).read(part).table.to_pylist()
+    record = {"n": 3, "s": "ab"}
+    texts = {"string": [{"value": "\x06\x04ab"}], "bytes": [{"value": b"\x06\x04ab"}]}
+    assert found == {"avro": [record], "json": [record], **texts}
 
 
 def test_messages_that_are_no_json_are_given_apart_and_tombstones_are_left_out(broker: Broker) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError
 
 from trimtab.errors import InputError, JobError
 from trimtab.sources.kafka_clients import Access, Client
@@ -20,6 +20,7 @@ PATIENCE_S = 0.05
 class Message:
     at: int
     wrong: int | None = None
+    kind: int = TIMESTAMP_CREATE_TIME
 
     def error(self) -> KafkaError | None:
         return None if self.wrong is None else KafkaError(self.wrong)
@@ -31,7 +32,7 @@ class Message:
         return b"%d" % self.at
 
     def timestamp(self) -> tuple[int, int]:
-        return TIMESTAMP_CREATE_TIME, self.at
+        return self.kind, -1 if self.kind == TIMESTAMP_NOT_AVAILABLE else self.at
 
 
 @dataclass
@@ -96,6 +97,16 @@ def offsets_of(part: tuple[int, int], batches: Iterable[list[Message]]) -> list[
 )
 def test_a_range_ends(batches: list[list[Message]], found: list[int]) -> None:
     assert offsets_of((5, 10), batches) == found
+
+
+def test_it_is_known_whose_clock_said_when_messages_were_appended() -> None:
+    by = {"broker": TIMESTAMP_LOG_APPEND_TIME, "producer": TIMESTAMP_CREATE_TIME, "nobody": TIMESTAMP_NOT_AVAILABLE}
+    kinds = [("broker", "broker"), ("broker", "producer"), ("producer", "broker"), ("nobody", "nobody")]
+    scripts = [[Message(5 + n, kind=by[who]) for n, who in enumerate(some)] for some in kinds]
+    part = Stretch("t", 3, 5, 7)
+    found = [list(pieces_of(Client(Scripted([each])), Access("here:1"), part)) for each in scripts]
+    assert [piece.is_producers_clock for [piece] in found] == [False, True, True, True]
+    assert found[-1][0].appended_us.to_pylist() == [None, None]
 
 
 def test_no_more_messages_are_asked_for_than_the_range_may_have() -> None:

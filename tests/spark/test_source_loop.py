@@ -80,14 +80,15 @@ def test_all_partitions_are_read_and_no_row_is_late(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_values_that_can_not_be_decoded_are_kept_in_quarantine_and_the_others_go_on(
+def test_values_that_can_not_be_decoded_and_rows_that_are_ahead_are_kept_in_quarantine_and_the_others_go_on(
     bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take_way(way, monkeypatch)
-    source.add("a", events((1, 0, 5), (1, 1, 13), (1, 2, 7), (None, 3, 8)))
+    source.add("a", events((1, 0, 5), (1, 1, 13), (1, 2, 7), (None, 3, 8), (1, 7_200, 6)))
     job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False, balance=None)
-    spoilt = replace(source, spoilt=13)
-    job.stream("t", spoilt, event_time="ts").quarantine(bench.keep("bad"))
+    appended_us = int(DAWN.replace(tzinfo=datetime.UTC).timestamp()) * 1_000_000
+    spoilt = replace(source, spoilt=13, appended_us=appended_us)
+    job.stream("t", spoilt, event_time="ts", max_ahead="1 hour").quarantine(bench.keep("bad"))
     job.query("counts", COUNTS.replace("FROM t", "FROM t WHERE x > 0 ")).write(bench.keep("counts"))
     run = finished(job, close=True)
     assert bench.rows("counts") == [{"k": 1, "n": 2, "x": 12}]
@@ -95,7 +96,10 @@ def test_values_that_can_not_be_decoded_are_kept_in_quarantine_and_the_others_go
     where = {"source_partition": "a", "source_position": 1, "source_value": b"?"}
     assert bad["spoilt"] == {"k": None, "ts": None, "x": None, **where, "query": None, "reason": "spoilt"}
     assert bad["k is null, and rows are keyed by it"]["x"] == 8
-    assert (len(bad), run.progress.quarantined, run.progress.events) == (2, 2, 4)
+    ahead = bad["ts is too far ahead of when the row was appended"]
+    assert (ahead["k"], ahead["x"], ahead["source_partition"], ahead["query"]) == (1, 6, "a", None)
+    assert known(bench).newest_us == {"a": appended_us + 3_000_000}, "what is too far ahead moves no watermark"
+    assert (len(bad), run.progress.quarantined, run.progress.events) == (3, 3, 5)
 
 
 def test_a_restart_goes_on_where_the_last_one_ended(bench: Bench, source: KeptSource) -> None:

@@ -21,6 +21,7 @@ class KeptSource:
     columns: pa.Schema
     dropped: int = 0  # how many rows of each partition are gone
     spoilt: int | None = None  # rows whose x is this can't be decoded
+    appended_us: int | None = None  # when all of them were appended
 
     @property
     def schema(self) -> pa.Schema:
@@ -44,7 +45,7 @@ class KeptSource:
     def read(self, part: Range) -> Rows:
         table = self._table(part.partition).slice(part.start, part.end - part.start)
         if self.spoilt is None:
-            return Rows(table)
+            return Rows(table, self._appended(table))
         is_spoilt = pc.fill_null(pc.equal(table.column("x"), self.spoilt), False)
         found = [
             (part.partition, part.start + number, b"?", "spoilt")
@@ -52,7 +53,11 @@ class KeptSource:
             if each
         ]
         undecoded = pa.table([list(column) for column in zip(*found, strict=True)] or [[]] * 4, schema=UNDECODED)
-        return Rows(table.filter(pc.invert(is_spoilt)), undecoded=undecoded)
+        whole = table.filter(pc.invert(is_spoilt))
+        return Rows(whole, self._appended(whole), undecoded)
+
+    def _appended(self, rows: pa.Table) -> pa.Array | None:
+        return None if self.appended_us is None else pa.array([self.appended_us] * rows.num_rows, pa.int64())
 
     def _table(self, partition: str) -> pa.Table:
         files = sorted((Path(self.folder) / partition).glob("*.arrow"))

@@ -42,7 +42,7 @@ class Setup:
 
     event_time     the column with the time of each row
     partition_by   the column that names a row's partition; None: there is only one
-    max_ahead_us   rows further ahead of the clock than this go to quarantine; None: there is no limit
+    max_ahead_us   rows further ahead than this of their appending, or of the clock, go to quarantine; None: none does
     max_threads    how many partial matches a key may have at once
     keep_original  whether late and quarantined rows are kept, and not only counted
     """
@@ -160,13 +160,15 @@ def _time_json(time: BatchTime) -> dict[str, Any]:
     """All but the rule, which is a part of the setup."""
     silence = [sorted(time.silence.idle), time.silence.is_unseen_idle, time.silence.quiet_us]
     before = [time.before.watermark_us, dict(time.before.newest_us)]
-    return {"before": before, "silence": silence, "reported_us": time.reported_us, "latest_us": time.latest_us}
+    limits = {"latest_us": time.latest_us, "max_ahead_us": time.max_ahead_us}
+    return {"before": before, "silence": silence, "reported_us": time.reported_us, **limits}
 
 
 def _time_from_json(kept: Mapping[str, Any], rule: TimeRule) -> BatchTime:
     idle, is_unseen_idle, quiet_us = kept["silence"]
     silence = Silence(frozenset(idle), is_unseen_idle, quiet_us)
-    return BatchTime(rule, StreamTime(*kept["before"]), silence, kept["reported_us"], kept["latest_us"])
+    limits = (kept["latest_us"], kept.get("max_ahead_us"))
+    return BatchTime(rule, StreamTime(*kept["before"]), silence, kept["reported_us"], *limits)
 
 
 def _time_of_format_1(body: dict[str, Any]) -> dict[str, Any]:

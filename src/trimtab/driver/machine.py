@@ -188,7 +188,7 @@ class Driver:
             spark_batch=arrived.spark_batch,
             closing=arrived.closing,
             clock_s=arrived.clock_s,
-            time=BatchTime(setup.rule, before, arrived.silence, reported_us, latest_us),
+            time=BatchTime(setup.rule, before, arrived.silence, reported_us, latest_us, setup.max_ahead_us),
             placement=arrived.placement,
             setup=setup,
             ranges=arrived.ranges,

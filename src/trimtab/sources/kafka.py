@@ -46,8 +46,8 @@ class Kafka:
     A message without a value (a tombstone) is null as "string" and "bytes". As JSON and Avro it is left out: it says
     that a key was deleted, and has no columns to say more.
 
-    `appended_us` is the timestamp of the message: by the topic's `message.timestamp.type`, that of its producer or
-    that of the server.
+    `appended_us` is the timestamp of the message: by the topic's `message.timestamp.type`, that of its producer
+    (`is_writers_clock`) or that of the server.
 
     A range that is read again gives the same rows, as long as Kafka has the messages. Of a compacted topic it may give
     fewer: what was compacted in between is gone, and no error.
@@ -129,6 +129,7 @@ class Kafka:
             pa.concat_tables([each.table for each in rows]),
             pa.concat_arrays([each.appended_us for each in rows]),
             pa.concat_tables(bad) if bad else None,
+            any(each.is_writers_clock for each in rows),
         )
 
     def _rows(self, part: Range, piece: Piece) -> Rows:
@@ -145,7 +146,7 @@ class Kafka:
             is_good[wrong] = False
             piece = _some(piece, pa.array(is_good))
         columns = [*decoded.table.columns, *piece.more.values()]
-        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded)
+        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, piece.is_producers_clock)
 
 
 def partition_name(topic: str, number: int) -> str:
@@ -165,7 +166,8 @@ def parse_partition_name(name: str) -> tuple[str, int]:
 
 def _some(piece: Piece, chosen: pa.Array) -> Piece:
     more = {name: column.filter(chosen) for name, column in piece.more.items()}
-    return Piece(piece.offsets.filter(chosen), piece.values.filter(chosen), piece.appended_us.filter(chosen), more)
+    offsets, values, appended_us = (each.filter(chosen) for each in (piece.offsets, piece.values, piece.appended_us))
+    return Piece(offsets, values, appended_us, more, piece.is_producers_clock)
 
 
 def _decoder(value: str, schema: pa.Schema | str | None) -> Decoder:

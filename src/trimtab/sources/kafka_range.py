@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter, methodcaller
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,24 +31,29 @@ Offsets = np.ndarray[tuple[int], np.dtype[np.int64]]
 _TIMESTAMP = pa.timestamp("us", "UTC")
 
 COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Sequence[Message]], object]]] = {
-    "key": (pa.binary(), lambda messages: [each.key() for each in messages]),
-    "topic": (pa.string(), lambda messages: [each.topic() for each in messages]),
-    "partition": (pa.int32(), lambda messages: [each.partition() for each in messages]),
-    "offset": (pa.int64(), lambda messages: [each.offset() for each in messages]),
+    "key": (pa.binary(), lambda messages: list(map(methodcaller("key"), messages))),
+    "topic": (pa.string(), lambda messages: list(map(methodcaller("topic"), messages))),
+    "partition": (pa.int32(), lambda messages: list(map(methodcaller("partition"), messages))),
+    "offset": (pa.int64(), lambda messages: list(map(methodcaller("offset"), messages))),
     "timestamp": (_TIMESTAMP, lambda messages: _appended_us(messages).cast(_TIMESTAMP)),
-    "headers": (pa.map_(pa.string(), pa.binary()), lambda messages: [each.headers() for each in messages]),
+    "headers": (pa.map_(pa.string(), pa.binary()), lambda messages: list(map(methodcaller("headers"), messages))),
 }
 """What else is known of a message, with its type and how it is taken from messages."""
+_error, _offset, _value, _timestamp = (methodcaller(name) for name in ("error", "offset", "value", "timestamp"))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some messages of a range, as columns: `more` are those of `COLUMNS` that were asked for."""
+    """Some messages of a range, as columns: `more` are those of `COLUMNS` that were asked for.
+
+    is_producers_clock   whether producers say when messages were appended, and not the broker
+    """
 
     offsets: pa.Array
     values: pa.Array
     appended_us: pa.Array
     more: Mapping[str, pa.Array]
+    is_producers_clock: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +83,14 @@ def pieces_of(client: Client, access: Access, part: Stretch, columns: Sequence[s
     ended: int | None = None
     while position < part.end:
         taken = consumer.consume(min(part.end - position, MESSAGES_AT_ONCE), WAIT_S)
-        messages = [each for each in taken if each.error() is None]
+        messages = taken
+        if any(map(_error, taken)):
+            messages = [each for each in taken if each.error() is None]
         before = position
         if len(messages) < len(taken) and (found := _partition_end(client, access, part, taken)) is not None:
             ended, position = found, max(position, found)
         if messages:
-            offsets = np.array([each.offset() for each in messages], np.int64)
+            offsets = np.fromiter(map(_offset, messages), np.int64, len(messages))
             position = max(position, int(offsets[-1]) + 1)
             if within := int(np.searchsorted(offsets, part.end)):
                 yield _piece(messages[:within], offsets[:within], columns)
@@ -105,15 +113,18 @@ def _meet(client: Client, access: Access, topic: str) -> None:
 def _piece(messages: Sequence[Message], offsets: Offsets, columns: Sequence[str]) -> Piece:
     return Piece(
         pa.array(offsets),
-        pa.array([each.value() for each in messages], pa.binary()),
+        pa.array(list(map(_value, messages)), pa.binary()),
         _appended_us(messages),
         {name: pa.array(COLUMNS[name][1](messages), COLUMNS[name][0]) for name in columns},
+        # A topic rarely changes it, so these two speak for those between them.
+        any(each.timestamp()[0] != confluent_kafka().TIMESTAMP_LOG_APPEND_TIME for each in (messages[0], messages[-1])),
     )
 
 
 def _appended_us(messages: Sequence[Message]) -> pa.Array:
-    kinds, times_ms = np.array([each.timestamp() for each in messages], np.int64).T
-    return pa.array(times_ms * 1_000, mask=kinds == confluent_kafka().TIMESTAMP_NOT_AVAILABLE)
+    # The kind and the time of each: the time is negative if there is none.
+    times_ms = np.fromiter(map(itemgetter(1), map(_timestamp, messages)), np.int64, len(messages))
+    return pa.array(times_ms * 1_000, mask=times_ms < 0)
 
 
 def _partition_end(client: Client, access: Access, part: Stretch, taken: Sequence[Message]) -> int | None:

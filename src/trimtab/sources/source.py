@@ -48,11 +48,13 @@ class Rows:
     table         the rows that could be decoded, in the order of their positions, with the source's schema
     appended_us   when each of them was appended to the source, in microseconds since 1970; None: that isn't known
     undecoded     the others, with the columns `UNDECODED`; None: there are none
+    is_writers_clock   whether those who wrote the rows say when, and not the source: their clocks may be wrong
     """
 
     table: pa.Table
     appended_us: pa.Array | None = None
     undecoded: pa.Table | None = None
+    is_writers_clock: bool = False
 
 
 UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})

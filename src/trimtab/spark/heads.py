@@ -25,11 +25,17 @@ _OBSERVED = "trimtab_head"
 
 @dataclass
 class HeadWatch:
-    """Finds the heads of a stream's batches. `partition`: the column that names a row's partition, if there is one."""
+    """Finds the heads of a stream's batches.
+
+    partition   the column that names a row's partition, if there is one
+    aside       the one that isn't null where a row was set aside when it was read, which also says whether it is too
+                far ahead; None: Spark reads the stream
+    """
 
     time: Column
     time_type: DataType
     partition: Column | None
+    aside: Column | None = None
     _names: tuple[str, ...] | None = None  # those that the columns are for
     _columns: list[Any] = field(default_factory=list)  # Java's
 
@@ -51,14 +57,16 @@ class HeadWatch:
         packed = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(row)
         events, unknown_partitions, *times = CPickleSerializer().loads(packed)  # type: ignore[no-untyped-call]
         newest_us = {name: at for name, at in zip(self._known(time), times, strict=True) if at is not None}
-        is_ahead = time.latest_us is not None and max(newest_us.values(), default=time.latest_us) > time.latest_us
+        latest_us = self._latest_us(time)
+        is_ahead = latest_us is not None and max(newest_us.values(), default=latest_us) > latest_us
         return None if unknown_partitions or is_ahead else Head(events, newest_us)
 
     def computed(self, rows: DataFrame, time: BatchTime) -> Head:
         """The same by a job of its own over the rows."""
         partition = F.lit(ONLY) if self.partition is None else self.partition
         at = self._time_us()
-        counted_at = at if time.latest_us is None else F.when(at <= time.latest_us, at)
+        latest_us = self._latest_us(time)
+        counted_at = at if latest_us is None else F.when(at <= latest_us, at)
         found = (F.count(F.lit(1)).alias("events"), F.max(counted_at).alias("at"))
         newest = rows.groupBy(partition.alias("name")).agg(*found).collect()
         newest_us = {row["name"]: row["at"] for row in newest if row["name"] is not None and row["at"] is not None}
@@ -80,8 +88,14 @@ class HeadWatch:
         newest = [F.max(F.when(self.partition == name, at)).alias(f"newest{n}") for n, name in enumerate(names)]
         return [events, F.count_if(is_unknown).alias("unknown_partitions"), *newest]
 
+    def _latest_us(self, time: BatchTime) -> int | None:
+        return time.latest_us if self.aside is None else None
+
     def _time_us(self) -> Column:
-        """The event time in microseconds since 1970, as the engines count."""
+        """The event time in microseconds since 1970, as the engines count; null of rows that were set aside."""
+        return self._all_us() if self.aside is None else F.when(self.aside.isNull(), self._all_us())
+
+    def _all_us(self) -> Column:
         match self.time_type.typeName():
             case "date":
                 return F.unix_date(self.time).cast("bigint") * F.lit(86_400_000_000)

@@ -353,7 +353,8 @@ class Pipeline(Shell):
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
-                    frame = on_session(rows.of(orders.ranges), self._queries.own)
+                    read = rows.of(orders.ranges, ready.setup.event_time, orders.time)
+                    frame = on_session(read, self._queries.own)
                 ran = run_jobs(tier_one, frame, orders, self.homes.pinned)
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
-from trimtab.sources.source import UNDECODED, Range, Rows, Source
-from trimtab.worker.exchange import typed
+from trimtab.engine.columns.watermark import BatchTime
+from trimtab.sources.source import UNDECODED, Range, Source
 from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
+from trimtab.worker.set_aside import taken_and_aside
 
 
 def schema_on_spark(source: Source) -> tuple[StructType, pa.Schema]:
@@ -40,8 +41,8 @@ class SourceRows:
         own: StructType = from_arrow_schema(self.schema, prefer_timestamp_ntz=True)
         return StructType(own.fields).add(SOURCE_PARTITION, StringType()).add(SOURCE_UNDECODED, _UNDECODED)
 
-    def of(self, ranges: Sequence[Range]) -> DataFrame:
-        """The rows of some ranges; each is read by one task."""
+    def of(self, ranges: Sequence[Range], event_time: str, time: BatchTime) -> DataFrame:
+        """The rows of some ranges; each is read by one task, which also says which of them are too far ahead."""
         packed = cloudpickle.dumps(self.source)  # type: ignore[no-untyped-call]
         schema = self.schema
 
@@ -50,7 +51,8 @@ class SourceRows:
             for batch in batches:
                 for each in batch.column(0).to_pylist():
                     part: Range = pickle.loads(each)
-                    yield from _for_the_jvm(source.read(part), part, schema).to_batches()
+                    taken, aside = taken_and_aside(source.read(part), schema, event_time, time, part.partition)
+                    yield from _for_the_jvm(taken, aside, part).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]
         tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")
@@ -61,13 +63,15 @@ _WHERE = pa.struct([UNDECODED.field(name) for name in UNDECODED.names[1:]])  # t
 _UNDECODED: StructType = from_arrow_schema(pa.schema(list(_WHERE)))
 
 
-def _for_the_jvm(rows: Rows, part: Range, schema: pa.Schema) -> pa.Table:
-    """The rows with where they come from; one that couldn't be decoded is a row of nulls."""
-    table = typed(rows.table, schema)
-    bad = UNDECODED.empty_table() if rows.undecoded is None else rows.undecoded.cast(UNDECODED)
-    of_good = table.append_column(SOURCE_UNDECODED, pa.nulls(table.num_rows, _WHERE))
-    values = bad.select(UNDECODED.names[1:]).to_struct_array().combine_chunks()
-    of_bad = pa.table([*(pa.nulls(bad.num_rows, kind) for kind in schema.types), values], schema=of_good.schema)
-    whole = pa.concat_tables([of_good, of_bad]).combine_chunks()
+def _for_the_jvm(taken: pa.Table, aside: pa.Table | None, part: Range) -> pa.Table:
+    """The rows with where they come from, and after them those that were set aside."""
+    whole = taken.append_column(SOURCE_UNDECODED, pa.nulls(taken.num_rows, _WHERE))
+    if aside is not None:
+        *columns, position, value, reason = aside.columns
+        parts = [each.combine_chunks() for each in (position, value, reason)]
+        why = pa.StructArray.from_arrays(parts, fields=[*_WHERE])
+        others = pa.Table.from_arrays([*columns[:-1], why], schema=whole.schema)  # the partition's name follows below
+        whole = pa.concat_tables([whole, others])
+    whole = whole.combine_chunks()
     name = pa.repeat(pa.scalar(part.partition, pa.string()), whole.num_rows)
     return whole.add_column(whole.num_columns - 1, SOURCE_PARTITION, name)

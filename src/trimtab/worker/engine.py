@@ -29,11 +29,11 @@ from trimtab.worker.whereabouts import this_executor
 
 
 def run_engine(
-    orders: Orders, number: int, batches: Iterator[pa.RecordBatch], undecoded: Sequence[pa.Table] = ()
+    orders: Orders, number: int, batches: Iterator[pa.RecordBatch], aside: Sequence[pa.Table] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Run one engine for one batch: rows as the splitter sent them in, one report out.
 
-    undecoded   rows that this engine puts into quarantine: their values couldn't be decoded
+    aside   rows that were set aside when they were read, and that this engine puts into quarantine
     """
     began = time.perf_counter()
     orders.machine_code.accept()
@@ -44,7 +44,7 @@ def run_engine(
     engine.accounts.stages_ms["receive"] = (arrived - began) * 1e3
     try:
         with if_missing(Missing.PLAIN):  # compiling takes seconds, and a batch must not wait for it
-            report = engine.run(rows, undecoded)
+            report = engine.run(rows, aside)
     except TrimtabError as error:  # a fault in the data or the query: running the task again won't help
         report = engine.failed(error)
     except (OverflowError, pa.ArrowInvalid) as error:
@@ -83,12 +83,12 @@ class Engine:
         known_us = BEGINNING_US if watermark_us is None else watermark_us
         self._turns = Turns(orders, ready, number, self._owned, self._rows, self.accounts, known_us)
 
-    def run(self, batches: Sequence[pa.RecordBatch], undecoded: Sequence[pa.Table] = ()) -> EngineReport:
+    def run(self, batches: Sequence[pa.RecordBatch], aside: Sequence[pa.Table] = ()) -> EngineReport:
         """Take the rows, advance every query, write the state."""
         with self.accounts.timed("sort_out"):
             routes = self._rows.routes(batches)
-            for rows in undecoded:
-                self._rows.set_aside_undecoded(rows)
+            for rows in aside:
+                self._rows.set_aside_when_read(rows)
         for reading in self._plan.intake.readings:
             with noting(f"query {reading.query}"):
                 self._turns.take(reading, routes[reading.route])

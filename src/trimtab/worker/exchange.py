@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from trimtab.machine_code.missing import Missing, if_missing
-from trimtab.sources.source import UNDECODED, Range, Source
+from trimtab.sources.source import Range, Source
 from trimtab.worker.engine import run_engine
 from trimtab.worker.orders import Head, Orders, packed
+from trimtab.worker.set_aside import taken_and_aside
 from trimtab.worker.tier_one import ColumnTierOne
 
 Parcel = tuple[Head, bytes, bytes]
-"""What a task sends to an engine: the head of all that it has read, the engine's rows, and rows for quarantine whose
-values couldn't be decoded. b"": there are none for this engine."""
+"""What a task sends to an engine: the head of all that it has read, the engine's rows, and rows for quarantine that it
+has set aside. b"": there are none for this engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,16 @@ class Reading:
             if part.end == part.start:
                 continue
             rows = self.source.read(part)
+            time, partition = self.orders.time, part.partition
+            table, others = taken_and_aside(rows, self.schema, self.tier_one.event_time, time, partition)
             with if_missing(Missing.PLAIN):  # the stream waits
-                head, tables = self.tier_one.split(typed(rows.table, self.schema), self.orders, part.partition)
-            undecoded = b""
-            if rows.undecoded is not None and rows.undecoded.num_rows:
-                head = replace(head, events=head.events + rows.undecoded.num_rows)
-                undecoded = packed(rows.undecoded.cast(UNDECODED))
+                head, tables = self.tier_one.split(table, self.orders, partition)
+            aside = b""
+            if others is not None:
+                head, aside = replace(head, events=head.events + others.num_rows), packed(others)
             for engine, table in enumerate(tables):
                 # One engine puts them out, the same in every repetition.
-                yield engine, (head, packed(table) if table.num_rows else b"", b"" if engine else undecoded)
-
-
-def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the types that the queries know."""
-    return table if table.schema == schema else table.cast(schema)
+                yield engine, (head, packed(table) if table.num_rows else b"", b"" if engine else aside)
 
 
 def head_of_all(heads: Iterable[Head]) -> Head:
@@ -72,8 +69,8 @@ def run_with_parcels(orders: Orders, number: int, parcels: Sequence[Parcel]) -> 
     """Run an engine over the parcels of all tasks: the head of the batch, and the engine's report, pickled."""
     head = head_of_all(each for each, _, _ in parcels)
     batches = (batch for _, blob, _ in parcels if blob for batch in pa.ipc.open_stream(blob))
-    undecoded = [pa.ipc.open_stream(blob).read_all() for _, _, blob in parcels if blob]
-    [reported] = run_engine(replace(orders, head=head), number, batches, undecoded)
+    aside = [pa.ipc.open_stream(blob).read_all() for _, _, blob in parcels if blob]
+    [reported] = run_engine(replace(orders, head=head), number, batches, aside)
     [report] = reported.column("report").to_pylist()
     return head, report
 

@@ -21,7 +21,8 @@ PARTITION = "__partition"
 SOURCE_PARTITION = "__source_partition"
 """The column that names the partition of a row of trimtab's own source; queries don't see it."""
 SOURCE_UNDECODED = "__source_undecoded"
-"""Beside it, on the way through the JVM: position, value and reason of a row that couldn't be decoded, else null."""
+"""Beside it, on the way through the JVM: why the task that read a row sets it aside, else null; with position and value
+if it couldn't be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def intake_of(
     columns: dict[tuple[str, pa.DataType | None], Computed] = {}
 
     def column(text: str, kind: pa.DataType | None) -> Computed:
-        source = _own_spelling(bare_column(text), schema)
+        source = own_spelling(bare_column(text), schema)
         key = (source or text, None if source else kind)
         if key not in columns:
             columns[key] = Computed(f"c{len(columns)}", text, key[1], source)
@@ -141,11 +142,11 @@ def intake_of(
                 arrival=arrivals.setdefault(names, f"a{len(arrivals)}"),
             )
         )
-    partition = partition_by if partition_by == SOURCE_PARTITION else _own_spelling(partition_by, schema)
+    partition = partition_by if partition_by == SOURCE_PARTITION else own_spelling(partition_by, schema)
     return Intake(tuple(columns.values()), tuple(routes), tuple(readings), time.name, partition)
 
 
-def _own_spelling(name: str | None, schema: pa.Schema) -> str | None:
+def own_spelling(name: str | None, schema: pa.Schema) -> str | None:
     """The stream's column of this name: case doesn't matter, as in Spark."""
     if name is None:
         return None

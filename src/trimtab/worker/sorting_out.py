@@ -57,28 +57,29 @@ class SortingOut:
 
     def routes(self, batches: Sequence[pa.RecordBatch]) -> list[Rows]:
         """The rows of each route that can be taken."""
-        table, routes = self._decoded(self._table(batches)), self._plan.intake.routes
+        table, routes = self._taken_when_read(self._table(batches)), self._plan.intake.routes
         if len(routes) == 1:
             return [self._taken(table, 0)]
         numbers = table.column(ROUTE)
         return [self._taken(table.filter(pc.equal(numbers, i)), i) for i in range(len(routes))]
 
-    def set_aside_undecoded(self, undecoded: pa.Table) -> None:
-        """Set rows aside whose values couldn't be decoded, with the columns `UNDECODED`: they are kept as they came."""
-        self.quarantined += undecoded.num_rows
-        self.events += undecoded.num_rows
+    def set_aside_when_read(self, given: pa.Table) -> None:
+        """Put rows into quarantine that were set aside when they were read, as `taken_and_aside` gives them."""
+        count = given.num_rows
+        where = given.select(range(given.num_columns - len(UNDECODED), given.num_columns))
+        self.quarantined += count
+        self.events += count
         if self._plan.keep_original:
-            fields = [pa.field(each.name, each.type) for each in self._plan.schema.field(ORIGINAL).type]
-            rows = pa.table({each.name: pa.nulls(undecoded.num_rows, each.type) for each in fields})
-            for name, column in self._of_source(undecoded.num_rows, undecoded):
+            rows = given.select(range(given.num_columns - len(UNDECODED)))
+            for name, column in self._of_source(count, where):
                 rows = _with_column(rows, name, column)
-            rows = _with_column(rows, QUERY, pa.nulls(undecoded.num_rows, pa.string()))
-            self.asides[QUARANTINE].append(_with_column(rows, REASON, undecoded.column("reason")))
+            rows = _with_column(rows, QUERY, pa.nulls(count, pa.string()))
+            self.asides[QUARANTINE].append(_with_column(rows, REASON, where.column("reason")))
 
-    def _of_source(self, count: int, undecoded: pa.Table | None = None) -> Iterator[tuple[str, pa.Array]]:
+    def _of_source(self, count: int, where: pa.Table | None = None) -> Iterator[tuple[str, pa.Array]]:
         """Where a row of trimtab's own source came from, as far as known, and its value if it couldn't be decoded."""
         for name in UNDECODED.names[:-1] if self._plan.intake.is_of_source else ():
-            column = pa.nulls(count, UNDECODED.field(name).type) if undecoded is None else undecoded.column(name)
+            column = pa.nulls(count, UNDECODED.field(name).type) if where is None else where.column(name)
             yield f"source_{name}", column
 
     def wanted(self, reading: Reading, rows: Rows) -> Rows:
@@ -105,18 +106,22 @@ class SortingOut:
         # Spark sends times in the session's time zone: the numbers are the same, only the type differs.
         return table if table.schema == schema else table.cast(schema)
 
-    def _decoded(self, table: pa.Table) -> pa.Table:
-        """The rows without those that couldn't be decoded, which come through the JVM as rows of nulls."""
+    def _taken_when_read(self, table: pa.Table) -> pa.Table:
+        """The rows without those that were set aside when they were read: through the JVM they come with the others."""
         if SOURCE_UNDECODED not in table.column_names:
             return table
-        is_whole = table.column(SOURCE_UNDECODED).is_null()
-        if not pc.all(is_whole, min_count=0).as_py():
-            others = table.filter(pc.invert(is_whole))
+        is_taken = table.column(SOURCE_UNDECODED).is_null()
+        if not pc.all(is_taken, min_count=0).as_py():
+            others = table.filter(pc.invert(is_taken))
             if ROUTE in others.column_names:
                 others = others.filter(pc.equal(others.column(ROUTE), 0))
-            values = others.column(SOURCE_UNDECODED).combine_chunks().flatten()
-            self.set_aside_undecoded(pa.table([others.column(PARTITION), *values], schema=UNDECODED))
-            table = table.filter(is_whole)
+            where = [others.column(PARTITION), *others.column(SOURCE_UNDECODED).combine_chunks().flatten()]
+            original, fields = list[pa.Array](), list[pa.Field]()
+            if self._plan.keep_original:
+                whole = others.column(ORIGINAL).combine_chunks()
+                original, fields = whole.flatten(), list(whole.type)
+            self.set_aside_when_read(pa.Table.from_arrays([*original, *where], schema=pa.schema([*fields, *UNDECODED])))
+            table = table.filter(is_taken)
         return table.drop_columns([SOURCE_UNDECODED])
 
     def _taken(self, table: pa.Table, number: int) -> Rows:
@@ -142,7 +147,9 @@ class SortingOut:
     ) -> Iterator[_Verdict]:
         """Which rows of a route are set aside, in this order. A row comes once for each route, but is put out once."""
         route, event_time, is_first = self._plan.intake.routes[number], self._plan.event_time, number == 0
-        latest_us, watermark_us = self._time.latest_us, self._time.before.watermark_us
+        watermark_us = self._time.before.watermark_us
+        # Of rows of trimtab's own sources, the task that reads them knows which are too far ahead.
+        latest_us = None if self._plan.intake.is_of_source else self._time.latest_us
         if no_time is not None:
             yield _Verdict(QUARANTINE, f"{event_time} is null", no_time, is_first)
         if latest_us is not None and len(times) and int(times.max()) > latest_us:

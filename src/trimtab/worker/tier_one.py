@@ -59,6 +59,11 @@ class ColumnTierOne:
     _: KW_ONLY
     keep_original: bool
 
+    @cached_property
+    def event_time(self) -> str:
+        """The stream's column with the time of each row."""
+        return str(next(column.source for column in self.intake.columns if column.name == self.intake.time))
+
     def sent_schema(self) -> pa.Schema:
         """The columns of the rows as they are sent."""
         return self.sent(self.schema.empty_table()).schema
@@ -77,7 +82,9 @@ class ColumnTierOne:
         partition   the name of the source's partition that the rows are from, if no column of theirs names it
         """
         columns = self._computed(rows)
-        head = head_of(columns[self.intake.time], columns.get(PARTITION), orders.time.latest_us)
+        # Of rows of trimtab's own sources, those that are too far ahead were set aside when they were read.
+        latest_us = None if self.intake.is_of_source else orders.time.latest_us
+        head = head_of(columns[self.intake.time], columns.get(PARTITION), latest_us)
         if partition is not None:
             head = Head(head.events, dict(zip([partition], head.newest_us.values(), strict=False)))
         made = self._made(self._kept(columns))

@@ -99,6 +99,8 @@ class BatchTime:
     silence       which partitions are idle
     reported_us   the watermark up to which time-outs have been reported; None: there were none
     latest_us     rows after this are too far ahead of the clock, and don't move the watermark; None: no row is
+    max_ahead_us  how far ahead of its appending a row may be, where its source knows when that was; None: the clock
+                  decides for all rows
     """
 
     rule: TimeRule
@@ -106,6 +108,7 @@ class BatchTime:
     silence: Silence = NO_SILENCE
     reported_us: int | None = None
     latest_us: int | None = None
+    max_ahead_us: int | None = None
 
     def after(self, newest_us: Mapping[str, int]) -> StreamTime:
         """The stream's time at the end of the batch, whose rows have these newest times, by partition."""

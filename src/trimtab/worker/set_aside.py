@@ -1,0 +1,72 @@
+"""Rows that the task which reads them sets aside: their values can't be decoded, or they are too far ahead.
+
+How far ahead a row is counts from the moment at which it was appended to its source, and not from when it is read: the
+source keeps that moment, so a row has the same verdict in every batch and every repetition. Where the source doesn't
+know it, the clock of the batch's plan decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from trimtab.engine.columns.times import times_us
+from trimtab.engine.columns.watermark import BatchTime
+from trimtab.sources.source import UNDECODED, Rows
+from trimtab.worker.intake import own_spelling
+from trimtab.worker.orders import BoolArray
+
+
+def taken_and_aside(
+    rows: Rows, schema: pa.Schema, event_time: str, time: BatchTime, partition: str
+) -> tuple[pa.Table, pa.Table | None]:
+    """The rows that can be taken, with the types of `schema`; and the others, if there are any.
+
+    Those have the same columns, null where nothing could be decoded, and after them those of `UNDECODED`.
+    """
+    table, found = typed(rows.table, schema), list[pa.Table]()
+    column = str(own_spelling(event_time, schema))
+    ahead = is_ahead(table.column(column), rows, time)
+    if ahead is not None:
+        found.append(_because(f"{column} is too far ahead of when the row was appended", table, ahead, partition))
+        table = table.filter(pa.array(~ahead))
+    if rows.undecoded is not None and rows.undecoded.num_rows:
+        bad = rows.undecoded.cast(UNDECODED)
+        nothing = [pa.nulls(bad.num_rows, kind) for kind in schema.types]
+        found.append(_table([*nothing, *bad.columns], schema))
+    return table, pa.concat_tables(found) if found else None
+
+
+def is_ahead(times: pa.ChunkedArray, rows: Rows, time: BatchTime) -> BoolArray | None:
+    """Which rows with these event times are too far ahead; None: none is.
+
+    What writers say of the moment of appending is believed only as far as the clock has come.
+    """
+    if time.latest_us is None:
+        return None
+    moments, no_time = times_us(times)
+    limits_us = np.full(len(moments), time.latest_us)
+    if rows.appended_us is not None and time.max_ahead_us is not None:
+        by_append = rows.appended_us.fill_null(time.latest_us - time.max_ahead_us).to_numpy() + time.max_ahead_us
+        limits_us = np.minimum(by_append, limits_us) if rows.is_writers_clock else by_append
+    ahead: BoolArray = moments > limits_us
+    if no_time is not None:
+        ahead &= ~no_time
+    return ahead if ahead.any() else None
+
+
+def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the types that the queries know."""
+    return table if table.schema == schema else table.cast(schema)
+
+
+def _because(reason: str, table: pa.Table, chosen: BoolArray, partition: str) -> pa.Table:
+    rows = table.filter(pa.array(chosen))
+    values = (partition, None, None, reason)
+    where = [pa.array([value] * rows.num_rows, field.type) for value, field in zip(values, UNDECODED, strict=True)]
+    return _table([*rows.columns, *where], rows.schema)
+
+
+def _table(columns: list[pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    # Names may occur twice: a stream may have a column `value`. They are told apart by their places.
+    return pa.Table.from_arrays(columns, schema=pa.schema([*schema, *UNDECODED]))

@@ -1,0 +1,75 @@
+"""Rows that are set aside when they are read, and above all: which of them are too far ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from trimtab.deciding.placement import Placement
+from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
+from trimtab.engine.columns.watermark import BatchTime, TimeRule
+from trimtab.sources.source import UNDECODED, Rows
+from trimtab.worker.set_aside import is_ahead, taken_and_aside
+
+SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us", "UTC"), "value": pa.string()})
+CLOCK_US, MAX_US = 1_000, 100
+TIME = BatchTime(TimeRule(0), latest_us=CLOCK_US + MAX_US, max_ahead_us=MAX_US)
+
+
+def rows(*times_us: int | None, appended_us: list[int | None] | None = None, writers: bool = False) -> Rows:
+    count = len(times_us)
+    table = pa.table([pa.array(range(count)), pa.array(times_us, pa.int64()), pa.array(["v"] * count)], SCHEMA.names)
+    appended = None if appended_us is None else pa.array(appended_us, pa.int64())
+    return Rows(table.cast(SCHEMA), appended, is_writers_clock=writers)
+
+
+def ahead(given: Rows, time: BatchTime = TIME) -> list[int]:
+    found = is_ahead(given.table["ts"], given, time)
+    return [] if found is None else found.nonzero()[0].tolist()
+
+
+def test_without_a_time_of_appending_the_clock_decides() -> None:
+    given = rows(1_100, 1_101, None, 5)
+    assert ahead(given) == [1]
+    assert ahead(given, replace(TIME, latest_us=None)) == []
+
+
+def test_the_time_of_appending_decides_whatever_the_clock_shows() -> None:
+    given = rows(600, 601, 2_100, 2_101, None, 1_101, appended_us=[500, 500, 2_000, 2_000, 0, None])
+    assert ahead(given) == [1, 3, 5], "where that isn't known, the clock decides"
+    for clock_us in (1_000, 5_000, 100_000):
+        later = replace(TIME, latest_us=clock_us + MAX_US)
+        assert ahead(rows(600, 601, appended_us=[500, 500]), later) == [1]
+
+
+def test_what_writers_say_is_believed_only_as_far_as_the_clock_has_come() -> None:
+    given = rows(600, 601, 1_100, 1_101, appended_us=[500, 500, 2_000, 2_000], writers=True)
+    assert ahead(given) == [1, 3]
+
+
+def test_a_batch_of_a_build_that_knew_only_the_clock_is_repeated_by_the_clock() -> None:
+    setup = Setup("ts", TimeRule(0), {"q": QuerySetup("SELECT 1", "f")}, max_ahead_us=MAX_US)
+    plan = BatchPlan("i", 0, None, False, 0.001, TIME, Placement.even(1, 8), setup)
+    assert BatchPlan.from_bytes(plan.to_bytes()) == plan
+    given = rows(601, 1_100, appended_us=[500, 500])
+    assert ahead(given, plan.time) == [0, 1]
+    assert ahead(given, replace(plan.time, max_ahead_us=None)) == []
+
+
+def test_the_others_are_given_with_where_they_are_and_why() -> None:
+    bad = pa.table([["t:0"], [7], [b"?"], ["spoilt"]], UNDECODED.names).cast(UNDECODED)
+    given = replace(rows(5, 1_101, 6), undecoded=bad)
+    taken, aside = taken_and_aside(given, SCHEMA, "TS", TIME, "t:0")
+    assert taken["k"].to_pylist() == [0, 2]
+    assert aside is not None
+    first, second = zip(*(column.to_pylist() for column in aside.columns), strict=True)
+    assert first[:1] + first[2:] == (1, "v", "t:0", None, None, "ts is too far ahead of when the row was appended")
+    assert second == (None, None, None, "t:0", 7, b"?", "spoilt")
+
+
+@pytest.mark.parametrize("given", [rows(), rows(5, None)])
+def test_mostly_there_are_none(given: Rows) -> None:
+    taken, aside = taken_and_aside(given, SCHEMA, "ts", TIME, "t:0")
+    assert (taken, aside) == (given.table, None)
