@@ -18,7 +18,19 @@ from typing import Any
 from benchmarks import report
 from benchmarks.machine import machine
 from benchmarks.results import Result, Table, as_json, from_json
-from benchmarks.spark import balance, cold_start, first_story, growth, latency, moving, own_source, streams, throughput
+from benchmarks.spark import (
+    balance,
+    cold_start,
+    first_story,
+    growth,
+    kafka,
+    kafka_latency,
+    latency,
+    moving,
+    own_source,
+    streams,
+    throughput,
+)
 from benchmarks.spark.session import local_session
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -28,6 +40,8 @@ BENCHMARKS: dict[str, tuple[Callable[..., Result], Any, Any]] = {
     "start": (cold_start.run, cold_start.FULL, cold_start.QUICK),
     "throughput": (throughput.run, throughput.FULL, throughput.QUICK),
     "sources": (own_source.run, own_source.FULL, own_source.QUICK),
+    "kafka": (kafka.run, kafka.FULL, kafka.QUICK),
+    "kafka-small": (kafka_latency.run, kafka_latency.FULL, kafka_latency.QUICK),
     "flink": (streams.run, streams.FULL, streams.QUICK),
     "latency": (latency.run, latency.FULL, latency.QUICK),
     "growth": (growth.run, growth.FULL, growth.QUICK),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.broker import Broker
+from tests.support.broker import PASSWORD, Broker
 from trimtab.errors import InputError, JobError
 from trimtab.sources import kafka_range
 from trimtab.sources.kafka import Kafka
@@ -238,6 +238,22 @@ def test_a_topic_that_there_is_not_is_named(broker: Broker) -> None:
     with pytest.raises(JobError, match="no-such-topic") as caught:
         source(broker, [topic, "no-such-topic"], patience_s=0.3).partitions()
     assert caught.value.code == "source.topic"
+
+
+def test_a_cluster_that_asks_who_one_is_is_read_with_the_options_for_it(broker: Broker) -> None:
+    topic = broker.make_topic()
+    send(broker, topic, "abc")
+    login = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "reader"}
+
+    def secured(password: str) -> Kafka:
+        options = {**login, "sasl.password": password}
+        return Kafka(broker.secured_servers, topic, value="string", options=options, patience_s=5)
+
+    assert all_of(secured(PASSWORD)) == {f"{topic}:0": [*"abc"]}
+    with pytest.raises(JobError, match="Authentication failed"):
+        secured("wrong").latest()
+    with pytest.raises(JobError, match="Authentication failed"):
+        secured("wrong").read(Range(f"{topic}:0", 0, 3))
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

@@ -34,15 +34,20 @@ ARTIFACTS = (
     Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # prints errors
 )
 JAVA = ("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+PASSWORD = "let me read"
+"""Of the user `reader`, at the address that asks who one is."""
 START_S = 60.0
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{secured}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config={login} required user_reader="{password}";
 log.dirs={folder}/log
 auto.create.topics.enable=false
 # One broker can hold one copy of everything, and few partitions are soon there.
@@ -71,7 +76,7 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self._controller = _free_ports(2)
+        self.port, self._secured, self._controller = _free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
         self._is_formatted = False
 
@@ -79,6 +84,11 @@ class Broker:
     def servers(self) -> str:
         """The address, as clients want it."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def secured_servers(self) -> str:
+        """The address at which clients have to say who they are, by SASL."""
+        return f"127.0.0.1:{self._secured}"
 
     @property
     def log(self) -> Path:
@@ -90,7 +100,8 @@ class Broker:
         assert self._process is None, "it runs already"
         settings = self.folder / "server.properties"
         if not self._is_formatted:
-            settings.write_text(_SETTINGS.format(port=self.port, controller=self._controller, folder=self.folder))
+            ports = {"port": self.port, "secured": self._secured, "controller": self._controller}
+            settings.write_text(_SETTINGS.format(**ports, folder=self.folder, login=_LOGIN, password=PASSWORD))
             self._java("kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)).wait()
             self._is_formatted = True
         self._process = self._java("kafka.Kafka", str(settings))
