@@ -216,6 +216,8 @@ def test_a_broker_has_to_answer_and_the_client_has_to_be_installed(
         ("engines = 4", Intake()),
         ('intake = "none"', None),
         ("intake = { batch_s = 0.5 }", Intake(batch_s=0.5)),
+        ("intake = { latency_s = 2 }", Intake(latency_s=2)),
+        ("intake = { free_memory_share = 0.3 }", Intake(free_memory_share=0.3)),
         (
             "intake = { backlog_rows = 100, min_rows = 1, max_rows = 9, max_bytes = 8, first_rows = 7 }",
             Intake(backlog_rows=100, min_rows=1, max_rows=9, max_bytes=8, first_rows=7),
@@ -233,6 +235,10 @@ def test_the_intake_is_a_section_or_none(tmp_path: Path, written: str, meant: In
         ('intake = "all"', 'job.intake: "all" is not one; write none'),
         ("intake.batch_s = 0", "job.intake.batch_s: batch_s is 0; it must be above 0"),
         ("intake.batch_s = -1", "job.intake.batch_s: -1 is not a number from 0 on"),
+        (
+            "intake.free_memory_share = 30",
+            "job.intake.free_memory_share: free_memory_share is 30; it must be between 0 and 1",
+        ),
         ("intake.max_rows = 1.5", "job.intake.max_rows: 1.5 is not a whole number from 0 on"),
         (
             "intake.max_rows = 10",

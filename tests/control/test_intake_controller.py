@@ -243,6 +243,35 @@ def test_without_a_measure_the_limit_stays(observed: IntakeObserved, reason: str
     assert limit == IntakeLimit(rows=10_000, held="free_memory_share", reference=0.3, reason=reason)
 
 
+def test_without_times_of_arrival_half_of_the_latency_is_held_as_batch_time() -> None:
+    controller = IntakeController(Intake(latency_s=1.0))
+    state = controller.start()
+    for _ in range(30):
+        rows = state.limit_rows
+        seen = IntakeObserved(rows=rows, batch_s=0.1 + 1e-6 * rows, backlog_rows=10**9)
+        state, limit = controller.step(state, seen)
+    assert limit.rows == pytest.approx(400_000, rel=0.05)
+    assert (limit.measure, limit.error) == (None, None)
+    assert "doesn't tell when rows arrived" in limit.reason
+
+
+@pytest.mark.parametrize("rows_each", [30_000, 150_000, 1_000_000])
+def test_whole_files_do_not_keep_the_limit_from_its_reference(rows_each: int) -> None:
+    controller = IntakeController(Intake(batch_s=0.5))
+    state = controller.start()
+    times, limits = list[float](), list[int]()
+    for _ in range(60):
+        rows = max(1, state.limit_rows // rows_each) * rows_each
+        times.append(0.1 + 1e-6 * rows)
+        seen = IntakeObserved(rows=rows, batch_s=times[-1], limit_rows=state.limit_rows, backlog_rows=10**9)
+        state, limit = controller.step(state, seen)
+        limits.append(limit.rows)
+    most = max(1, 400_000 // rows_each) * rows_each
+    assert max(times[20:]) <= 0.1 + 1e-6 * (most + rows_each)
+    assert min(times[20:]) >= 0.1 + 1e-6 * min(most, 400_000) - 1e-9 or rows_each > 400_000
+    assert max(limits) <= most + 2 * rows_each
+
+
 # Replaying -------------------------------------------------------------------------------------
 
 

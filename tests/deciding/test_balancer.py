@@ -13,23 +13,23 @@ import pytest
 from tests.deciding.test_decision_log import an_entry
 from trimtab.deciding import decision_log
 from trimtab.deciding.balancer import HOLD_S, MAX_WAITING, Balancer
-from trimtab.deciding.coordinator import Coordinator, Decision
+from trimtab.deciding.coordinator import Coordinator, Decision, Limited
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.policy import Balance
 from trimtab.state.files import Folder
 
 
 class Faulty(Coordinator):
-    """A coordinator whose `step` raises a given error, and whose planner can't be loaded."""
+    """A coordinator whose `placed` raises a given error, and whose planner can't be loaded."""
 
-    def __init__(self, balance: Balance | None, *, step: BaseException | None = None) -> None:
+    def __init__(self, balance: Balance | None, *, fault: BaseException | None = None) -> None:
         super().__init__(balance)
-        self.fault = step
+        self.fault = fault
 
-    def step(self, observed: Observation) -> Decision:
+    def placed(self, observed: Observation, limited: Limited) -> Decision:
         if self.fault is not None:
             raise self.fault
-        return super().step(observed)
+        return super().placed(observed, limited)
 
     def warm(self) -> None:
         raise OSError("no space left on device")
@@ -41,7 +41,7 @@ def test_a_decision_that_fails_is_reported_once_and_the_next_one_is_made(
 ) -> None:
     entry = an_entry()
     Coordinator(entry.balance).warm()
-    coordinator = Faulty(entry.balance, step=fault)
+    coordinator = Faulty(entry.balance, fault=fault)
     balancer = Balancer(coordinator, Folder(str(tmp_path / "log")))
     placement = entry.observed.placement
     for batch in range(3):

@@ -13,6 +13,7 @@ import pytest
 import trimtab
 from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.kept_source import KeptSource
+from trimtab.control.intake import Intake
 from trimtab.errors import JobError, TrimtabError
 from trimtab.spark import column_jobs, stream_queries
 from trimtab.state import manifest as manifests
@@ -77,6 +78,31 @@ def test_all_partitions_are_read_and_no_row_is_late(
     for name, sql in queries.items():
         expected = trimtab.evaluate(sql, {"t": rows}, event_time="ts").to_pylist()
         assert sorted(map(repr, bench.rows(name))) == sorted(map(repr, expected)), name
+
+
+@pytest.mark.parametrize(
+    ("way", "held"), [("small", "latency_s"), ("columns", "free_memory_share"), ("jvm", "latency_s")]
+)
+def test_all_that_an_intake_can_hold_is_measured(
+    bench: Bench, source: KeptSource, way: str, held: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
+    hour_ago_us = round(time.time() * 1e6) - 3_600_000_000
+    source.add("a", partition(0, 30))
+    job = job_of(bench, replace(source, appended_us=hour_ago_us), {"counts": COUNTS})
+    reference: dict[str, Any] = {held: 0.5}
+    job.intake = Intake(**reference, min_rows=1, first_rows=10)
+    batches = [each for each in finished(job).history if each.events]
+    seen = [each.intake for each in batches]
+    assert [each and each.rows for each in seen] == [10, *(each.events for each in batches[1:])]
+    for batch, each in zip(batches, seen, strict=True):
+        assert each is not None
+        assert each.bytes == 24 * each.rows
+        assert each.latency_s == pytest.approx(batch.finished_at_s - hour_ago_us / 1e6, abs=1e-3)
+        assert each.free_memory_share is not None
+        assert 0 < each.free_memory_share < 1
+    limits = [batch.decision.intake for batch in batches[1:] if batch.decision is not None]
+    assert [limit and limit.measure for limit in limits] == [getattr(each, held) for each in seen[: len(limits)]]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -38,6 +38,7 @@ from trimtab.spark.where.settling import Demand
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
+from trimtab.worker.free_memory import free_memory_share
 from trimtab.worker.intake import intake_of
 
 DEFAULT_INTAKE = Intake()
@@ -373,10 +374,10 @@ class Job:
 
 
 def check_intake(intake: Intake | None) -> None:
-    """Raise JobError `job.intake` for a reference that a job can't measure."""
-    if intake is not None and intake.held not in (Held.BATCH_TIME, Held.BACKLOG):
-        message = f"a job doesn't measure what {intake.held.value} needs"
-        raise JobError("job.intake", message, "give batch_s or backlog_rows")
+    """Raise JobError `job.intake` for a reference that this machine can't measure."""
+    if intake is not None and intake.held is Held.FREE_MEMORY and free_memory_share() is None:
+        message = "this machine doesn't tell how much of its memory is free, so free_memory_share can't be held"
+        raise JobError("job.intake", message, "give batch_s, latency_s or backlog_rows")
 
 
 def _interval_s(spark: SparkSession, trigger: str | None) -> float:

@@ -8,7 +8,8 @@ from trimtab.errors import JobError
 
 NONE = "none"
 """How a job file writes None, which TOML doesn't have."""
-ROWS = ("backlog_rows", "min_rows", "max_rows", "max_bytes", "first_rows")
+MEASURES = ("batch_s", "latency_s", "free_memory_share")
+ROWS = ("backlog_rows", "min_rows", "max_rows", "max_bytes", "first_rows", "excite")
 
 
 def read_intake(settings: Section) -> Intake | None:
@@ -18,12 +19,13 @@ def read_intake(settings: Section) -> Intake | None:
         return None if found == NONE else Intake()
     section = settings.section("intake")
     assert section is not None
-    batch_s = section.number("batch_s")
+    measures = {name: section.number(name) for name in MEASURES}
     rows = {name: section.number(name, whole=True) for name in ROWS}
+    gains = section.pair("gains")
     section.finish()
-    given = {name: int(value) for name, value in rows.items() if value is not None}
+    whole = {name: int(value) for name, value in rows.items() if value is not None}
     try:
-        return Intake(batch_s=batch_s, **given)  # type: ignore[arg-type]  # the names are those of whole numbers
+        return Intake(**measures, **whole, gains=gains)  # type: ignore[arg-type]  # mypy doesn't know which name is whose
     except JobError as error:
         named = (word for word in error.message.split() if word in section.values)
         section.wrong(next(named, ""), error.message, error.hint)

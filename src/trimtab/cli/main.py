@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 import trimtab
-from trimtab.cli import evaluate, explain, replay, run, state, warm
+from trimtab.cli import evaluate, explain, replay, run, state, tune, warm
 from trimtab.errors import TrimtabError, places_of
 
-COMMANDS = (explain, evaluate, run, state, replay, warm)
+COMMANDS = (explain, evaluate, run, state, replay, tune, warm)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -62,7 +62,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read the logs, replay and print them; return the exit status."""
     change = _change(options)
-    logs = _logs(Checkpoint.existing(options.checkpoint), options.stream)
+    logs = logs_of(Checkpoint.existing(options.checkpoint), options.stream)
     from trimtab.cli.replay_report import report
 
     reports = {stream: report(entries, change, options.last) for stream, entries in logs.items()}
@@ -98,7 +98,7 @@ def _change(options: argparse.Namespace) -> dict[str, Any] | None:
     return given or None
 
 
-def _logs(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
+def logs_of(checkpoint: Checkpoint, chosen: str | None) -> dict[str, list[Entry]]:
     """The log of each stream that has one."""
     from trimtab.deciding.decision_log import read
 

@@ -88,6 +88,15 @@ class Section:
         kind = int if whole or isinstance(self.values.get(key), int) else float
         return self._read(key, kind, f"{{}} is not {name} from 0 on", hint, is_right=lambda value: value >= 0)
 
+    def pair(self, key: str) -> tuple[float, float] | None:
+        """Two numbers, which may be negative."""
+
+        def is_right(values: list[object]) -> bool:
+            return len(values) == 2 and all(type(each) in (int, float) for each in values)
+
+        found = self._read(key, list, "{} is not a pair of numbers", "write [1.0, 2.0]", is_right=is_right)
+        return None if found is None else (float(found[0]), float(found[1]))
+
     def length(self, key: str) -> str | None:
         """A length of time as text, such as "2 seconds"."""
         message, hint = "{} is not a length of time", 'write for example "2 seconds"'

@@ -15,6 +15,9 @@ from typing import Any
 from trimtab.control.loop import PIGains
 from trimtab.errors import BalanceError, JobError
 
+MOST_EXCITED = 1_000
+"""As many batches as the log of decisions goes back."""
+
 
 class Held(Enum):
     """What the intake holds at a reference. The values are the names of the settings."""
@@ -42,7 +45,9 @@ class Intake:
         max_bytes: And never more than this many bytes, by the size of the rows in the last batches.
         first_rows: How many rows the first batch may take: few, because nothing is known then.
         gains: The controller's gains, in rows per unit of the reference; None: they are derived from what a row is
-            estimated to cost. `trimtab.control.place_poles` finds gains for a model.
+            estimated to cost. `trimtab tune` finds gains from a job's log.
+        excite: So many batches, after the first ones, take up to 30 % more or fewer rows at random, so that `trimtab
+            tune` sees what rows do to the measure. 0: none.
 
     >>> Intake(batch_s=0.5).held
     <Held.BATCH_TIME: 'batch_s'>
@@ -57,6 +62,7 @@ class Intake:
     max_bytes: int = 256 * 1024 * 1024
     first_rows: int = 10_000
     gains: PIGains | tuple[float, float] | None = None
+    excite: int = 0
 
     def __post_init__(self) -> None:
         """Raise JobError `job.intake` for impossible values."""
@@ -69,6 +75,7 @@ class Intake:
         self._check(("backlog_rows",), "0 or more", lambda value: 0 <= value < math.inf)
         self._check(("free_memory_share",), "between 0 and 1", lambda value: 0 < value < 1)
         self._check(("min_rows", "max_rows", "max_bytes", "first_rows"), "1 or more", lambda value: value >= 1)
+        self._check(("excite",), f"from 0 to {MOST_EXCITED}", lambda value: 0 <= value <= MOST_EXCITED)
         if self.min_rows > self.max_rows:
             message = f"min_rows is {self.min_rows} and max_rows {self.max_rows}"
             raise JobError("job.intake", message, "min_rows must be the smaller one")

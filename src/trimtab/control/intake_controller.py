@@ -18,9 +18,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from trimtab.control.cost_estimate import CostEstimate
+from trimtab.control.excitation import excitation
 from trimtab.control.intake import Held, Intake, IntakeLimit, IntakeObserved
 from trimtab.control.loop import PIGains
 from trimtab.control.pi import PIController, PIState
@@ -58,6 +60,9 @@ BATCH_SHARE = 0.5
 LATENCY_GAIN = 0.1
 """By how much the latency itself corrects that share: the outer loop is slower than the one within it."""
 
+EXCITE_AFTER, EXCITE_HOLD, EXCITE_SWING = 20, 2, 0.3
+"""The batches before limits are set at random, how many batches each is held on average, and how far they go."""
+
 LEAST_BATCH_SHARE, MOST_BATCH_SHARE = 0.25, 0.9
 
 
@@ -72,6 +77,8 @@ class IntakeState:
     bytes_a_row    the size of a row: grows at once, and shrinks slowly; 0: unknown
     batch_share    of the reference of a latency, the part that a batch may take
     estimate       what batches cost; None: unknown
+    excited        how many limits were set at random
+    level          the limit around which they were
     """
 
     limit_rows: int
@@ -81,6 +88,8 @@ class IntakeState:
     bytes_a_row: float = 0.0
     batch_share: float = BATCH_SHARE
     estimate: CostEstimate | None = None
+    excited: int = 0
+    level: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -135,30 +144,53 @@ class IntakeController:
         measure = observed.measure(held)
         if observed.rows <= 0:
             return self._kept(state, measure, "no rows were read")
-        if measure is None:
+        if state.batches >= EXCITE_AFTER and state.excited < self.intake.excite and not _took_all(state, observed):
+            return self._excited(state, observed, measure)
+        if measure is None and held is not Held.LATENCY:  # without a latency, batches are held at their share of it
             return self._kept(state, None, f"{held.value} was not measured")
         if held is Held.BACKLOG:
             gains = self.intake.gains
             return self._stepped(state, observed, measure, gains if isinstance(gains, PIGains) else BACKLOG_GAINS)
-        in_force = state.limit_rows if observed.limit_rows is None else observed.limit_rows
-        return self._held_cost(state, observed, measure, in_force)
+        return self._held_cost(state, observed, measure, _in_force(state, observed))
+
+    # Excitation --------------------------------------------------------------------------------
+
+    def _excited(
+        self, state: IntakeState, observed: IntakeObserved, measure: float | None
+    ) -> tuple[IntakeState, IntakeLimit]:
+        """The next limit of those set at random around the one that control had found; control goes on after them."""
+        level, wanted, widest = state.level or state.limit_rows, self.intake.excite, self._widest(state)
+        is_cost, cost = self.intake.held is not Held.BACKLOG, self._cost(observed)
+        slow = state.slow + 1 if is_cost and cost > SLOW * self._target(state) else 0
+        if is_cost:
+            known = state.estimate
+            of = CostEstimate.of(observed.rows, cost) if known is None else known.updated(observed.rows, cost)
+            state = replace(state, estimate=of)
+        state = replace(state, level=level, slow=slow, measurement=None)
+        if slow > 1:  # something else has changed, and control is needed
+            return self._kept(replace(state, excited=wanted), measure, "no more limits are set at random: too slow")
+        rows = _random_limits(level, wanted)[state.excited]
+        rows = int(min(max(float(rows), widest.least), widest.most))
+        state = replace(state, limit_rows=rows, excited=state.excited + 1)
+        reason = f"set at random, {state.excited} of {wanted}, so that it is seen what rows do"
+        return state, self._limit(rows, measure, reason, widest)
 
     # Costs -------------------------------------------------------------------------------------
 
     def _held_cost(
-        self, state: IntakeState, observed: IntakeObserved, measure: float, in_force: int
+        self, state: IntakeState, observed: IntakeObserved, measure: float | None, in_force: int
     ) -> tuple[IntakeState, IntakeLimit]:
         held, rows = self.intake.held, observed.rows
-        state = self._with_batch_share(state, observed, is_limited=rows >= in_force)
+        state = self._with_batch_share(state, observed, is_limited=not _took_all(state, observed))
         cost, target = self._cost(observed), self._target(state)
         if state.batches <= FIRST_BATCHES and cost > target and held is not Held.FREE_MEMORY:
             return self._kept(state, measure, "the first batches also compile")
         known = state.estimate
         estimate = CostEstimate.of(rows, cost) if known is None else known.updated(rows, cost)
         state = replace(state, estimate=estimate, slow=state.slow + 1 if cost > SLOW * target else 0)
-        if rows < in_force and (cost <= target or rows < TELLING_SHARE * in_force):
+        if _took_all(state, observed) and (cost <= target or rows < TELLING_SHARE * in_force):
             return self._kept(replace(state, measurement=None), measure, "all that waited was read")
-        if isinstance(self.intake.gains, PIGains):
+        if isinstance(self.intake.gains, PIGains) and measure is not None:
             return self._stepped(state, observed, measure, self.intake.gains)
         counted = min(cost, (SLOW if state.slow == 1 else SLOW / FASTEST_FALL) * target)
         most_a_row = counted / rows
@@ -200,19 +232,27 @@ class IntakeController:
     # One step of the PI controller -------------------------------------------------------------
 
     def _stepped(
-        self, state: IntakeState, observed: IntakeObserved, measure: float, gains: PIGains
+        self, state: IntakeState, observed: IntakeObserved, measure: float | None, gains: PIGains
     ) -> tuple[IntakeState, IntakeLimit]:
         """A step with gains that are known: those of a backlog, or the user's."""
+        assert measure is not None
         controller = PIController(gains, self.intake.reference(self.interval_s))
         return self._acted(state, observed, measure, controller, measure)
 
     def _acted(
-        self, state: IntakeState, observed: IntakeObserved, measure: float, controller: PIController, counted: float
+        self,
+        state: IntakeState,
+        observed: IntakeObserved,
+        measure: float | None,
+        controller: PIController,
+        counted: float,
     ) -> tuple[IntakeState, IntakeLimit]:
-        bounds = self._bounds(state, observed.rows)
+        bounds, applied = self._bounds(state, observed.rows), observed.rows
+        if not _took_all(state, observed):  # if it is less than was allowed, then because whole files aren't cut
+            applied = max(applied, _in_force(state, observed))
         controller = replace(controller, minimum=bounds.least, maximum=bounds.most)
         before = PIState(float(state.limit_rows), state.measurement)
-        after, action = controller.step(before, counted, applied=float(observed.rows))
+        after, action = controller.step(before, counted, applied=float(applied))
         rows = max(1, round(action))
         state = replace(state, limit_rows=rows, measurement=after.measurement)
         return state, self._limit(rows, measure, self._reason(state, measure, observed.rows), self._widest(state))
@@ -252,7 +292,9 @@ class IntakeController:
             reason=reason,
         )
 
-    def _reason(self, state: IntakeState, measure: float, rows_before: int) -> str:
+    def _reason(self, state: IntakeState, measure: float | None, rows_before: int) -> str:
+        if measure is None:
+            return "the source doesn't tell when rows arrived: a batch takes its share of the latency"
         held, reference, widest = self.intake.held, self.intake.reference(self.interval_s), self._widest(state)
         name, rows = held.value, state.limit_rows
         if rows >= widest.most:
@@ -266,6 +308,22 @@ class IntakeController:
             return f"{name} is at its reference"
         place, change = "above" if measure > reference else "below", "more" if rows > rows_before else "fewer"
         return f"{name} is {place} its reference: {change} rows than before"
+
+
+@lru_cache(maxsize=8)
+def _random_limits(level: int, count: int) -> tuple[int, ...]:
+    """So many limits in random steps around a level: the same ones whenever a log is replayed."""
+    return tuple(round(each) for each in excitation(level, EXCITE_SWING * level, intervals=count, hold=EXCITE_HOLD))
+
+
+def _in_force(state: IntakeState, observed: IntakeObserved) -> int:
+    """The limit that the batch was planned with."""
+    return state.limit_rows if observed.limit_rows is None else observed.limit_rows
+
+
+def _took_all(state: IntakeState, observed: IntakeObserved) -> bool:
+    """Whether a batch has fewer rows than it was allowed because there were no more."""
+    return observed.rows + (observed.backlog_rows or 0) < _in_force(state, observed)
 
 
 def _bytes_a_row(state: IntakeState, observed: IntakeObserved) -> float:

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from trimtab.control.intake import IntakeLimit
+from trimtab.control.intake_controller import IntakeState
 from trimtab.deciding import decision_log
 from trimtab.deciding.actions import applied
-from trimtab.deciding.coordinator import Coordinator, Decision
+from trimtab.deciding.coordinator import Coordinator, Decision, Limited
 from trimtab.deciding.decision_log import Entry
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
@@ -73,17 +74,23 @@ class Balancer:
 
     @property
     def limit(self) -> IntakeLimit | None:
-        """How many rows a batch may take now; None: any number. It is there before the placement is decided."""
+        """How many rows a batch may take now; None: any number."""
         return self._coordinator.limit
 
     def consider(self, observed: Observation) -> None:
-        """Let the coordinator decide on a committed batch, and log the decision; returns at once."""
+        """Let the coordinator decide on a committed batch, and log the decision; returns at once.
+
+        The limit of the intake is decided here, and so always in force in the next batch: a controller whose actions
+        are late, now and then, would swing. It takes no time, and no planner holds it up.
+        """
+        known = self._coordinator.intake_state
+        limited = self._coordinator.limited(observed)
         if len(self._pending) >= MAX_WAITING:
             self._complain("behind", f"{MAX_WAITING} batches wait for a decision, so later ones are not decided on")
             return
         asked = _Asked(replace(observed, is_planner_compiled=self._is_compiled.is_set()))
         self._pending.append(asked)
-        self._work.put(partial(self._decide, asked.observed, asked.decision, self._is_first))
+        self._work.put(partial(self._decide, asked, self._is_first, known, limited))
         self._is_first = False
 
     def changed(self, placement: Placement) -> Placement:
@@ -137,12 +144,12 @@ class Balancer:
         while (work := self._work.get()) is not None:
             work()  # it raises nothing: the thread would end, and no decision would ever come
 
-    def _decide(self, observed: Observation, decided: Future[Decision], is_first: bool) -> None:
+    def _decide(self, asked: _Asked, is_first: bool, known: IntakeState | None, limited: Limited) -> None:
+        observed, decided = asked.observed, asked.decision
         try:
             # An optimising planner is of no use as plain Python: it would take minutes.
             with if_missing(Missing.REFUSE if observed.is_planner_compiled else Missing.PLAIN):
-                known = self._coordinator.intake_state
-                decision = self._coordinator.step(observed)
+                decision = self._coordinator.placed(observed, limited)
         except BaseException as error:  # `changed` reports it
             decided.set_exception(error)
             return

@@ -53,6 +53,10 @@ class Decision:
     intake: IntakeLimit | None = None
 
 
+Limited = tuple[IntakeLimit | None, tuple[Action, ...]]
+"""The limit of the intake, and the action that sets it, if it has changed."""
+
+
 @dataclass(slots=True)
 class _Rest:
     """Batches and seconds since something was last done; infinite if it never was."""
@@ -123,9 +127,19 @@ class Coordinator:
 
     def step(self, observed: Observation) -> Decision:
         """Take a batch in, and decide what should change; called for every batch, in order."""
-        # First, so that a planner that fails or takes long doesn't hold the intake up.
-        limit, actions = self._limited(observed)
-        decision = self._placed(observed)
+        return self.placed(observed, self.limited(observed))
+
+    def limited(self, observed: Observation) -> Limited:
+        """The first half of a step, which takes no time: how many rows the next batch may take."""
+        if self._limiter is None or self.intake_state is None or observed.intake is None:
+            return None, ()
+        before = self.intake_state.limit_rows
+        self.intake_state, self.limit = self._limiter.step(self.intake_state, observed.intake)
+        return self.limit, () if self.limit.rows == before else (SetIntake(self.limit.rows),)
+
+    def placed(self, observed: Observation, limited: Limited) -> Decision:
+        """The second half, in which a planner may take its time; `limited` is what the first half returned."""
+        decision, (limit, actions) = self._placed(observed), limited
         return replace(decision, intake=limit, actions=decision.actions + actions)
 
     def _placed(self, observed: Observation) -> Decision:
@@ -150,13 +164,6 @@ class Coordinator:
         if self.balance is None:
             return replace(decision, reason=decision.reason or "nothing is balanced")
         return self._balanced(observed, problem, decision)
-
-    def _limited(self, observed: Observation) -> tuple[IntakeLimit | None, tuple[Action, ...]]:
-        if self._limiter is None or self.intake_state is None or observed.intake is None:
-            return None, ()
-        before = self.intake_state.limit_rows
-        self.intake_state, self.limit = self._limiter.step(self.intake_state, observed.intake)
-        return self.limit, () if self.limit.rows == before else (SetIntake(self.limit.rows),)
 
     def warm(self) -> None:
         """Run the planner on every kind of problem it may get, so that all of it is compiled before it is used."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
+from trimtab.control.intake import IntakeObserved
 from trimtab.state.manifest import Manifest
 from trimtab.worker.orders import EngineReport
 
@@ -51,6 +52,7 @@ class BatchProgress:
     finished_at_s: float  # seconds since 1970
     decision: Decision | None = None  # the coordinator's last one when the batch began
     backlog: int | None = None  # about how many rows waited behind it; None: that isn't known
+    intake: IntakeObserved | None = None  # what was measured for the control of the intake; None: nothing limits it
 
     @property
     def rstd(self) -> float:

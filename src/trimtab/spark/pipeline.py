@@ -43,7 +43,7 @@ from trimtab.spark.engine_jobs import no_rows, run_jobs
 from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.sinks import Delivery
-from trimtab.spark.source_rows import SourceRows
+from trimtab.spark.source_rows import SourceRows, measured
 from trimtab.spark.sources import reads_all
 from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
@@ -57,6 +57,7 @@ from trimtab.state.merging import Merged
 from trimtab.state.segment import check_size
 from trimtab.state.sweep import sweep
 from trimtab.worker.exchange import Reading
+from trimtab.worker.measures import Measures
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
 from trimtab.worker.tier_one import ColumnTierOne
 
@@ -118,6 +119,10 @@ class Pipeline(Shell):
         self.homes = Homes(spark, queries.stream)
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
+        self._measures = measured(spark.sparkContext)
+        self.source_rows: SourceRows | None = None  # what trimtab reads itself
+        if queries.source is not None:
+            self.source_rows = SourceRows(spark, queries.source, queries.schema)
         self._balancer: Balancer | None = None
         intake = None if queries.source is None else spec.intake
         if spec.balance is not None or spec.scale is not None or intake is not None:
@@ -140,12 +145,6 @@ class Pipeline(Shell):
     def placement(self) -> Placement:
         """Where key groups were in the last committed batch."""
         return self.driver.placement or self._first_placement()
-
-    @property
-    def source_rows(self) -> SourceRows | None:
-        """What trimtab reads itself; None: Spark reads the stream."""
-        queries = self._queries
-        return None if queries.source is None else SourceRows(queries.spark, queries.source, queries.schema)
 
     @property
     def key_groups(self) -> int:
@@ -314,11 +313,12 @@ class Pipeline(Shell):
         progress = progress_of(
             known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
         )
-        self._on_progress(replace(progress, decision=decision, backlog=batch.backlog))
+        intake = batch.intake(ended_s, ended_at_s)
+        self._on_progress(replace(progress, decision=decision, backlog=batch.backlog, intake=intake))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
             observed = observe(known.batch, span_s, ended_s - batch.began_s, placement, batch.reports)
-            self._balancer.consider(replace(observed, intake=batch.intake(ended_s)))
+            self._balancer.consider(replace(observed, intake=intake))
         self._ended_s = ended_s
         if spark_batch is not None:  # while one without rows runs, Spark may already have asked for the next one's
             self._ended_at_s = ended_at_s
@@ -353,9 +353,11 @@ class Pipeline(Shell):
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
-                    read = rows.of(orders.ranges, ready.setup.event_time, orders.time)
+                    read = rows.of(orders.ranges, ready.setup.event_time, orders.time, self._measures)
                     frame = on_session(read, self._queries.own)
+                self._measures.value = Measures()
                 ran = run_jobs(tier_one, frame, orders, self.homes.pinned)
+                ran = replace(ran, head=replace(ran.head, measures=self._measures.value))
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)
         return ran.reports, ran.head

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import Accumulator, AccumulatorParam, SparkContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
@@ -15,7 +15,21 @@ from pyspark.sql.types import StringType, StructType
 from trimtab.engine.columns.watermark import BatchTime
 from trimtab.sources.source import UNDECODED, Range, Source
 from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
+from trimtab.worker.measures import Measures
 from trimtab.worker.set_aside import taken_and_aside
+
+
+class _Sum(AccumulatorParam[Measures]):
+    def zero(self, value: Measures) -> Measures:  # noqa: ARG002 - as Spark has it
+        return Measures()
+
+    def addInPlace(self, value1: Measures, value2: Measures) -> Measures:  # noqa: N802 - as Spark has it
+        return value1 + value2
+
+
+def measured(context: SparkContext) -> Accumulator[Measures]:
+    """What tasks add their measures to: the rows of a frame have no head in which those could travel."""
+    return context.accumulator(Measures(), _Sum())
 
 
 def schema_on_spark(source: Source) -> tuple[StructType, pa.Schema]:
@@ -41,8 +55,13 @@ class SourceRows:
         own: StructType = from_arrow_schema(self.schema, prefer_timestamp_ntz=True)
         return StructType(own.fields).add(SOURCE_PARTITION, StringType()).add(SOURCE_UNDECODED, _UNDECODED)
 
-    def of(self, ranges: Sequence[Range], event_time: str, time: BatchTime) -> DataFrame:
-        """The rows of some ranges; each is read by one task, which also says which of them are too far ahead."""
+    def of(
+        self, ranges: Sequence[Range], event_time: str, time: BatchTime, measures: Accumulator[Measures]
+    ) -> DataFrame:
+        """The rows of some ranges; each is read by one task, which also says which of them are too far ahead.
+
+        The task adds what it measures to `measures`.
+        """
         packed = cloudpickle.dumps(self.source)  # type: ignore[no-untyped-call]
         schema = self.schema
 
@@ -51,7 +70,9 @@ class SourceRows:
             for batch in batches:
                 for each in batch.column(0).to_pylist():
                     part: Range = pickle.loads(each)
-                    taken, aside = taken_and_aside(source.read(part), schema, event_time, time, part.partition)
+                    rows = source.read(part)
+                    measures.add(Measures.of(rows))
+                    taken, aside = taken_and_aside(rows, schema, event_time, time, part.partition)
                     yield from _for_the_jvm(taken, aside, part).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]

@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame
 
 from trimtab.control.intake import IntakeObserved
 from trimtab.driver.reading import Read
+from trimtab.worker.free_memory import free_memory_share
+from trimtab.worker.measures import least
 from trimtab.worker.orders import EngineReport, Head
 
 NOTHING = Read((), rows=0.0)
@@ -26,23 +28,34 @@ class BatchUnderWay:
     reports: Sequence[EngineReport] = ()
     head: Head = field(default_factory=Head)  # also of rows that no query wants
     matches: dict[str, int] = field(default_factory=dict)
+    free_memory_share: float | None = None  # the least that was free in the driver
 
     def spent(self, stage: str, seconds: float) -> None:
-        """Add time to a stage."""
+        """Add time to a stage, a part of which ends now."""
         self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
+        self.free_memory_share = least(self.free_memory_share, free_memory_share())
 
     @property
     def backlog(self) -> int | None:
         """About how many rows wait behind it; None: that isn't known."""
         return round(self.read.waiting) if self.read.ranges and math.isfinite(self.read.waiting) else None
 
-    def intake(self, ended_s: float) -> IntakeObserved | None:
-        """What its reading tells of the intake; None: nothing."""
+    def intake(self, ended_s: float, ended_at_s: float) -> IntakeObserved | None:
+        """What its reading tells of the intake; None: nothing. It ended at `ended_s`, by the clock at `ended_at_s`."""
         if not self.read.ranges or self.read.limit_rows is None:
             return None
+        measures = self.head.measures
+        shares = [
+            self.free_memory_share,
+            measures.free_memory_share,
+            *(each.free_memory_share for each in self.reports),
+        ]
         return IntakeObserved(
             rows=self.head.events,
+            bytes=measures.size_bytes or None,
             batch_s=ended_s - self.began_s,
             limit_rows=self.read.limit_rows,
+            latency_s=None if measures.oldest_us is None else max(0.0, ended_at_s - measures.oldest_us / 1e6),
             backlog_rows=self.backlog,
+            free_memory_share=least(*shares),
         )

@@ -15,6 +15,7 @@ import pyarrow as pa
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.sources.source import Range, Source
 from trimtab.worker.engine import run_engine
+from trimtab.worker.measures import Measures
 from trimtab.worker.orders import Head, Orders, packed
 from trimtab.worker.set_aside import taken_and_aside
 from trimtab.worker.tier_one import ColumnTierOne
@@ -43,7 +44,7 @@ class Reading:
             table, others = taken_and_aside(rows, self.schema, self.tier_one.event_time, time, partition)
             with if_missing(Missing.PLAIN):  # the stream waits
                 head, tables = self.tier_one.split(table, self.orders, partition)
-            aside = b""
+            head, aside = replace(head, measures=Measures.of(rows)), b""
             if others is not None:
                 head, aside = replace(head, events=head.events + others.num_rows), packed(others)
             for engine, table in enumerate(tables):
@@ -57,12 +58,12 @@ def head_of_all(heads: Iterable[Head]) -> Head:
     >>> head_of_all([Head(2, {"a": 5}), Head(1, {"a": 3, "b": 4})])
     Head(events=3, newest_us={'a': 5, 'b': 4})
     """
-    events, newest_us = 0, dict[str, int]()
+    events, newest_us, measures = 0, dict[str, int](), Measures()
     for head in heads:
-        events += head.events
+        events, measures = events + head.events, measures + head.measures
         for name, at_us in head.newest_us.items():
             newest_us[name] = max(at_us, newest_us.get(name, at_us))
-    return Head(events, newest_us)
+    return Head(events, newest_us, measures)
 
 
 def run_with_parcels(orders: Orders, number: int, parcels: Sequence[Parcel]) -> tuple[Head, bytes]:

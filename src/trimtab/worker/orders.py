@@ -20,6 +20,7 @@ from trimtab.state.files import Folder
 from trimtab.state.manifest import SegmentFile, StateRun
 from trimtab.state.segment import PartSize
 from trimtab.worker.intake import Intake
+from trimtab.worker.measures import Measures
 
 BoolArray = npt.NDArray[np.bool_]
 Int32Array = npt.NDArray[np.int32]
@@ -61,6 +62,7 @@ class Head:
 
     events: int = 0
     newest_us: Mapping[str, int] = field(default_factory=dict)
+    measures: Measures = field(default_factory=Measures, repr=False, compare=False)  # no two readings have the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class EngineReport:
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     loads: GroupLoads = field(default_factory=GroupLoads)
     executor: str = ""  # where it ran
+    free_memory_share: float | None = None  # the least that was free there while it ran
     outputs: Mapping[str, Output] = field(default_factory=dict)
     segment: SegmentFile | None = None
     parts: Mapping[str, PartSize] = field(default_factory=dict)
