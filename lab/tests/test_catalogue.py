@@ -15,7 +15,7 @@ FIGURES = (
     *("fugu-fig3", "fugu-fig4", "fugu-fig5", "fugu-fig6", "fugu-fig7"),
     *("milp-fig2", "milp-fig3", "milp-fig4", "milp-fig5", "albic-fig10", "albic-fig11"),
     *("milp-fig6", "milp-fig7", "milp-fig8", "milp-fig9"),
-    *("xu-fig3", "xu-fig9"),
+    *("xu-fig3", "xu-fig6", "xu-fig8", "xu-fig9"),
     *("dlb-table1", "dlb-fig3a", "dlb-fig3b", "dlb-fig4a", "dlb-fig4b"),
     *("cg-fig4", "cg-fig6", "cg-fig7", "cg-fig8", "cg-fig9", "cg-fig10", "cg-fig11", "cg-fig12", "cg-fig13"),
     *("cg-fig14", "cg-fig15"),

@@ -19,15 +19,18 @@ _CONF = {
 _open: list[Any] = []
 
 
-def shared_session() -> Any:
-    """The session, started by the first call, and again after it was stopped.
+def shared_session(master: str | None = None) -> Any:
+    """The session, started by the first call, and again after it was stopped or if another master is asked for.
 
     Raises BalanceError `lab.spark` where Spark or its Java is missing.
     """
     if _open and _is_stopped(_open[0]):
         _open.clear()
+    wanted = master or MASTER
+    if _open and _open[0].sparkContext.master != wanted:
+        close_session()
     if not _open:
-        _open.append(_started())
+        _open.append(_started(wanted))
         atexit.register(close_session)
     return _open[0]
 
@@ -40,14 +43,14 @@ def close_session() -> None:
             session.stop()
 
 
-def _started() -> Any:
+def _started(master: str) -> Any:
     try:
         from trimtab.spark.session import start_session
     except ModuleNotFoundError as error:
         message = f"this experiment runs on Spark, which is missing ({error.name})"
         raise BalanceError("lab.spark", message, "pip install 'trimtab[spark]'") from error
     try:
-        return start_session("trimtab lab", MASTER, _CONF)
+        return start_session("trimtab lab", master, _CONF)
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
             raise
