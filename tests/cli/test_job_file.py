@@ -49,6 +49,11 @@ def test_paths_count_from_the_folder_of_the_file(tmp_path: Path, monkeypatch: py
     assert job.queries[0].sinks == (SinkSection("parquet", {"path": str(tmp_path / "out")}),)
 
 
+def test_parquet_files_may_be_in_folders_named_by_columns(tmp_path: Path) -> None:
+    job = read(tmp_path, f'{GOOD}options = {{ partition_by = "symbol" }}\n')
+    assert job.queries[0].sinks[0].options == {"path": str(tmp_path / "out"), "partition_by": "symbol"}
+
+
 def test_a_path_that_names_its_file_system_stays(tmp_path: Path) -> None:
     job = read(tmp_path, GOOD.replace('"checkpoint"', '"s3://bucket/state"').replace('"out/"', '"file:/out"'))
     assert job.checkpoint == "s3://bucket/state"

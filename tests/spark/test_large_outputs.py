@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.bench import COUNTS, DAWN, SCHEMA, Bench, finished
-from trimtab.spark.sinks import Delivery, ParquetSink
+from trimtab.spark.parquet_sink import ParquetSink
+from trimtab.spark.sinks import Delivery
 from trimtab.state.files import Folder
 from trimtab.worker.orders import INLINE_BYTES
 
