@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.support.broker import Broker
 from trimtab.errors import JobError
 from trimtab.sources.kafka_clients import Access
-from trimtab.spark import kafka_sink
+from trimtab.spark import kafka_sink, kafka_writer
 from trimtab.spark.kafka_rows import Messages
 from trimtab.spark.kafka_sink import KafkaSink
 from trimtab.spark.kafka_writer import PARTITION, Identity, Writer
@@ -172,6 +173,34 @@ def test_a_task_that_was_given_up_and_still_runs_does_no_harm(topic: Bench) -> N
     given_up.write(1, [Messages([None], ["the same rows, again"])])
     sink.deliver(topic.batch(2, epoch=1))
     assert topic.batches() == ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"]
+
+
+class _StuckOnce:
+    """A client of which one call never ends, as librdkafka's may after an outage."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.end = client, threading.Event()
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        self.end.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+
+def test_a_call_that_never_ends_is_given_up_and_the_batch_written_by_a_new_client(
+    topic: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_writer, "STUCK_S", 0.2)
+    writer = Writer(Access(topic.broker.servers), topic.identity)
+    stuck = _StuckOnce(writer._producer)
+    writer._producer = cast(Any, stuck)
+    writer.write(0, [Messages(["a"], ["once"])])
+    stuck.end.set()
+    assert [each.value() for each in topic.messages()] == [b"once"]
 
 
 def test_other_queries_incarnations_and_jobs_are_writers_of_their_own(topic: Bench) -> None:

@@ -27,20 +27,12 @@ from trimtab.deciding.placement import SCHEMES
 from trimtab.errors import JobError, QueryError, TrimtabError
 from trimtab.language.compile import check_syntax
 from trimtab.language.mistakes import did_you_mean
-from trimtab.spark.sink_formats import (
-    FILE_FORMATS,
-    PARQUET_OPTIONS,
-    READ_ONLY,
-    SERVERS,
-    is_within,
-    missing_option,
-    option,
-    place_of,
-)
+from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, is_within, missing_option, option, place_of
 from trimtab.spark.source_options import unknown_options
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
-OWN_SINKS = {"parquet": PARQUET_OPTIONS, "console": ("rows",), "memory": ("view",)}
+_PARQUET = ("path", "compression", "partition_by", "partitionBy")
+OWN_SINKS = {"parquet": _PARQUET, "console": ("rows",), "memory": ("view",)}
 """trimtab's own sinks and all their options; other formats are Spark's."""
 
 PACKAGED = ("avro", "delta", "hudi", "iceberg", "kafka", "kinesis", "mongodb", "pulsar")

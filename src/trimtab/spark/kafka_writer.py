@@ -13,6 +13,7 @@ epoch, which the number has, too: a job ends when it finds a later one.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ Headers = Sequence[tuple[str, bytes]]
 Answer = TypeVar("Answer")
 
 _CALL_S = 10.0  # how long one call waits, before its errors are looked at
+STUCK_S = _CALL_S + 2.0
+"""When a call is given up that should have ended by its time-out."""
 _PAUSES_S = (0.1, 0.5, 2.0, 4.0)  # before a transaction that Kafka gave up is tried again
 _ROOM = 1_000  # messages that have to leave a full queue before it is filled again
 _DEFAULTS = {
@@ -106,11 +109,12 @@ class Writer:
     def write(self, batch: int, parts: Iterable[Messages]) -> None:
         """Write the messages of a batch and its number, all or nothing; the parts may be gone through again.
 
-        That is so if Kafka has given the transaction up, as it may after an outage, or if a task of this job opened the
-        writer that was given up and still runs: then it may have written the batch, too.
+        That is so if Kafka or its client gave the transaction up, as after an outage, or if the writer was opened by a
+        task of this job that was given up and still runs: it may have written the batch, too.
         """
         from confluent_kafka import KafkaException
 
+        self._raise_if_replaced()
         with self._telling():
             for pause_s in (*_PAUSES_S, None):
                 try:
@@ -118,6 +122,9 @@ class Writer:
                     break
                 except KafkaException as error:
                     if pause_s is None or not _may_try_again(error.args[0]):
+                        raise
+                except _StuckError:
+                    if pause_s is None:
                         raise
                 time.sleep(pause_s)
                 self._open()
@@ -138,6 +145,9 @@ class Writer:
             self._group: Any = consumer.consumer_group_metadata()  # a group without members has it, too
         finally:
             consumer.close()
+        self._raise_if_replaced()
+
+    def _raise_if_replaced(self) -> None:
         if self._epoch_there > self._epoch:
             raise _has_successor(self.identity, self._epoch, self._epoch_there)
 
@@ -147,6 +157,8 @@ class Writer:
             self._produce(batch, parts)
             self._commit_number(batch)
             self._patient(self._producer.commit_transaction)  # it waits until all messages are there
+        except _StuckError:
+            raise  # this client is of no use any more
         except BaseException:
             with contextlib.suppress(Exception):  # the first error counts; whoever opens it next aborts it in any case
                 self._producer.abort_transaction(_CALL_S)
@@ -179,7 +191,8 @@ class Writer:
         from confluent_kafka import TopicPartition
 
         offsets = [TopicPartition(self.identity.topic, PARTITION, batch + 1, str(self._epoch))]
-        self._patient(lambda timeout_s: self._producer.send_offsets_to_transaction(offsets, self._group, timeout_s))
+        send, group = self._producer.send_offsets_to_transaction, self._group
+        self._patient(lambda timeout_s: _ended(lambda: send(offsets, group, timeout_s)))
 
     def _read_number(self, consumer: Any) -> None:
         from confluent_kafka import TopicPartition
@@ -219,6 +232,33 @@ class Writer:
                 )
                 raise JobError("job.sink-fenced", message, hint) from error
             raise
+
+
+class _StuckError(Exception):
+    """A call of Kafka's client has a time-out, and doesn't end."""
+
+
+def _ended(function: Callable[[], object]) -> None:
+    """Call a function in a thread of its own, which is left to itself if it doesn't end in time.
+
+    librdkafka doesn't check the time-out of `send_offsets_to_transaction` while it looks for the group's coordinator,
+    and may look for ever when a server went away in that moment (its issues 5456 and 5511; so it is in 2.16).
+    """
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, name="trimtab-kafka-offsets", daemon=True)
+    thread.start()
+    thread.join(STUCK_S)
+    if thread.is_alive():
+        raise _StuckError(f"Kafka's client didn't end a call in {STUCK_S:.0f} s")
+    if raised:
+        raise raised[0]
 
 
 def _has_successor(identity: Identity, epoch: int, later: int) -> JobError:
