@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from trimtab.errors import JobError
+from trimtab.sources.files import Files
 from trimtab.sources.rate import Rate
-from trimtab.sources.source import Range
+from trimtab.sources.source import Range, Remembering, rows_each
 from trimtab.state.files import Folder
 
 
@@ -32,6 +34,13 @@ def test_rows_appear_with_the_clock_over_all_partitions() -> None:
     assert source.latest() == {"0": 15, "1": 15}
     clock.now_s -= 100
     assert source.latest() == {"0": 15, "1": 15}, "a clock that is set back takes no rows away"
+
+
+def test_its_positions_are_rows_before_any_are_read() -> None:
+    """So the first batch takes as many as it may, though the source remembers something, as those of files do."""
+    assert isinstance(Rate(10), Remembering)
+    assert rows_each(Rate(10)) == 1
+    assert rows_each(Files("somewhere", schema="k BIGINT")) == math.inf
 
 
 def test_a_bounded_source_ends() -> None:

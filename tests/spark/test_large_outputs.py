@@ -29,24 +29,26 @@ def many(first_s: int) -> pa.Table:
 def test_every_sink_gets_all_rows_of_a_large_output(bench: Bench) -> None:
     from_files: list[bool] = []
     counts: list[int] = []
+    types: list[str] = []
 
     def function(frame: Any, batch: int) -> None:
         del batch
         from_files.append("FileScan parquet" in frame._jdf.queryExecution().executedPlan().toString())
         counts.append(frame.count())
+        types.append(frame.schema["local"].dataType.typeName())
 
     bench.stream.add(many(0))
     job = bench.job(engines=1)
-    handle = job.query("all", "SELECT k, ts, x FROM t")
+    handle = job.query("all", "SELECT k, ts, x, CAST(ts AS TIMESTAMP_NTZ) AS local FROM t")
     handle.write("parquet", path=str(bench.folder / "parquet")).write(function)
     handle.write("json", path=str(bench.folder / "json"), partitionBy="k").write("memory", view="all_rows")
     finished(job)
     assert from_files == [True]
-    assert counts == [ROWS]
+    assert (counts, types) == ([ROWS], ["timestamp_ntz"])
     read = bench.spark.read
     for found in (read.parquet(str(bench.folder / "parquet")), bench.spark.table("all_rows")):
         assert found.agg({"x": "sum"}).collect()[0][0] == ROWS * (ROWS - 1) // 2
-        assert found.schema["ts"].dataType.typeName() == "timestamp"
+        assert [found.schema[name].dataType.typeName() for name in ("ts", "local")] == ["timestamp", "timestamp_ntz"]
     assert read.json(str(bench.folder / "json")).count() == ROWS
     assert len(list((bench.folder / "json").glob("k=*"))) == 50
     assert not list((bench.home / "outbox").iterdir()), "the files are deleted with the commit"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections import deque
@@ -26,6 +27,8 @@ WATCH_S = 0.2
 """How often the streams are looked at."""
 BEGIN_S = 0.5
 """How long a start waits for errors before the first batch, so that it takes a second at most."""
+EXIT_S = 20.0
+"""How long the end of the process waits for the batch under way."""
 AFTER_A_TRIGGER = frozenset({"Waiting for data to arrive", "Waiting for next trigger"})
 """What Spark says of a stream after a trigger. Before its first one it hasn't asked the sources for anything."""
 
@@ -105,6 +108,7 @@ class Run:
         self._begun = threading.Event()
         self._ended = threading.Event()
         self._stopping = False
+        self._is_asked_to_stop = False  # by the end of the process
         self._error: BaseException | None = None
 
     def begin(self, start_queries: StartQueries) -> None:
@@ -113,7 +117,9 @@ class Run:
         Raises an error that occurs before the queries run, if it does so within `BEGIN_S`.
         """
         # Spark's kind of thread, so that the queries inherit the caller's scheduler pool and job tags.
-        InheritableThread(self._supervise, name="trimtab-run", daemon=True, args=(start_queries,)).start()
+        self._thread = InheritableThread(self._supervise, name="trimtab-run", daemon=True, args=(start_queries,))
+        _under_way.add(self)
+        self._thread.start()
         try:
             self._begun.wait(BEGIN_S)
         except BaseException:  # Ctrl-C: the caller gets no handle to stop this run with
@@ -193,6 +199,13 @@ class Run:
             raise self._error
         return True
 
+    def _end_with_the_process(self) -> None:
+        """Stop, but in the run's own thread: the process can't start another one any more."""
+        self._stopping = self._is_asked_to_stop = True
+        for pipeline in self._pipelines.values():
+            pipeline.stopping = True
+        self._thread.join(EXIT_S)
+
     # The run's own thread ----------------------------------------------------------------------
 
     def _supervise(self, start_queries: StartQueries) -> None:
@@ -219,6 +232,7 @@ class Run:
             self._release()
             self._ended.set()
             self._begun.set()
+            _under_way.discard(self)
 
     def _finish_begun(self) -> None:
         """Finish batches without rows that an earlier start began: sinks may already have taken rows of them.
@@ -236,6 +250,9 @@ class Run:
         """Wait until all queries have ended. If one fails, the others are stopped."""
         running = dict(self._queries)
         while running:
+            if self._is_asked_to_stop:
+                self._is_asked_to_stop = False
+                self._stop_queries()
             for name, query in list(running.items()):
                 if not self._has_ended(name, query, WATCH_S / len(running)):
                     if not isinstance(query, SourceLoop):  # a loop lets time pass itself
@@ -290,3 +307,16 @@ class Run:
         if stream not in self._pipelines:
             raise JobError("job.stream", f"there is no stream {stream}", f"there are {', '.join(self._pipelines)}")
         return [self._pipelines[stream]]
+
+
+_under_way: set[Run] = set()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End all runs before the interpreter ends.
+
+    It stops threads wherever they are, and the process aborts if that is inside of C++, as of DuckDB or Arrow.
+    """
+    for run in list(_under_way):
+        run._end_with_the_process()

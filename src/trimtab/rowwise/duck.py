@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _local = threading.local()
+_returned: list[duckdb.DuckDBPyConnection] = []  # of threads that have ended, for those that come
 _SETTINGS = (
     "SET TimeZone='UTC'",
     "SET error_on_division_by_zero=false",
@@ -33,14 +34,39 @@ _HUGE = pa.decimal128(38, 0)
 
 def connection() -> duckdb.DuckDBPyConnection:
     """This thread's private in-memory database."""
-    found: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
-    if found is None:
-        import duckdb
+    lent: _Lent | None = getattr(_local, "lent", None)
+    if lent is None:
+        lent = _local.lent = _Lent(_one_returned() or _new())
+    return lent.connection
 
-        found = duckdb.connect(":memory:")
-        for setting in _SETTINGS:
-            found.execute(setting)
-        _local.connection = found
+
+class _Lent:
+    """A connection while its thread lives; then it goes back, open.
+
+    DuckDB closes one without the interpreter's lock. A thread that did so while the process ends would get the lock no
+    more: the interpreter stops such a thread, and as that is inside of C++, the whole process aborts.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+
+    def __del__(self, returned: list[duckdb.DuckDBPyConnection] = _returned) -> None:
+        returned.append(self.connection)
+
+
+def _one_returned() -> duckdb.DuckDBPyConnection | None:
+    try:
+        return _returned.pop()
+    except IndexError:
+        return None
+
+
+def _new() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    found = duckdb.connect(":memory:")
+    for setting in _SETTINGS:
+        found.execute(setting)
     return found
 
 

@@ -65,6 +65,8 @@ class Rate:
     Raises JobError `job.source` for values that make no sense.
     """
 
+    rows_each = 1.0  # it remembers when it began, and positions are rows all the same
+
     def __init__(
         self,
         rows_per_s: float | None,

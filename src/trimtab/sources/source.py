@@ -6,6 +6,7 @@ read the ranges, side by side. No Spark here, and no decision: a source only say
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -87,7 +88,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class Remembering(Source, Protocol):
-    """A source that has to remember what it found, such as files, whose positions are not theirs."""
+    """A source that has to remember what it found, such as files, whose positions are not theirs.
+
+    Each position may be many rows, unless the source has an attribute `rows_each` that says how many.
+    """
 
     def opened(self, folder: Folder) -> Source:
         """The same source, which keeps what it has to remember in this folder of the job's checkpoint."""
@@ -96,3 +100,8 @@ class Remembering(Source, Protocol):
 def opened(source: Source, home: Folder) -> Source:
     """The source as a job reads it; `home` is the folder of the stream."""
     return source.opened(home.child("source")) if isinstance(source, Remembering) else source
+
+
+def rows_each(source: Source) -> float:
+    """How many rows a position has, as far as that is known before any are read; infinite: it isn't."""
+    return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))

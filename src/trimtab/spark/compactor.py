@@ -10,6 +10,7 @@ import logging
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -49,7 +50,8 @@ class Compactor:
             return
         self._considered += 1
         if self._considered % SWEEP_EVERY == 0:
-            self._threads.submit(self._sweep)  # merges begin when it is done
+            with suppress(RuntimeError):  # the process is ending
+                self._threads.submit(self._sweep)  # merges begin when it is done
         if manifest.batch < self._not_before:
             return
         merges = [
@@ -58,7 +60,9 @@ class Compactor:
             for merge in plan_merges(name, query.runs, manifest.key_groups)
         ]
         if merges:
-            self._under_way = self._threads.submit(self._run, [self._work(merge, manifest) for merge in merges])
+            work = [self._work(merge, manifest) for merge in merges]
+            with suppress(RuntimeError):  # the process is ending
+                self._under_way = self._threads.submit(self._run, work)
 
     def _work(self, merge: Merge, manifest: Manifest) -> Work:
         files = {run.segment: manifest.segments[run.segment] for run in merge.runs}

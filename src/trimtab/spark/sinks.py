@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from trimtab.errors import JobError, TrimtabError
 from trimtab.spark.brokers import unreachable
 from trimtab.spark.error_text import reason
+from trimtab.spark.frames import frame_of
 from trimtab.spark.outbox import ROWS_AT_ONCE, Piece, tables_of
 from trimtab.spark.sink_formats import (
     PARQUET_OPTIONS,
@@ -69,7 +70,7 @@ class Delivery:
 
     def frame(self) -> DataFrame:
         """The rows as a DataFrame: those in memory are a part of Spark's plan, those in files are read by its tasks."""
-        small = self.spark.createDataFrame(self.table)
+        small = frame_of(self.spark, self.table)
         if not self.files:
             return small
         files = [f"{spark_location(self.outbox)}/{file}" for file in self.files]
@@ -217,7 +218,7 @@ class MemorySink(Sink):
             return
         self.tables[delivery.batch] = delivery.whole()
         whole = pa.concat_tables([self.tables[batch] for batch in sorted(self.tables)])
-        self.spark.createDataFrame(whole).createOrReplaceTempView(str(self.view))
+        frame_of(self.spark, whole).createOrReplaceTempView(str(self.view))
 
 
 @dataclass(slots=True)

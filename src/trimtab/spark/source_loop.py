@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from collections.abc import Mapping
 from pyspark.util import InheritableThread
 
 from trimtab.driver.reading import Read, SourceReader, beginnings, with_beginnings
-from trimtab.sources.source import Partition, Remembering
+from trimtab.sources.source import Partition, rows_each
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -32,26 +31,28 @@ class SourceLoop:
     def __init__(self, pipeline: Pipeline, rows: SourceRows, *, interval_s: float | None, available_now: bool) -> None:
         self._pipeline, self._rows, self._interval_s, self._available_now = pipeline, rows, interval_s, available_now
         self._source = rows.source
-        self._reader = SourceReader(math.inf if isinstance(rows.source, Remembering) else 1.0)
+        self._reader = SourceReader(rows_each(rows.source))
         self._partitions: Mapping[str, Partition] = {}
         self._looked_s = 0.0
-        self._stopping, self._ended = threading.Event(), threading.Event()
+        self._stopping = threading.Event()
+        # Spark's kind of thread, so that its jobs inherit the caller's scheduler pool and job tags.
+        self._thread = InheritableThread(self._work, name="trimtab-loop", daemon=True)
         self._error: BaseException | None = None
 
     def start(self) -> SourceLoop:
         """Start the loop in a thread of its own."""
-        # Spark's kind of thread, so that its jobs inherit the caller's scheduler pool and job tags.
-        InheritableThread(self._work, name="trimtab-loop", daemon=True).start()
+        self._thread.start()
         return self
 
     def stop(self) -> None:
         """End the loop after the batch under way."""
         self._stopping.set()
-        self._ended.wait()
+        self._thread.join()
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - as Spark has it
         """Whether the loop has ended, after this time at the latest. Raises the error that ended it."""
-        ended = self._ended.wait(timeout)
+        self._thread.join(timeout)
+        ended = not self._thread.is_alive()
         if ended and self._error is not None:
             raise self._error
         return ended
@@ -66,8 +67,6 @@ class SourceLoop:
             pass
         except BaseException as error:  # `awaitTermination` raises it
             self._error = error
-        finally:
-            self._ended.set()
 
     def _batch(self, end: Mapping[str, int] | None) -> bool:
         """Run a batch if there is something to read; False: `end` is reached."""
