@@ -268,7 +268,7 @@ class Job:
         for stream, name, state in states(versions, begun, kept):
             query = self._queries[name].query
             if query.source != stream or fingerprint(query) != state.fingerprint:
-                raise changed_query(name, state)
+                raise changed_query(name, state, query.sql)
 
     # Building ----------------------------------------------------------------------------------
 

@@ -69,7 +69,8 @@ class SourceLoop:
     def _work(self) -> None:
         try:
             self._look()
-            if not self._pipeline.driver.positions and self._pipeline.driver.unfinished is None:
+            driver = self._pipeline.driver
+            if self._start_at is not None and not driver.positions and driver.unfinished is None:
                 check_positions(self._start_at, self._partitions, self._source.latest())
             end = self._source.latest() if self._available_now else None
             while not self._stopping.is_set() and self._batch(end):
