@@ -26,7 +26,7 @@ from trimtab.testing import check_source
 SCHEMA = pa.schema({"machine": pa.int64(), "ts": pa.timestamp("us", "UTC"), "load": pa.float64()})
 SQL = """
     SELECT * FROM loads MATCH_RECOGNIZE (PARTITION BY machine ORDER BY ts
-      MEASURES A.ts AS since, COUNT(*) AS times
+      MEASURES CAST(FIRST(A.ts) AS STRING) AS since, COUNT(*) AS times
       PATTERN (A A A+) DEFINE A AS A.load > 0.9)
 """
 
@@ -109,7 +109,7 @@ def run(spark: Any, folder: pathlib.Path) -> None:
     job.query("busy", SQL).write("parquet", path=str(folder / "busy"))
     job.start(available_now=True, close=True).await_termination()
     for row in spark.read.parquet(str(folder / "busy")).collect():
-        print(f"machine {row.machine} was busy {row.times} times since {row.since:%H:%M:%S}")
+        print(f"machine {row.machine} was busy {row.times} times since {row.since}")
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from trimtab.rowwise.java_regex import translated
         ("(?:a|b)*c", "(?:a|b)*c"),
         ("x$", r"x(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"),
         ("é漢", "é漢"),
+        ("(?i)^a1[b-dX]é", r"\A[aA]1[b-dB-DXx-x]é"),
+        ("(?i)[0-9_]+", "[0-9_]+"),
         (r"C:\\dir", r"C:\\dir"),
     ],
 )
@@ -31,7 +33,22 @@ def test_a_plain_pattern_is_translated(pattern: str, text: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("(?i)a", r"\bword", r"\p{L}", r"(a)\1", "a(?=b)", "a++", "a*+", "(a*)*", "[a&&b]", "[[a]]", r"\Qa\E"),
+        *(
+            "a(?i)b",
+            "(?i)[A-z]",
+            "(?i)[é-z]",
+            "(?s)a",
+            r"\bword",
+            r"\p{L}",
+            r"(a)\1",
+            "a(?=b)",
+            "a++",
+            "a*+",
+            "(a*)*",
+            "[a&&b]",
+            "[[a]]",
+            r"\Qa\E",
+        ),
         *(
             "a|^b",
             "a$|b",

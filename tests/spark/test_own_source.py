@@ -42,7 +42,7 @@ def test_a_job_reads_the_source(
     example: Any, spark: Any, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     example.run(spark, tmp_path)
-    assert "machine 1 was busy 3 times since 12:00:01" in capsys.readouterr().out
+    assert "machine 1 was busy 3 times since 2026-01-01 12:00:01" in capsys.readouterr().out
     bad = pq.read_table(tmp_path / "bad").to_pylist()
     assert sorted(row["source_partition"] for row in bad) == ["north.log", "south.log"]
     assert {row["source_value"] for row in bad} == {b"no row"}

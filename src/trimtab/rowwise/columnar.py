@@ -46,6 +46,7 @@ from trimtab.rowwise.operand_kinds import (
     is_exact,
     kind_of_literal,
     remaining,
+    times_number,
     unknown,
 )
 from trimtab.rowwise.types import plain
@@ -226,8 +227,8 @@ class _Kinds:
             return compared(name, [self.of(node.this), self.of(node.expression)])
         if (result := _ARITHMETIC.get(type(node))) is not None:
             kinds = [self.of(node.this), self.of(node.expression)]
-            of_parts = computed_of_parts(_SIGNS.get(type(node)), [node.this, node.expression], kinds)
-            return of_parts or result(*kinds)
+            given = (_SIGNS.get(type(node)), [node.this, node.expression], kinds)
+            return computed_of_parts(*given) or times_number(*given) or result(*kinds)
         call = NAMED.get(node.name.lower()) if isinstance(node, exp.Anonymous) else CALLS.get(type(node))
         if call is not None:
             return self._call(node, *call)

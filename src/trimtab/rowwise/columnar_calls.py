@@ -90,6 +90,7 @@ CALLS: Mapping[type[exp.Expr], Call] = {
     exp.Contains: (_TEXT | {"expression": Operand.TEXT}, pa.bool_()),
     exp.DPipe: ({"this": Operand.PRINTED, "expression": Operand.PRINTED}, pa.string()),
     exp.Concat: ({"expressions": Operand.PRINTED}, pa.string()),
+    exp.ConcatWs: ({"expressions": Operand.TEXT}, pa.string()),
     exp.Year: (_OF_TIME, SMALL),
     exp.Quarter: (_OF_TIME, PART),
     exp.Month: (_OF_TIME, PART),
@@ -120,6 +121,7 @@ PASSED_OVER: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Pad: frozenset({"is_left"}),
     exp.StrToUnix: frozenset({"format"}),
     exp.Concat: frozenset({"safe"}),
+    exp.ConcatWs: frozenset({"safe", "coalesce", "flatten"}),
     exp.DPipe: frozenset({"safe"}),
 }
 """What else sqlglot may keep with a function, which changes nothing of its operands."""

@@ -1,14 +1,15 @@
 r"""Regular expressions that mean the same in Java, which Spark uses, and in RE2, which DuckDB uses.
 
 Only what is known to be the same is translated: letters and signs, groups, alternatives, repetitions, simple classes,
-^ and $. Where both differ, what RE2 gets is spelled out: "." leaves out all of Java's ends of lines, and "\s" has the
-vertical tab. Everything else (look-ahead, \b, \p{...}, flags, back references, possessive repetitions) has no
-translation.
+^ and $. Where both differ, what RE2 gets is spelled out: "." leaves out all of Java's ends of lines, "\s" has the
+vertical tab, and (?i) at the beginning makes pairs of the letters from a to z, and of no others. Everything else
+(look-ahead, \b, \p{...}, other flags, back references, possessive repetitions) has no translation.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ _PLAIN = re.compile(r"[^\\\[\](){}.*+?^$|&~#\x00-\x1f]")
 _SIGNS = r"\[](){}.*+?^$|/-&~#@!%,;:='\"<>_ "
 _REPEATED = re.compile(r"(?:[*+?]|\{(\d{1,3})(?:(,)(\d{0,3}))?\})(\??)(?![+*?{])")
 _MOST_REPEATED = 200
+_FOLDING = "(?i)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def translated(pattern: str) -> Translated | None:
 
     >>> translated(r"^a\d+(b|c)").text
     '\\Aa[0-9]+(b|c)'
-    >>> translated(r"(?i)a") is None
+    >>> translated(r"a(?=b)") is None
     True
     """
     try:
@@ -61,6 +63,11 @@ class _Translation:
     def __init__(self, pattern: str) -> None:
         self._pattern, self._at, self._groups = pattern, 0, 0
         self._has_end = self._takes_ends_of_lines = False
+        self._folds = pattern.startswith(_FOLDING)
+        if self._folds:
+            self._at = self._begin = len(_FOLDING)
+        else:
+            self._begin = 0
 
     def whole(self) -> Translated:
         text, may_be_empty = self._alternatives()
@@ -111,7 +118,7 @@ class _Translation:
                 return self._class(), False, True
             case ".":
                 return f"[^{_ENDS_OF_LINES}]", False, True
-            case "^" if self._at == 1:
+            case "^" if self._at == self._begin + 1:
                 return r"\A", True, False
             case "$" if self._at == len(self._pattern):
                 self._has_end = True
@@ -119,8 +126,12 @@ class _Translation:
             case "\\":
                 return self._escape(), False, True
             case _ if _PLAIN.fullmatch(character) and character not in "^$":
-                return re.escape(character), False, True
+                return self._letter(character), False, True
         raise _UnknownError
+
+    def _letter(self, character: str) -> str:
+        is_folded = self._folds and character.isascii() and character.isalpha()
+        return f"[{character.lower()}{character.upper()}]" if is_folded else re.escape(character)
 
     def _group(self) -> tuple[str, bool]:
         begin = "("
@@ -159,14 +170,28 @@ class _Translation:
         while self._next() != "]" or not found:
             low, is_single = self._member()
             found += low
+            high = low
             if self._next() == "-" and self._pattern[self._at + 1 : self._at + 2] not in ("]", ""):
                 self._at += 1
                 high, is_single_too = self._member()
                 if not (is_single and is_single_too):
                     raise _UnknownError
                 found += f"-{high}"
+            found += self._folded(low, high)
         self._at += 1
         return f"[{'^' if is_other else ''}{found}]"
+
+    def _folded(self, low: str, high: str) -> str:
+        """The letters of a range in the other case, where that matters."""
+        if not self._folds or low in map(_ESCAPES.get, _CLASSES):
+            return ""
+        if _is_letters(low, high, str.islower) or _is_letters(low, high, str.isupper):
+            return f"{low.swapcase()}-{high.swapcase()}"
+        if low == high and not (low.isascii() and low.isalpha()):
+            return ""
+        if "0" <= low <= high <= "9":
+            return ""
+        raise _UnknownError  # a range in which there are letters and others
 
     def _member(self) -> tuple[str, bool]:
         character = self._next()
@@ -183,6 +208,11 @@ class _Translation:
         if not character or character in "[]&^~" or ord(character) < ord(" "):
             raise _UnknownError
         return ("\\-" if character == "-" else character), character != "-"
+
+
+def _is_letters(low: str, high: str, case: Callable[[str], bool]) -> bool:
+    """Whether a range has only letters from a to z, of one case."""
+    return all(len(each) == 1 and each.isascii() and each.isalpha() and case(each) for each in (low, high))
 
 
 def _is_few(repeated: re.Match[str]) -> bool:

@@ -115,6 +115,18 @@ def computed_of_parts(name: str | None, sides: Sequence[exp.Expr], kinds: Sequen
     return PARTS if others and all(kind in known for kind in others) else None
 
 
+def times_number(name: str | None, sides: Sequence[exp.Expr], kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type of a decimal times an integer that is written out, where 18 digits are enough; None: it is another one.
+
+    DuckDB has 10 digits for such an integer, and no more than 18 for the product.
+    """
+    for number, kind in ((sides[0], kinds[1]), (sides[1], kinds[0])):
+        is_number = name == "*" and isinstance(number, exp.Literal) and number.name.isdigit()
+        if is_number and pa.types.is_decimal(kind) and kind.precision + len(number.name) <= _INT64_DIGITS:
+            return pa.decimal128(min(kind.precision + 10, _INT64_DIGITS), kind.scale)
+    return None
+
+
 def _decimal(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The decimals that DuckDB computes, if all results fit them; None: they may not, or there are none."""
     (before, after), (before_too, after_too) = _size(left), _size(right)
