@@ -80,7 +80,7 @@ class Bench:
         assert old in text
         self.file.write_text(text.replace(old, new))
 
-    def state(self, *, sql: str = SQL, closed: bool = False, schema: str = "") -> None:
+    def state(self, *, sql: str = SQL, closed: bool = False, schema: str = "", **others: Any) -> None:
         """A checkpoint with a committed batch of the query `counts`."""
         text = self.file.read_text()
         if schema:
@@ -93,7 +93,7 @@ class Bench:
         folders = checkpoint.stream("ticks")
         folders.make()
         queries = {"counts": QueryState(fingerprint(query), (), sql)}
-        kept = Manifest(checkpoint.job, "ticks", 0, 8, 1, (0,) * 8, None, None, queries, {}, closed=closed)
+        kept = Manifest(checkpoint.job, "ticks", 0, 8, 1, (0,) * 8, None, None, queries, {}, closed=closed, **others)
         write(folders.manifests, kept)
 
     def contents(self) -> dict[str, bytes | None]:
@@ -208,6 +208,14 @@ def test_a_checkpoint_whose_input_was_closed(bench: Bench, capsys: pytest.Captur
     # Only Spark knows the columns, but the stream is known without it.
     bench.write('event_time = "ts"', 'event_time = "ts"\nselect = ["symbol", "ts", "parse_url(symbol, \'HOST\') AS h"]')
     assert "error[job.closed]" in reported(bench, capsys)
+
+
+def test_a_stream_that_was_read_another_way(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.state(positions={"files": 5})
+    expected = "error[job.source-changed]: trimtab has read stream ticks itself so far, up to {'files': 5}"
+    assert expected in reported(bench, capsys)
+    bench.write('event_time = "ts"', 'event_time = "ts"\nstart_at = "own"')
+    assert is_fine(bench, capsys)
 
 
 def test_a_query_that_is_not_the_one_of_the_checkpoint(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

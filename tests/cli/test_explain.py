@@ -226,8 +226,8 @@ def test_a_missing_query_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         ("SELECT symbol, price * 2 AS twice FROM ticks WHERE price > 1", "over columns, without the JVM"),
         (
-            "SELECT upper(symbol) AS name FROM ticks",
-            "through the JVM, as UPPER(symbol): upper isn't known to give the same here as in Spark",
+            "SELECT reverse(symbol) AS name FROM ticks",
+            "through the JVM, as REVERSE(symbol): reverse isn't known to give the same here as in Spark",
         ),
     ],
 )

@@ -210,6 +210,18 @@ def test_a_broker_has_to_answer_and_the_client_has_to_be_installed(
 # The intake ------------------------------------------------------------------------------------
 
 
+def test_a_stream_that_was_read_another_way_says_where_it_goes_on(tmp_path: Path) -> None:
+    (stream,) = read(tmp_path, job(KAFKA + 'start_at = { "ticks:0" = 12, "ticks:1" = 0 }\n')).streams
+    assert stream.time["start_at"] == {"ticks:0": 12, "ticks:1": 0}
+    (stream,) = read(tmp_path, GOOD.replace("[queries", 'start_at = "own"\n[queries', 1)).streams
+    assert stream.time["start_at"] == "own"
+    found = mistake(tmp_path, job(KAFKA + 'start_at = { "ticks:0" = "x" }\n'))
+    assert "start_at={'ticks:0': 'x'} of stream ticks has no position for each partition" in found
+    assert 'start_at: "latest" is not one; write own' in mistake(tmp_path, job(KAFKA + 'start_at = "latest"\n'))
+    found = mistake(tmp_path, GOOD.replace("[queries", "start_at = { a = 1 }\n[queries", 1))
+    assert "the positions of a DataFrame are Spark's" in found
+
+
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

@@ -19,6 +19,12 @@ def test_a_partition_that_was_read_goes_on_and_a_new_job_begins_at_the_start() -
     assert beginnings({}, partitions) == {"a": 0, "b": 7}
 
 
+def test_a_start_that_is_given_counts_where_nothing_was_read() -> None:
+    partitions = {"a": Partition(0, 0), "b": Partition(3, 7)}
+    assert beginnings({}, partitions, {"a": 4, "b": 5}) == {"a": 4, "b": 5}
+    assert beginnings({"a": 5}, partitions, {"a": 4, "b": 5}) == {"a": 5, "b": 3}
+
+
 def test_a_partition_that_came_later_is_read_from_its_beginning() -> None:
     read = SourceReader(1.0).next_read({"a": 7, "b": 7}, {"a": 9, "b": 7}, None)
     first = with_beginnings(read, {}, {"a": 7, "b": 7})

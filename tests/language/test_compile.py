@@ -162,7 +162,7 @@ def condition(text: str) -> str:
         # What the engine has no function for.
         ("symbol LIKE A.symbol", "<($1 LIKE $2 ESCAPE '\\')>([symbol]@here, [symbol]@A)"),
         ("array_agg(symbol) = array('a')", "<$1 = ['a']>(array_agg([symbol]@here))"),
-        ("upper(concat(A.symbol, symbol)) = 'X'", "(= <UPPER($1 || $2)>([symbol]@A, [symbol]@here) 'X')"),
+        ("upper(concat(A.symbol, symbol)) = 'X'", "(= <SPARK_UPPER($1 || $2)>([symbol]@A, [symbol]@here) 'X')"),
         # Constants.
         ("true", "always"),
         ("1 = 1", "always"),

@@ -55,7 +55,7 @@ format = "parquet"
 path = "counts/"
 
 [queries.keys]
-sql = "SELECT upper(CAST(k AS STRING)) AS key FROM lines"
+sql = "SELECT reverse(CAST(k AS STRING)) AS key FROM lines"
 
 [[queries.keys.sinks]]
 format = "parquet"

@@ -13,6 +13,7 @@ import pytest
 import trimtab
 from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.kept_source import KeptSource
+from tests.support.spark_laws import FileStream, stored
 from trimtab.control.intake import Intake
 from trimtab.errors import JobError, TrimtabError
 from trimtab.spark import column_jobs, stream_queries
@@ -184,6 +185,35 @@ def test_rows_that_the_source_has_dropped_end_the_job_with_an_error(bench: Bench
     with pytest.raises(TrimtabError, match=r"dropped 1 positions") as raised:
         finished(job_of(bench, shortened, {"rises": RISES}))
     assert raised.value.code == "source.lost"
+
+
+def test_a_stream_changes_from_a_dataframe_to_a_source_and_back(bench: Bench, source: KeptSource) -> None:
+    """A match goes over each change; batches are counted on, and no row is late or taken twice."""
+    source = replace(source, columns=stored(SCHEMA.empty_table()).schema)  # as the DataFrame has the columns
+    bench.run(events((1, 0, 5), (2, 0, 1)), rises=RISES)
+    source.add("a", events((1, 0, 5), (2, 0, 1), (1, 2, 7)))  # what Spark has read, and a row after it
+    with pytest.raises(JobError, match="Spark has read stream t so far, up to ") as raised:
+        finished(job_of(bench, source, {"rises": RISES}))
+    assert raised.value.code == "job.source-changed"
+    with pytest.raises(TrimtabError, match="begins partition a at 7, but it has positions 0 to 3"):
+        finished(job_of(bench, source, {"rises": RISES}, start_at={"a": 7}))
+    finished(job_of(bench, source, {"rises": RISES}, start_at={"a": 2}))
+    assert (known(bench).batch, known(bench).positions, known(bench).spark_batch) == (1, {"a": 3}, None)
+    source.add("a", events((1, 3, 9), (2, 4, 2)))
+    finished(job_of(bench, source, {"rises": RISES}, start_at={"a": 2}))  # it doesn't count any more
+    assert (known(bench).batch, known(bench).positions) == (2, {"a": 5})
+
+    with pytest.raises(JobError, match=r"trimtab has read stream t itself so far, up to \{'a': 5"):
+        bench.run(rises=RISES)
+    (bench.folder / "t").rename(bench.folder / "before")
+    bench.stream = FileStream(bench.folder / "t", bench.spark, SCHEMA)  # so Spark's log of files must be forgotten
+    bench.stream.add(events((1, 5, 10), (2, 6, 1), (2, 7, 3)))
+    job = trimtab.Job(bench.spark, checkpoint=str(bench.checkpoint), key_groups=8, engines=2, warm=False)
+    job.stream("t", bench.stream.frame(), event_time="ts", start_at="own")
+    job.query("rises", RISES).write(bench.keep("rises"))
+    run = finished(job, close=True)
+    assert (known(bench).spark_batch, known(bench).positions, run.progress.late) == (0, {}, 0)
+    assert sorted((row["a"], row["b"]) for row in bench.rows("rises")) == [(1, 2), (1, 3), (5, 7), (9, 10)]
 
 
 def test_partition_by_is_refused_because_the_source_knows_its_partitions(bench: Bench, source: KeptSource) -> None:

@@ -30,6 +30,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return compile_query(sql, *args, **options)
 
     monkeypatch.setattr(spark_functions, "spark_type", spark_type)
+    monkeypatch.setattr(spark_functions, "is_deterministic", lambda _, text, __: "riskiest" not in text.lower())
     monkeypatch.setattr(spark_functions, "compile_query", compiling)
     return compiled
 
@@ -60,6 +61,12 @@ def test_what_looks_at_one_row_may_use_a_function_of_the_session(sql: str, compi
     assert compilations == [sql]
 
 
+def test_a_function_that_is_not_deterministic_is_refused(compilations: list[str]) -> None:
+    with pytest.raises(QueryError, match=r"Spark says that RISKIEST_RISKINESS\(x\) isn't deterministic") as raised:
+        compile_for("SELECT riskiest_riskiness(x) AS y FROM t")
+    assert (raised.value.code, compilations) == ("query.changing", ["SELECT riskiest_riskiness(x) AS y FROM t"])
+
+
 def test_after_the_operator_only_functions_of_duckdb_work(compilations: list[str]) -> None:
     sql = MATCH.format("riskiness(a)", "A.x")
     assert mistake(sql) == without_spark(sql)
@@ -79,6 +86,7 @@ def test_what_the_session_does_not_have_either_is_the_same_mistake(sql: str, com
 def test_a_query_cannot_call_methods_of_java(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The query of a batch that was begun comes from the checkpoint, which may be somebody else's."""
     monkeypatch.setattr(spark_functions, "spark_type", lambda *_: pa.string())
+    monkeypatch.setattr(spark_functions, "is_deterministic", lambda *_: True)
     for sql in (f"SELECT {call} AS y FROM t", f"SELECT x FROM t WHERE {call} = 'q'"):
         assert "error[query.function]: there is no function" in mistake(sql)
     assert compile_for("SELECT own('reflect') AS y FROM t").intake.columns

@@ -13,7 +13,7 @@ import pytest
 import trimtab
 from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, Bench, events, finished
 from tests.support.spark_laws import FileStream
-from trimtab.api.job import _interval_s
+from trimtab.api.job_checks import interval_s_of
 from trimtab.api.run import Run, Tally
 from trimtab.cli.main import main
 from trimtab.errors import JobError
@@ -183,7 +183,7 @@ def test_a_job_that_is_started_now_and_then_reports_what_became_due_in_between(b
 
 @pytest.mark.parametrize(("spelling", "seconds"), [("interval 10 minutes", 600.0), ("1 minute 30 seconds", 90.0)])
 def test_the_interval_of_a_trigger_is_as_spark_understands_it(bench: Bench, spelling: str, seconds: float) -> None:
-    assert _interval_s(bench.spark, spelling) == seconds
+    assert interval_s_of(bench.spark, spelling) == seconds
 
 
 def test_a_clock_that_is_ahead_stops_no_stream(bench: Bench) -> None:

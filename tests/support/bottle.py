@@ -95,7 +95,7 @@ class Bottle:
         self.outside = Outside()
         self._log: list[tuple[pa.Table, Int64Array]] = []  # the rows of each batch, with their numbers
         self._done = 0  # batches that Spark's log has as committed
-        self._reads_itself = reads_itself
+        self._reads_itself, self._first_of_spark = reads_itself, 0
         self._arrived = 0
         self._epoch = 0  # of the last start
         self.change(queries, rule, split, keep_original=keep_original, max_threads=max_threads)
@@ -117,6 +117,11 @@ class Bottle:
         self.setup: Setup = setup_of(
             dict(queries), self._traits, rule, self.split, keep_original=keep_original, max_threads=max_threads
         )
+
+    def read_otherwise(self) -> None:
+        """Go on as a job that reads the source itself, if Spark has read so far, and the other way round."""
+        self._reads_itself, self._first_of_spark = not self._reads_itself, self._done
+        self.restart()
 
     def batch(
         self,
@@ -141,9 +146,10 @@ class Bottle:
         def run() -> None:
             driver = self._shell.driver
             if not self._reads_itself:
-                arrived = BatchArrived(self._done, False, CLOCK_S, self.setup, placement or self.placement)
+                number = self._done - self._first_of_spark
+                arrived = BatchArrived(number, False, CLOCK_S, self.setup, placement or self.placement)
                 self._shell.take(arrived, rows, numbers)
-            elif driver.positions.get(ONLY, 0) == self._done:  # else it was committed before the job died
+            elif driver.positions.get(ONLY, self._done) == self._done:  # else it was committed before the job died
                 # More has come since the batch was begun, which isn't in its plan.
                 end = self._done + 1 + (driver.unfinished is not None)
                 ranges = (Range(ONLY, self._done, end),)

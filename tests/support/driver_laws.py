@@ -239,6 +239,9 @@ def _live(
             bottle.carry_out(_merges(choices, bottle), deaths=some_deaths(choices, 10))
         if chance(choices, 10):
             bottle.restart()
+        # Where only the number of partitions is known, the watermark waits for all of them once more.
+        if chance(choices, 5) and (reading.partition_by is None or reading.rule.partitions):
+            bottle.read_otherwise()
         if chance(choices, 10):
             idle = frozenset(name for name, end in reading.ends.items() if end <= number + 1)
             ticks += 1

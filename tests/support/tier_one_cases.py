@@ -47,7 +47,8 @@ CASES: dict[str, dict[str, str]] = {
         "fewer": "SELECT k, SUM(x) AS n FROM t WHERE x = 3 GROUP BY k, window(ts, '1 hour')",
     },
     "computed": {
-        "by parts": "SELECT upper(p) AS u, MAX(y * 2) AS m FROM t WHERE y > 0 GROUP BY upper(p), window(ts, '1 hour')",
+        "by parts": "SELECT reverse(p) AS u, MAX(y * 2) AS m FROM t WHERE y > 0"
+        " GROUP BY reverse(p), window(ts, '1 hour')",
         "lists": "SELECT k, tags, place, counts, price FROM t",
     },
     "bare": {"lists": "SELECT k, tags, place, counts, price, at FROM t"},

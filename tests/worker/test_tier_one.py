@@ -102,7 +102,7 @@ def test_originals_are_whole_rows() -> None:
 
 def test_a_bad_row_fails_alone_and_only_for_the_query_that_computes_it() -> None:
     schema = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us"), "x": pa.int64()})
-    queries = ("SELECT k, MAX(abs(x) * 4) AS y FROM t GROUP BY k, window(ts, '1 hour')", "SELECT k, x FROM t")
+    queries = ("SELECT k, MAX(sign(x) * x * 4) AS y FROM t GROUP BY k, window(ts, '1 hour')", "SELECT k, x FROM t")
     compiled = {f"q{n}": compile_query(sql, {"t": schema}, event_time="ts") for n, sql in enumerate(queries)}
     intake = intake_of(compiled, schema, "ts")
     one = ColumnTierOne(intake, schema, KEY_GROUPS, keep_original=False)
@@ -123,7 +123,7 @@ def test_an_obstacle_names_the_column() -> None:
     by_time = obstacle_to_columns(intake_for("one", "at"), SCHEMA)
     assert by_time is not None
     assert by_time.startswith("at is timestamp")
-    by_upper = obstacle_to_columns(intake_for("computed"), SCHEMA)
-    assert by_upper == "UPPER(p): upper isn't known to give the same here as in Spark"
+    by_reverse = obstacle_to_columns(intake_for("computed"), SCHEMA)
+    assert by_reverse == "REVERSE(p): reverse isn't known to give the same here as in Spark"
     assert obstacle_to_columns(intake_for("all types", "p"), SCHEMA) is None
     assert obstacle_to_columns(intake_for("filtered"), SCHEMA) is None

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from trimtab.api.job_checks import check_intake, check_name, check_readers, interval_s_of
 from trimtab.api.run import Run, Tally
 from trimtab.api.stream import Length, StreamHandle, stream_of
-from trimtab.control.intake import Held, Intake
+from trimtab.control.intake import Intake
 from trimtab.deciding.placement import check_engines, check_key_groups
 from trimtab.deciding.policy import DEFAULT, Balance, Scale, balance_of, check_scale
 from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.changed_source import StartAt
 from trimtab.driver.resuming import begun_batches, changed_query, fingerprint, last_versions, open_streams, states
 from trimtab.driver.splitting import check_split
 from trimtab.engine.operator import MAX_THREADS
@@ -38,7 +38,6 @@ from trimtab.spark.where.settling import Demand
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.lock import CheckpointLock
 from trimtab.state.manifest import Manifest
-from trimtab.worker.free_memory import free_memory_share
 from trimtab.worker.intake import intake_of
 
 DEFAULT_INTAKE = Intake()
@@ -129,6 +128,7 @@ class Job:
         partitions: int | Sequence[object] | None = None,
         max_ahead: Length = "1 hour",
         idle_after: Length = None,
+        start_at: StartAt = None,
     ) -> StreamHandle:
         """Name a streaming DataFrame or a source, so that queries can read it.
 
@@ -145,9 +145,12 @@ class Job:
             max_ahead: Rows further ahead of the clock than this go to quarantine; None: there is no limit.
             idle_after: A partition that was read to its end and had no rows for this long no longer holds the others
                 up, and while all are silent, event time goes on. None: time stands still until a row comes.
+            start_at: Where the stream goes on if it was a DataFrame and is a `Source` now: the position of each
+                partition, such as {"ticks:0": 1234}. "own": where `rows` begins by itself, also for a DataFrame that
+                was a `Source`. It only counts where the checkpoint has no positions of `rows` itself.
         """
         self._check_not_running()
-        _check_name("stream", name, self._streams)
+        check_name("stream", name, self._streams)
         handle = self._streams[name] = stream_of(
             self.spark,
             name,
@@ -158,6 +161,7 @@ class Job:
             partitions=partitions,
             max_ahead=max_ahead,
             idle_after=idle_after,
+            start_at=start_at,
             check_may_change=self._check_not_running,
         )
         return handle
@@ -173,7 +177,7 @@ class Job:
                 or "consistent" (over as many as needed). Results stay the same. None: every key is on one engine.
         """
         self._check_not_running()
-        _check_name("query", name, self._queries)
+        check_name("query", name, self._queries)
         tables = {each.name: each.schema for each in self._streams.values()}
         if not tables:
             raise JobError("job.stream", f"query {name} has no stream to read", "name one first: job.stream(...)")
@@ -202,14 +206,16 @@ class Job:
                 be started again.
         """
         self._check_parts(trigger, available_now, close)
-        interval_s = _interval_s(self.spark, trigger)
+        interval_s = interval_s_of(self.spark, trigger)
         with ExitStack() as undo:
             checkpoint = Checkpoint.open(self.checkpoint, self.key_groups)
             lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
             undo.callback(lock.release)
             versions = last_versions(checkpoint)
-            self._check_changes(versions, begun_batches(checkpoint, versions))
+            begun = begun_batches(checkpoint, versions)
             read = self._read()
+            check_readers(read, checkpoint, versions, begun)
+            self._check_changes(versions, begun)
             going_on = open_streams(read, versions, close=close)
             check_reachable({name: read[name].frame for name in going_on if read[name].source is None})
             self._prepare_sinks(read)
@@ -262,7 +268,7 @@ class Job:
         for stream, name, state in states(versions, begun, kept):
             query = self._queries[name].query
             if query.source != stream or fingerprint(query) != state.fingerprint:
-                raise changed_query(name, state)
+                raise changed_query(name, state, query.sql)
 
     # Building ----------------------------------------------------------------------------------
 
@@ -344,11 +350,14 @@ class Job:
         """
         self._sweep_streams(checkpoint, read, lock)
         started: dict[str, StreamingQuery | SourceLoop] = {}
-        interval_s = None if trigger is None else _interval_s(self.spark, trigger)
+        interval_s = None if trigger is None else interval_s_of(self.spark, trigger)
         with logs_by_renaming(self.spark, is_local=checkpoint.folder.is_local):
             for name, pipeline in pipelines.items():
                 if (rows := pipeline.source_rows) is not None:
-                    loop = SourceLoop(pipeline, rows, interval_s=interval_s, available_now=available_now)
+                    start_at = self._streams[name].start_at
+                    loop = SourceLoop(
+                        pipeline, rows, interval_s=interval_s, available_now=available_now, start_at=start_at
+                    )
                     started[name] = loop.start()
                     continue
                 writer = self._streams[name].frame.writeStream.foreachBatch(pipeline.take_batch)
@@ -371,30 +380,3 @@ class Job:
         for name in set(checkpoint.streams()) - read:
             for kind in ("streams", "spark"):
                 checkpoint.folder.child(kind).child(safe_name(name)).remove_all(lock.check)
-
-
-def check_intake(intake: Intake | None) -> None:
-    """Raise JobError `job.intake` for a reference that this machine can't measure."""
-    if intake is not None and intake.held is Held.FREE_MEMORY and free_memory_share() is None:
-        message = "this machine doesn't tell how much of its memory is free, so free_memory_share can't be held"
-        raise JobError("job.intake", message, "give batch_s, latency_s or backlog_rows")
-
-
-def _interval_s(spark: SparkSession, trigger: str | None) -> float:
-    """How long a batch should take: the trigger's interval as Spark understands it, or else a second."""
-    if trigger is None:
-        return 1.0
-    jvm: Any = spark._jvm
-    try:
-        return float(jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger)).intervalMs()) / 1e3 or 1.0
-    except PySparkException as error:
-        message = f"the trigger {trigger!r} is not a length of time"
-        raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
-
-
-def _check_name(what: str, name: str, taken: Mapping[str, Any]) -> None:
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name):
-        message = f"{name!r} can't be the name of a {what}"
-        raise JobError("job.name", message, "a name has letters, digits and underscores, and starts with a letter")
-    if name in taken:
-        raise JobError("job.name", f"the job already has a {what} {name}", "give it another name")

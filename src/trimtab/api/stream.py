@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from trimtab.driver.changed_source import StartAt, check_start_at
 from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError
 from trimtab.language.intervals import delay_us
@@ -42,6 +43,7 @@ class StreamHandle:
     max_ahead_us: int | None = None
     idle_after_us: int | None = None
     source: Source | None = None
+    start_at: StartAt = None
     check_may_change: Callable[[], None] = lambda: None
     sinks: dict[str, list[Sink]] = field(default_factory=lambda: {LATE: [], QUARANTINE: []})
 
@@ -69,6 +71,7 @@ def stream_of(
     partitions: int | Sequence[object] | None,
     max_ahead: Length,
     idle_after: Length,
+    start_at: StartAt,
     check_may_change: Callable[[], None],
 ) -> StreamHandle:
     """The stream, if it can be one; `Job.stream` says what each setting means."""
@@ -88,6 +91,7 @@ def stream_of(
     if source is not None and partition_by is not None:
         message = f"stream {name} has partition_by, but its source knows its partitions"
         raise JobError("job.partitions", message, "leave partition_by and partitions out")
+    check_start_at(name, start_at, is_source=source is not None)
     by = None if partition_by is None else _column_of(name, frame, partition_by, "job.partitions")
     return StreamHandle(
         name,
@@ -99,6 +103,7 @@ def stream_of(
         None if max_ahead is None else delay_us(max_ahead),
         None if idle_after is None else delay_us(idle_after),
         source,
+        start_at,
         check_may_change,
     )
 

@@ -15,6 +15,7 @@ from trimtab.cli.job_sections import JobFile, OwnSource, SinkSection, StreamSect
 from trimtab.deciding.policy import DEFAULT
 from trimtab.driver import resuming
 from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.changed_source import check_reader
 from trimtab.driver.splitting import check_split
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
@@ -108,7 +109,11 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
     if checkpoint is None:
         return
     versions = resuming.last_versions(checkpoint)
-    _check_changes(file, streams, queries, versions, resuming.begun_batches(checkpoint, versions))
+    begun = resuming.begun_batches(checkpoint, versions)
+    for stream in file.streams:
+        known, start_at = versions.get(stream.name), stream.time.get("start_at")
+        check_reader(stream.name, known, begun.get(stream.name), start_at, is_source=stream.own is not None)
+    _check_changes(file, streams, queries, versions, begun)
     known = file.are_modules_imported
     sources = {known_source(each.sql, streams, are_operators_known=known) for each in file.queries}
     if None not in sources:
@@ -132,7 +137,7 @@ def _check_changes(
     for stream, name, state in resuming.states(versions, begun, kept):
         query = queries[name]
         if not resuming.is_signed(state):
-            raise resuming.changed_query(name, state)
+            raise resuming.changed_query(name, state, "")
         try:
             before = compile_known(state.sql, streams)
         except QueryError:
@@ -140,7 +145,7 @@ def _check_changes(
         if query is None or before is None or resuming.fingerprint(before) != state.fingerprint:
             continue
         if query.source != stream or resuming.fingerprint(query) != state.fingerprint:
-            raise resuming.changed_query(name, state)
+            raise resuming.changed_query(name, state, query.sql)
 
 
 def _sink_columns(file: JobFile) -> dict[str, Sequence[str] | None]:

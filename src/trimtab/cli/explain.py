@@ -56,8 +56,8 @@ def way_of_rows(query: Query, schema: pa.Schema, event_time: str | None = None) 
 
     >>> from trimtab.language.compile import compile_query
     >>> schema = pa.schema({"ts": pa.timestamp("us", "UTC"), "s": pa.string()})
-    >>> way_of_rows(compile_query("SELECT upper(s) AS s FROM t", {"t": schema}), schema)
-    "if trimtab reads it: through the JVM, as UPPER(s): upper isn't known to give the same here as in Spark"
+    >>> way_of_rows(compile_query("SELECT reverse(s) AS s FROM t", {"t": schema}), schema)
+    "if trimtab reads it: through the JVM, as REVERSE(s): reverse isn't known to give the same here as in Spark"
     """
     times = [field.name for field in schema if is_time(field.type)]
     if event_time is None and not times:

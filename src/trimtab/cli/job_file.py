@@ -21,7 +21,7 @@ from trimtab.cli.job_balance import read_balance_and_scale
 from trimtab.cli.job_intake import read_intake
 from trimtab.cli.job_queries import OWN_COLUMNS, Streams, check_columns, compile_known, known_streams
 from trimtab.cli.job_sections import DEFAULT_KEY_GROUPS, JobFile, QuerySection, SinkSection, StreamSection
-from trimtab.cli.job_sources import MOST_PARTITIONS, OWN_SOURCES, read_source
+from trimtab.cli.job_sources import MOST_PARTITIONS, OWN_SOURCES, read_source, read_start_at
 from trimtab.cli.toml import MISSING, Mistake, Section, line_of, setting_lines
 from trimtab.deciding.placement import SCHEMES
 from trimtab.errors import JobError, QueryError, TrimtabError
@@ -181,6 +181,7 @@ class _Reader:
         path, schema = section.text("path"), section.text("schema")
         event_time = section.text("event_time", needed=EVENT_TIME)
         delay, time = section.length("delay") or "0 seconds", _partitions(section) | _silence(section)
+        time |= read_start_at(section, is_source=False)
         select, where = section.texts("select"), section.text("where")
         options = section.options("options")
         late, quarantine = (self._rejects(section, name, key) for key in ("late", "quarantine"))
@@ -209,7 +210,7 @@ class _Reader:
         """A stream that trimtab reads itself."""
         own = read_source(section, self._absolute)
         event_time = section.text("event_time", needed=EVENT_TIME)
-        delay, time = section.length("delay") or "0 seconds", _silence(section)
+        delay, time = section.length("delay") or "0 seconds", _silence(section) | read_start_at(section, is_source=True)
         late, quarantine = (self._rejects(section, name, key) for key in ("late", "quarantine"))
         _check_name(name, section)
         if section.values["source"] in OWN_SOURCES:  # otherwise it isn't known which settings there are

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 
 from trimtab.cli.job_sections import OwnSource
 from trimtab.cli.toml import MISSING, Section
+from trimtab.driver.changed_source import OWN, check_start_at
 from trimtab.errors import InputError, JobError
 from trimtab.sources.file_partitions import checked
 from trimtab.sources.file_rows import PARSERS, SCHEMAS
@@ -112,6 +113,19 @@ def _rate(section: Section, _: Absolute) -> OwnSource | None:
         return None
     made = _noted(section, "rows_per_s", lambda: Rate(rows_per_s, **_some(given)))
     return None if made is None else OwnSource("rate", made, made.schema)
+
+
+def read_start_at(section: Section, *, is_source: bool) -> dict[str, Any]:
+    """Where the stream goes on that was read another way, as `Job.stream` takes it; empty if it isn't written."""
+    if not isinstance(section.values.get("start_at"), dict):
+        found: Any = section.word("start_at", (OWN,))
+    else:
+        table = section.section("start_at")
+        found = None if table is None else dict(table.values)
+    if found is not None:
+        name = section.place.rpartition(".")[2]
+        _noted(section, "start_at", lambda: check_start_at(name, found, is_source=is_source))
+    return {} if found is None else {"start_at": found}
 
 
 _READERS: Mapping[str, Callable[[Section, Absolute], OwnSource | None]] = {

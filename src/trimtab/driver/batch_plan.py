@@ -101,6 +101,11 @@ class BatchPlan:
         """Whether it takes any rows: there may still be none."""
         return self.spark_batch is not None or bool(self.ranges)
 
+    @property
+    def reads_itself(self) -> bool | None:
+        """Whether trimtab itself reads the rows, and not Spark; None: there are none to read."""
+        return bool(self.ranges) if self.has_rows else None
+
     def to_bytes(self) -> bytes:
         """The plan as a file."""
         body = {each.name: getattr(self, each.name) for each in fields(self)}

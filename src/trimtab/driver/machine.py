@@ -87,6 +87,13 @@ class Driver:
         return 0 if last is None else last + 1
 
     @property
+    def is_of_spark(self) -> bool:
+        """Whether Spark may go on with its log: not if trimtab itself has read the stream since."""
+        if self.unfinished is not None and self.unfinished.spark_batch is not None:
+            return True
+        return self.known is None or not self.known.reads_itself
+
+    @property
     def positions(self) -> Mapping[str, int]:
         """The position at which each partition of trimtab's own source is read on."""
         return {} if self.known is None else self.known.positions
@@ -179,7 +186,7 @@ class Driver:
     def new_plan(self, arrived: happenings.BatchArrived) -> BatchPlan:
         """The plan of the batch after the last committed one."""
         known, setup = self.known, arrived.setup
-        before = StreamTime() if known is None else StreamTime(known.watermark_us, known.newest_us)
+        before = StreamTime() if known is None else StreamTime(known.watermark_us, _newest_before(known, arrived))
         latest_us = None if setup.max_ahead_us is None else int(arrived.clock_s * 1e6) + setup.max_ahead_us
         reported_us = None if known is None else known.previous_watermark_us
         return BatchPlan(
@@ -269,6 +276,18 @@ class Driver:
             before_us, after_us = plan.time.before.watermark_us, batch.manifest.watermark_us
             assert before_us is None or (after_us is not None and before_us <= after_us), "the watermark never falls"
             assert not batch.not_taken, "a batch is not committed before all sinks have taken its rows"
+
+
+def _newest_before(known: Manifest, arrived: happenings.BatchArrived) -> Mapping[str, int]:
+    """The newest time of each partition before a batch.
+
+    Where the batch is read otherwise than all before it, partitions have other names, or none. Those that there no
+    longer are would hold the watermark back for ever, so they are forgotten; the watermark itself stays.
+    """
+    reads_itself = None if arrived.spark_batch is None and not arrived.ranges else bool(arrived.ranges)
+    if reads_itself is None or known.reads_itself in (None, reads_itself):
+        return known.newest_us
+    return {name: at_us for name, at_us in known.newest_us.items() if name in arrived.setup.rule.partitions}
 
 
 def out_of_step(message: str) -> StateError:

@@ -58,14 +58,14 @@ def next_version(
         for name in queries
     }
     time = plan.time.after(head.newest_us)
-    last_of_spark = None if known is None else known.spark_batch
+    spark_batch, positions = _read_up_to(known, plan)
     return Manifest(
         job=identity.job,
         stream=identity.stream,
         incarnation=identity.incarnation,
         batch=plan.number,
-        spark_batch=last_of_spark if plan.spark_batch is None else plan.spark_batch,
-        positions=({} if known is None else dict(known.positions)) | {each.partition: each.end for each in plan.ranges},
+        spark_batch=spark_batch,
+        positions=positions,
         key_groups=identity.key_groups,
         engines=plan.placement.engines,
         placement=plan.placement.owner,
@@ -83,6 +83,14 @@ def next_version(
         written_at_s=plan.clock_s,
         spread=tuple((each.slot, each.engines) for each in plan.placement.spread),
     )
+
+
+def _read_up_to(known: Manifest | None, plan: BatchPlan) -> tuple[int | None, dict[str, int]]:
+    """Spark's last batch, or the positions in trimtab's own source: of whoever was the last to read."""
+    positions = {} if known is None else dict(known.positions)
+    if not plan.has_rows:
+        return None if known is None else known.spark_batch, positions
+    return plan.spark_batch, positions | {each.partition: each.end for each in plan.ranges} if plan.ranges else {}
 
 
 def _next_due_us(known: Manifest | None, time: StreamTime, reports: Sequence[EngineReport]) -> int | None:

@@ -10,6 +10,9 @@ from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
 from trimtab.errors import InputError
 from trimtab.sources.source import Partition, Range, positions_of
 
+NOWHERE: Mapping[str, int] = {}
+"""No positions are given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -29,13 +32,20 @@ class Read:
     limit_rows: int | None = None
 
 
-def beginnings(positions: Mapping[str, int], partitions: Mapping[str, Partition]) -> dict[str, int]:
+def beginnings(
+    positions: Mapping[str, int], partitions: Mapping[str, Partition], start_at: Mapping[str, int] = NOWHERE
+) -> dict[str, int]:
     """Where each partition is read on: after what was read, or at the start; one that came later, at its beginning.
+
+    start_at   the start of some partitions, if it isn't the one that the source gives
 
     Raises InputError `source.lost` if the source no longer has what comes next: other rows would be wrong answers.
     """
     # A job that begins at the end of its source still reads all of a partition that comes later.
-    found = {name: positions.get(name, each.earliest if positions else each.start) for name, each in partitions.items()}
+    found = {
+        name: positions.get(name, each.earliest if positions else start_at.get(name, each.start))
+        for name, each in partitions.items()
+    }
     for name, at in found.items():
         earliest = partitions[name].earliest
         if at < earliest:

@@ -72,19 +72,27 @@ def is_signed(state: QueryState) -> bool:
     return state.fingerprint.startswith(SIGNED)
 
 
-def changed_query(name: str, state: QueryState) -> JobError:
+def changed_query(name: str, state: QueryState, sql: str) -> JobError:
     """The error for a query that differs from the one in the checkpoint, or can't be compared with it."""
+    forget = f"forget its state: query({name!r}, sql, reset=True)"
     if not is_signed(state):
         return JobError(
             "job.unsigned-query",
             f"the state of query {name} was written before queries were signed, so trimtab can't check that it fits",
             f"start with a fresh checkpoint, or forget the state: query({name!r}, sql, reset=True)",
         )
+    if state.sql.strip() == sql.strip():
+        return JobError(
+            "job.changed-query",
+            f"query {name} has the text that it had, but the columns of its stream have other types, or trimtab "
+            "computes a function of it otherwise than before",
+            f"give the columns the types that they had (a TIMESTAMP of Spark has a zone), or {forget}",
+        )
     before = "\n".join(f"    {line}" for line in state.sql.strip().splitlines())
     return JobError(
         "job.changed-query",
         f"query {name} is not the one that the checkpoint has the state of:\n{before}",
-        f"change it back, name it otherwise, or forget its state: query({name!r}, sql, reset=True)",
+        f"change it back, name it otherwise, or {forget}",
     )
 
 

@@ -80,11 +80,28 @@ def also_asking(another: Oracle) -> Iterator[None]:
         _ANOTHER.reset(token)
 
 
-_CHANGING = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Uuid)
-_CHANGING_NAMES = (
-    *("random", "now", "localtimestamp", "current_timezone", "shuffle"),
-    *("monotonically_increasing_id", "spark_partition_id"),
+_CHANGING = (
+    *(exp.Rand, exp.Randn, exp.Uniform, exp.Randstr, exp.Shuffle, exp.Uuid),
+    *(exp.CurrentTimestamp, exp.CurrentTimestampLTZ, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime),
+    *(exp.Localtimestamp, exp.Localtime, exp.CurrentTimezone, exp.CurrentUser, exp.SessionUser, exp.CurrentRole),
+    *(exp.CurrentDatabase, exp.CurrentSchema, exp.CurrentSchemas, exp.CurrentCatalog, exp.Version),
 )
+_CHANGING_NAMES = frozenset(
+    (
+        *("random", "now", "today", "age", "localtimestamp", "current_timezone", "shuffle", "setseed"),
+        *("uuidv4", "uuidv7", "gen_random_uuid", "monotonically_increasing_id", "spark_partition_id", "user"),
+        *("session_user", "version", "current_setting", "getvariable", "get_current_timestamp"),
+        *("get_current_time", "transaction_timestamp", "current_localtime", "current_localtimestamp"),
+        *("curtime", "txid_current", "nextval", "currval", "current_query", "current_query_id"),
+        *("pg_backend_pid", "input_file_name", "input_file_block_start", "input_file_block_length"),
+    )
+)
+"""Functions of Spark and of DuckDB whose result isn't that of a row: of chance, the clock, the user, or the file."""
+_MOMENTS = frozenset(("now", "today", "tomorrow", "yesterday"))
+"""Texts that become a time by the clock."""
+
+
+CHANGING_HINT = "use the event time column, or compute it into a column first"
 
 
 def check_row_local(sql: str, expression: exp.Expr) -> None:
@@ -100,11 +117,20 @@ def check_node(sql: str, node: exp.Expr) -> None:
             message = f"{what} isn't allowed here: the expression is computed row by row"
             hint = f"join its result to the rows as a column, {BEFORE}" if what == "a sub-query" else ""
             raise mistake(sql, "query.row-wise", message, node, hint)
-    changing = isinstance(node, _CHANGING) or (isinstance(node, exp.Anonymous) and node.name.lower() in _CHANGING_NAMES)
-    if changing:
-        message = "this gives another answer each time, so other batches of the same stream would give other matches"
-        hint = "use the event time column, or compute it into a column first"
-        raise mistake(sql, "query.changing", message, node, hint)
+    if _is_changing(node):
+        message = "this gives another answer at another time or place, so a batch that is repeated would differ"
+        raise mistake(sql, "query.changing", message, node, CHANGING_HINT)
+
+
+def _is_changing(node: exp.Expr) -> bool:
+    """Whether the same row may give something else another time, or elsewhere."""
+    if isinstance(node, exp.Cast):
+        text = node.this
+        is_moment = isinstance(text, exp.Literal) and text.is_string and text.name.strip().lower() in _MOMENTS
+        return is_moment and node.to.this in exp.DataType.TEMPORAL_TYPES
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in _CHANGING_NAMES
+    return isinstance(node, _CHANGING)
 
 
 def constant(sql: str, expression: exp.Expr) -> tuple[object, pa.DataType]:

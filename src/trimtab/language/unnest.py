@@ -16,6 +16,7 @@ from sqlglot import exp
 from trimtab.engine.keyed.description import KeyedOperator, registered, registered_names
 from trimtab.errors import QueryError
 from trimtab.language.dialect import MatchRecognize, TableArgument, TableFunction
+from trimtab.language.fields import Fields, variables_of
 from trimtab.language.mistakes import BEFORE, Span, did_you_mean, instead_of, listing, mistake, node_start, span_of
 from trimtab.language.parse import Parsed, QueryText
 
@@ -89,7 +90,27 @@ def unnest(parsed: Parsed) -> Chain:
     Raises QueryError: `query.table` where no table of that name can be read, `query.row-wise` for what isn't row-wise
     around an operator, `query.table-function` and `query.argument` for one that is unknown or reads no table.
     """
-    return _Walk(parsed).query(parsed.tree, {})
+    return _with_fields(_Walk(parsed).query(parsed.tree, {}))
+
+
+def _with_fields(chain: Chain) -> Chain:
+    """The chain with the fields of structs written with brackets."""
+    schema = chain.text.tables[chain.source]
+    layers = (*chain.inner, *chain.outer)
+    qualifiers = {name for layer in layers for name in layer.aliases or ()} | variables_of(chain.patterns.values())
+    fields = Fields(schema, qualifiers)
+    if not fields.are_possible:
+        return chain
+
+    def written(layer: Layer) -> Layer:
+        where = None if layer.where is None else fields.written(layer.where)
+        columns = None if layer.columns is None else fields.listed(layer.columns)
+        return replace(layer, where=where, columns=columns)
+
+    operator: OperatorNode | None = chain.operator
+    if operator is not None:
+        fields.written(operator)
+    return replace(chain, inner=tuple(map(written, chain.inner)), outer=tuple(map(written, chain.outer)))
 
 
 @dataclass(frozen=True, slots=True)

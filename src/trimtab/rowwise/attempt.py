@@ -12,12 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from sqlglot import parse_one
 
 from trimtab.errors import InputError
-from trimtab.rowwise.columnar import obstacle
-from trimtab.rowwise.local import as_expected, used_columns
-from trimtab.rowwise.wrapping import wrapping
+from trimtab.rowwise.local import as_expected, used_columns, wrapped_around
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -54,10 +51,7 @@ def _one_by_one(table: pa.Table, text: str) -> Attempt:
 
     from trimtab.rowwise import duck
 
-    tree = parse_one(text, read="spark")
-    if obstacle(text, table.schema) is None:
-        tree = wrapping(tree, table.schema)
-    translated = duck.translate_tree(tree, table.schema)
+    translated = duck.translate_tree(wrapped_around(text, table.schema), table.schema)
     # A null that was computed is inside a struct, so it can be told from a failure, which leaves no struct.
     attempts = [f"TRY({translated})", f"TRY(struct_pack(v := {translated})) IS NULL"]
     here = duck.connection()

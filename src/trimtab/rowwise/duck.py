@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import ErrorLevel, exp, parse_one
 
 from trimtab.rowwise.as_spark import as_spark
+from trimtab.rowwise.own_functions import register
 from trimtab.rowwise.types import DURATION, infer, plain
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def _new() -> duckdb.DuckDBPyConnection:
     found = duckdb.connect(":memory:")
     for setting in _SETTINGS:
         found.execute(setting)
+    register(found)
     return found
 
 

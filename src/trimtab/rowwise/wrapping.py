@@ -12,16 +12,17 @@ from sqlglot import exp
 from trimtab.rowwise.columnar import kinds_of
 from trimtab.rowwise.operand_kinds import INTEGERS
 
+_WRAPPED = exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Abs | exp.Mod | exp.IntDiv
 _NAMES = dict(zip(INTEGERS, ("tinyint", "smallint", "int", "bigint"), strict=True))
 
 
 def wrapping(tree: exp.Expr, schema: pa.Schema) -> exp.Expr:
-    """A copy of an expression in which sums, differences, products and negatives of integers wrap around."""
+    """A copy of an expression in which what is computed of integers wraps around."""
     tree = tree.copy()
     kinds = kinds_of(tree, schema)
     for node in reversed(list(tree.walk(bfs=False))):  # operands before what is computed of them
         kind = kinds.get(id(node))
-        if kind not in INTEGERS or not isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg):
+        if kind not in INTEGERS or not isinstance(node, _WRAPPED):
             continue
         wrapped = _wrapped(_wide(node), kind)
         if node is tree:

@@ -118,7 +118,7 @@ class _Lines:
 
         `short` is the reason for lines that gave no row.
         """
-        tables, rows, bad = [schema.empty_table()], list[npt.NDArray[np.int64]](), dict[int, str]()
+        tables, rows, bad = list[pa.Table](), list[npt.NDArray[np.int64]](), dict[int, str]()
         waiting = [(0, len(self.lines))] if self.lines else []
         while waiting:
             start, end = waiting.pop()
@@ -136,7 +136,7 @@ class _Lines:
         if bad:
             self._row_lines = np.concatenate([np.empty(0, np.int64), *rows])
         lost = [Bad(self._numbers[line], self.lines[line], reason) for line, reason in sorted(bad.items())]
-        return Content(pa.concat_tables(tables), self.raw, lost)
+        return Content(pa.concat_tables(tables or [schema.empty_table()]), self.raw, lost)
 
     def raw(self, row: int) -> tuple[int, bytes]:
         """The number in the file, and the bytes, of a row's line."""

@@ -105,6 +105,8 @@ class Pipeline(Shell):
         driver = resumed(folders, identity, known)
         self._spark_log = SparkLog(checkpoint.folder.child("spark").child(safe_name(queries.stream)))
         if queries.source is None:
+            if not driver.is_of_spark:
+                self._spark_log.forget(lock.check)
             self._spark_log.resume(driver)
         if driver.unfinished is None:
             driver.unfinished = begun_by_older_build(

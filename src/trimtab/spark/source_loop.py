@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from pyspark.util import InheritableThread
 
-from trimtab.driver.reading import Read, SourceReader, beginnings, with_beginnings
+from trimtab.driver.changed_source import StartAt, check_positions
+from trimtab.driver.reading import NOWHERE, Read, SourceReader, beginnings, with_beginnings
 from trimtab.sources.source import Partition, rows_each
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
@@ -25,12 +26,21 @@ LOOK_S = 10.0
 class SourceLoop:
     """Runs the batches of one stream until it is stopped, or has read all that was there (`available_now`).
 
-    `interval_s`: how long after the begin of a batch the next one begins at the earliest; None: at once.
+    `interval_s`: how long after the begin of a batch the next one begins at the earliest; None: at once. `start_at`:
+    where a stream begins that trimtab hasn't read itself so far.
     """
 
-    def __init__(self, pipeline: Pipeline, rows: SourceRows, *, interval_s: float | None, available_now: bool) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        rows: SourceRows,
+        *,
+        interval_s: float | None,
+        available_now: bool,
+        start_at: StartAt = None,
+    ) -> None:
         self._pipeline, self._rows, self._interval_s, self._available_now = pipeline, rows, interval_s, available_now
-        self._source = rows.source
+        self._source, self._start_at = rows.source, start_at
         self._reader = SourceReader(rows_each(rows.source))
         self._partitions: Mapping[str, Partition] = {}
         self._looked_s = 0.0
@@ -60,6 +70,9 @@ class SourceLoop:
     def _work(self) -> None:
         try:
             self._look()
+            driver = self._pipeline.driver
+            if self._start_at is not None and not driver.positions and driver.unfinished is None:
+                check_positions(self._start_at, self._partitions, self._source.latest())
             end = self._source.latest() if self._available_now else None
             while not self._stopping.is_set() and self._batch(end):
                 pass
@@ -94,7 +107,9 @@ class SourceLoop:
         if time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
         positions = self._pipeline.driver.positions
-        begin, latest = beginnings(positions, self._partitions), self._source.latest() if end is None else end
+        start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
+        begin = beginnings(positions, self._partitions, start_at)
+        latest = self._source.latest() if end is None else end
         return with_beginnings(self._reader.next_read(begin, latest, self._pipeline.limit_rows), positions, begin)
 
     def _look(self) -> None:

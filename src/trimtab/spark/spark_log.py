@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trimtab.driver.machine import Driver, out_of_step
@@ -63,6 +63,18 @@ class SparkLog:
         if is_needed and not self.offsets.exists(str(last)):
             stream, logs = driver.identity.stream, self.offsets.shown
             raise out_of_step(f"the state of stream {stream} ends with Spark's batch {last}, which {logs} lacks")
+
+    def forget(self, check: Callable[[], None]) -> None:
+        """Delete the log, so that Spark begins as the DataFrame says; `check` raises if that isn't allowed."""
+        self._folder.remove_all(check)
+
+    def read_up_to(self, batch: int | None) -> str:
+        """Up to where Spark has read with a batch, as it logged it; "" if that can't be found."""
+        name = str(batch)
+        if batch is None or not self.offsets.exists(name):
+            return ""
+        lines = self.offsets.read(name).decode(errors="replace").splitlines()[2:]
+        return ", ".join(line for line in lines if line != "-")
 
     def repair(self, last: int) -> None:
         """Remove damaged files that nothing depends on; `last` is the last Spark batch that has a plan or is committed.

@@ -84,7 +84,8 @@ class Manifest:
     due (None: no key has a deadline; 0: it isn't known, as in files of older builds). Totals count from the
     beginning of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's
     last batch that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
-    `positions` are those up to which each partition of trimtab's own source was read. `epoch` is that of the owner who
+    `positions` are those up to which each partition of trimtab's own source was read. Only one of both is there: that
+    of the last one who read the stream. `epoch` is that of the owner who
     committed it (see `lock.py`).
     """
 
@@ -111,6 +112,13 @@ class Manifest:
     next_due_us: int | None = 0
     epoch: int = 0
     positions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def reads_itself(self) -> bool | None:
+        """Whether trimtab itself has read the rows, and not Spark; None: nobody has read any."""
+        if self.positions:
+            return True
+        return None if self.spark_batch is None else False
 
     def to_bytes(self) -> bytes:
         """The manifest as a file: a JSON object of format, checksum and body."""
