@@ -50,7 +50,7 @@ def test_every_kernel_takes_the_same_inputs_and_gives_the_same_outputs(clauses: 
     made = generated(clauses)
     kernel = kernel_of(made.source)
     taken = [argument.arg for argument in kernel.args.args]
-    assert ", ".join(taken) == parameters(len(made.columns), tables=bool(made.tables))
+    assert ", ".join(taken) == parameters(len(made.columns), len(made.literals), tables=bool(made.tables))
     returned = kernel.body[-1]
     assert isinstance(returned, ast.Return)
     assert returned.value is not None
@@ -69,7 +69,7 @@ def test_a_kernel_writes_to_none_of_its_inputs(clauses: str) -> None:
 
 
 def test_no_parameter_or_result_of_a_kernel_has_the_name_of_another() -> None:
-    names = parameters(2, tables=True).split(", ") + RESULTS.replace("(", "").replace(")", "").split(", ")
+    names = parameters(2, 2, tables=True).split(", ") + RESULTS.replace("(", "").replace(")", "").split(", ")
     assert len(set(names)) == len(names)
     assert not set(names) & set(PLAIN_NAMES)
 
@@ -78,10 +78,12 @@ def test_inputs_are_in_the_order_of_the_parameters() -> None:
     def numbered(group: Any, names: list[str]) -> Any:
         return group(*(names.index(name) for name in group._fields))
 
-    names = parameters(1, tables=True).split(", ")
+    names = parameters(1, 1, tables=True).split(", ")
     kinds = ("RowRanges", "KeysBefore", "Time", "ThreadsBefore", "Constants", "Limits", "Tables")
     groups: list[Any] = [numbered(getattr(interface, kind), names) for kind in kinds]
-    inputs = Inputs._make([*groups, (Column(names.index("column0"), names.index("nulls0")),)])
+    inputs = Inputs._make(
+        [*groups, (Column(names.index("column0"), names.index("nulls0")),), (names.index("literal0"),)]
+    )
     assert inputs.positional() == tuple(range(len(names)))
 
 

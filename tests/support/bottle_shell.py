@@ -132,12 +132,13 @@ class BottleShell(Shell):
         self.reports = tuple(reports)
         return reports, head
 
-    def hand_over(self, output: HandOver) -> None:
+    def hand_over(self, outputs: Sequence[HandOver]) -> None:
         """Give rows to the sinks."""
-        table, files = combine(output.outputs)
-        large = [pq.read_table(self.folders.outbox.path_of(file)) for file in files]
-        whole = table if table is None else pa.concat_tables([table, *(each.cast(table.schema) for each in large)])
-        self.outside.take(output.name, output.plan.number, whole)
+        for output in outputs:
+            table, files = combine(output.outputs)
+            large = [pq.read_table(self.folders.outbox.path_of(file)) for file in files]
+            whole = table if table is None else pa.concat_tables([table, *(each.cast(table.schema) for each in large)])
+            self.outside.take(output.name, output.plan.number, whole)
 
     def collect_merges(self, known: Manifest | None) -> Sequence[Merged]:
         """The merges that were done since the last batch."""

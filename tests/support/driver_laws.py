@@ -44,7 +44,7 @@ from trimtab.errors import MatchError, ThreadLimitError
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.compaction import Merge
 from trimtab.worker.orders import INLINE_BYTES, LATE
-from trimtab.worker.turns import distinct
+from trimtab.worker.sorting_out import distinct
 
 KEY_GROUPS = 8
 MOST_ENGINES = 3

@@ -76,6 +76,21 @@ def test_queries_that_read_the_same_columns_break_ties_alike() -> None:
     assert first == second != third
 
 
+def test_queries_that_compare_the_same_columns_with_different_numbers_break_ties_alike() -> None:
+    def low(limit: int) -> str:
+        return (
+            "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.ts AS began PATTERN (A B) "
+            f"DEFINE A AS A.x < {limit}, B AS B.x > {limit})"
+        )
+
+    found = plan(a=low(1), b=low(2), c=low(3).replace("A.x < 3", "hex(A.x) < '3'"))
+    first, second, third = found.readings
+    assert first.arrival == second.arrival != third.arrival
+    by_name = {column.name: column.source or column.text for column in found.columns}
+    assert [by_name[name] for name in first.ties] == ["k", "ts", "x"]
+    assert [by_name[name] for name in third.ties if by_name[name] not in ("k", "ts", "x")] == ["HEX(x) < '3'"]
+
+
 def test_the_time_is_always_sent() -> None:
     found = plan(a="SELECT x FROM t")
     assert next(column.source for column in found.columns if column.name == found.time) == "ts"

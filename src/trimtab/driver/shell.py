@@ -58,8 +58,15 @@ class Shell(ABC):
         """Run a whole batch. If it raises, the batch is not committed and has to be repeated."""
         to_do = deque(self.driver.handle(arrived))
         while to_do:
-            happened = self.perform(to_do.popleft())
-            if happened is not None:
+            outputs: list[happenings.HandOver] = []
+            while to_do and isinstance(following := to_do[0], happenings.HandOver):
+                outputs.append(following)
+                to_do.popleft()
+            if outputs:
+                self.hand_over(outputs)
+                for each in outputs:
+                    to_do.extend(self.driver.handle(happenings.HandedOver(each.name)))
+            elif (happened := self.perform(to_do.popleft())) is not None:
                 to_do.extend(self.driver.handle(happened))
 
     def perform(self, instruction: happenings.Instruction) -> happenings.Happening | None:
@@ -76,8 +83,7 @@ class Shell(ABC):
                 merger = self.ready(run.plan.setup).merger
                 return happenings.PartsMerged(merger.merge(self.orders(run), reports, watermark_us))
             case happenings.HandOver():
-                self.hand_over(instruction)
-                return happenings.HandedOver(instruction.name)
+                raise AssertionError("outputs are handed over together")
             case happenings.CollectMerges(known):
                 return happenings.MergesCollected(self.collect_merges(known))
             case happenings.Commit(manifest):
@@ -141,8 +147,8 @@ class Shell(ABC):
         """Let every engine take its rows of the batch; gives the reports in order, and the head of all rows."""
 
     @abstractmethod
-    def hand_over(self, output: happenings.HandOver) -> None:
-        """Give rows to their sinks."""
+    def hand_over(self, outputs: Sequence[happenings.HandOver]) -> None:
+        """Give rows to their sinks, one output after another or side by side."""
 
     def machine_code(self) -> Offer:
         """The machine code that engines may run; without it they run plain Python."""

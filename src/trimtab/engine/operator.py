@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self, cast
 import pyarrow as pa
 
 from trimtab.engine.columns.keys import load_machine_code
+from trimtab.engine.columns.memo import Memo
 from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.made_up import made_up
 from trimtab.engine.metering import Meter
@@ -155,12 +156,13 @@ class Moment:
 
     `watermark_us`: no row older than this will come any more (rows at or after it wait). None: there is no event
     time, rows are taken in the order they come. `closing`: the input ends with this batch. `meter`: where to report how
-    long keys took; the answer doesn't depend on it.
+    long keys took; `memo`: what is known of the batch's columns already. The answer depends on neither.
     """
 
     watermark_us: int | None = None
     closing: bool = False
     meter: Meter | None = field(default=None, compare=False)
+    memo: Memo | None = field(default=None, compare=False)
 
 
 class Operator(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -42,6 +42,7 @@ from trimtab.spark.compactor import Compactor
 from trimtab.spark.engine_jobs import no_rows, run_jobs
 from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
+from trimtab.spark.side_by_side import side_by_side
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.source_rows import SourceRows, measured
 from trimtab.spark.sources import reads_all
@@ -341,7 +342,7 @@ class Pipeline(Shell):
             self._spark_log.sync()
         happened = super().perform(instruction)
         spent_s = time.perf_counter() - began_s - (sum(batch.stages_s.values()) - counted_s)
-        batch.spent(_STAGES.get(type(instruction), "commit"), spent_s)
+        batch.spent("engines" if isinstance(instruction, RunEngines | MergeParts) else "commit", spent_s)
         return happened
 
     def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
@@ -364,7 +365,11 @@ class Pipeline(Shell):
         batch.spent("plan", ran.planning_s)
         return ran.reports, ran.head
 
-    def hand_over(self, output: HandOver) -> None:
+    def hand_over(self, outputs: Sequence[HandOver]) -> None:
+        """Give rows to their sinks."""
+        self._batch.spent("sinks", side_by_side(outputs, self._queries.sinks, self._hand_over))
+
+    def _hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks of a query, or to those for rows that no query can take."""
         batch = self._batch
         name, plan = output.name, output.plan
@@ -396,7 +401,3 @@ class Pipeline(Shell):
     def before_commit(self) -> None:
         """Raise if another job has taken the checkpoint's lock."""
         self._lock.check()
-
-
-_STAGES: Mapping[type, str] = {RunEngines: "engines", MergeParts: "engines", HandOver: "sinks"}
-"""The stage that an instruction's time is reported as; all others are the commit."""

@@ -162,7 +162,7 @@ class TierOne:
             group = F.pmod(key, F.lit(self._key_groups))
             return F.shiftleft(group, GROUP_SHIFT).bitwiseOR(F.shiftrightunsigned(key, 64 - GROUP_SHIFT))
 
-        hashes = {r.arrival: arrival_hash(typed(sorted({name for _, name in r.columns}))) for r in intake.readings}
+        hashes = {r.arrival: arrival_hash(typed(r.ties)) for r in intake.readings}
         sent = [found[name].alias(name) for name in names] + [column.alias(name) for name, column in hashes.items()]
         sent += [found[name].alias(name) for name in self._beside]
         if len(intake.routes) == 1:

@@ -30,6 +30,7 @@ class Accounts:
         self.hot = HotRows(spread)
         self._rows = np.zeros(key_groups, np.int32)
         self._busy_ns = np.zeros(key_groups)
+        self._shares: dict[int, tuple[Int64Array, npt.NDArray[np.float64]]] = {}  # of arrays that are charged for
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -49,9 +50,13 @@ class Accounts:
     def charge(self, slots: Int64Array, meter: Meter, spent_ns: float) -> None:
         """Charge the time of a query to key groups: as metered by key, and the rest by rows."""
         groups = self._key_groups
-        metered = np.bincount(meter.slots >> GROUP_SHIFT, weights=meter.spent_ns, minlength=groups)
-        rest_ns = spent_ns - metered.sum()
-        self._busy_ns += metered + rest_ns * _shares(np.bincount(slots >> GROUP_SHIFT, minlength=groups))
+        if len(meter.slots):
+            metered = np.bincount(meter.slots >> GROUP_SHIFT, weights=meter.spent_ns, minlength=groups)
+            self._busy_ns += metered
+            spent_ns -= metered.sum()
+        if id(slots) not in self._shares:  # queries that read the same rows come with the same array
+            self._shares[id(slots)] = slots, _shares(np.bincount(slots >> GROUP_SHIFT, minlength=groups))
+        self._busy_ns += spent_ns * self._shares[id(slots)][1]
 
     def loads(
         self, owned: BoolArray, parts: Mapping[str, Bundle], sizes: Mapping[str, PartSize]

@@ -6,14 +6,16 @@ same PARTITION BY share a route, that is one copy of each row. No Spark here; `s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from trimtab.keyed_state import SLOT as SLOT
 from trimtab.language.compiled import Query
+from trimtab.rowwise.determined import determined_by
 from trimtab.rowwise.local import bare_column
+from trimtab.worker.row_hash import has_columnar_hash
 
 ROUTE = "__route"
 ORIGINAL = "__original"
@@ -57,7 +59,9 @@ class Reading:
 
     `columns` pairs the names that its operator uses with those of the arriving columns. `wanted`: the column with the
     result of its WHERE. `computed`: the columns whose computation may fail for a row, which then goes to quarantine.
-    `arrival`: the column with a hash of all columns that the query reads, which breaks ties in time.
+    `arrival`: the column with a hash of the columns `ties`, which breaks ties in time: of all columns that the query
+    reads, but for those that follow from others of the stream in a way that `rowwise/determined.py` knows. So queries
+    that compare the same columns with different numbers break ties alike, and share the order of their rows.
     """
 
     query: str
@@ -67,6 +71,7 @@ class Reading:
     computed: tuple[str, ...]
     failed: str | None
     arrival: str
+    ties: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ def intake_of(
         route = Route(keys, query.operator.is_keyed, name in split)
         if route not in routes:
             routes.append(route)
-        names = tuple(sorted({each.name for each in own.values()}))
+        ties = _ties(own.values(), schema, column)
         computed = tuple(c.name for c in [*own.values(), *([wanted] if wanted else [])] if c.source is None)
         readings.append(
             Reading(
@@ -139,11 +144,26 @@ def intake_of(
                 wanted=None if wanted is None else wanted.name,
                 computed=computed,
                 failed=f"f{len(readings)}" if computed else None,
-                arrival=arrivals.setdefault(names, f"a{len(arrivals)}"),
+                arrival=arrivals.setdefault(ties, f"a{len(arrivals)}"),
+                ties=ties,
             )
         )
     partition = partition_by if partition_by == SOURCE_PARTITION else own_spelling(partition_by, schema)
     return Intake(tuple(columns.values()), tuple(routes), tuple(readings), time.name, partition)
+
+
+def _ties(
+    read: Iterable[Computed], schema: pa.Schema, column: Callable[[str, pa.DataType | None], Computed]
+) -> tuple[str, ...]:
+    """The columns that tell apart rows which differ for a query; their order doesn't depend on other queries."""
+    found: dict[str, Computed] = {}
+    for each in read:
+        own = None if each.source is not None else determined_by(each.text, schema)
+        if own is None or not all(has_columnar_hash(schema.field(name).type) for name in own):
+            found[each.source or each.text] = each
+        else:
+            found |= {name: column(f"`{name.replace('`', '``')}`", None) for name in own}
+    return tuple(found[name].name for name in sorted(found))
 
 
 def own_spelling(name: str | None, schema: pa.Schema) -> str | None:

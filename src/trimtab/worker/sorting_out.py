@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trimtab.engine.columns.memo import Memo
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime, is_late
 from trimtab.sources.source import UNDECODED
@@ -18,13 +20,20 @@ from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_UNDEC
 from trimtab.worker.orders import LATE, QUARANTINE, QUERY, REASON, BoolArray, EnginePlan, Int64Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
-    """Rows that can be taken, with their times and slots as arrays."""
+    """Rows that can be taken, with their times and slots as arrays, and with what queries share that read them all."""
 
     table: pa.Table
     times: Int64Array
     slots: Int64Array
+    memo: Memo = field(default_factory=Memo)
+    wanted: dict[str, Rows | None] = field(default_factory=dict)  # by the column of a WHERE; None: all of them
+
+    @cached_property
+    def distinct(self) -> Int64Array:
+        """The slots, sorted and each once."""
+        return distinct(self.slots)
 
     def only(self, chosen: BoolArray) -> Rows:
         """Some of the rows."""
@@ -86,16 +95,18 @@ class SortingOut:
         """The rows that the query's WHERE lets through; those whose columns can't be computed are set aside."""
         table = rows.table
         if reading.failed is not None:
-            failed = np.asarray(table.column(reading.failed).combine_chunks())
-            if failed.any():
+            failures = table.column(reading.failed)
+            if pc.any(failures, min_count=0).as_py():
+                failed = np.asarray(failures.combine_chunks())
                 reason = f"query {reading.query} can't compute its columns of this row"
                 self._set_aside(QUARANTINE, table, failed, reason, reading.query)
                 rows = rows.only(~failed)
                 table = rows.table
         if reading.wanted is not None and reading.wanted in table.column_names:
-            wanted = np.asarray(table.column(reading.wanted).combine_chunks().fill_null(False))
-            if not wanted.all():
-                rows = rows.only(wanted)
+            if reading.wanted not in rows.wanted:
+                wanted = np.asarray(table.column(reading.wanted).combine_chunks().fill_null(False))
+                rows.wanted[reading.wanted] = None if wanted.all() else rows.only(wanted)
+            rows = rows.wanted[reading.wanted] or rows
         return rows
 
     def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -185,6 +196,11 @@ class SortingOut:
             for column, value in ((QUERY, query), (REASON, reason)):
                 rows = _with_column(rows, column, pa.array([value] * count, pa.string()))
         self.asides[name].append(rows)
+
+
+def distinct(slots: Int64Array) -> Int64Array:
+    """Sorted, each once: hashed first, which is far cheaper than sorting if many rows share few keys."""
+    return np.sort(pc.unique(pa.array(slots)).to_numpy())
 
 
 def _with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:

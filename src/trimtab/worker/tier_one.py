@@ -143,8 +143,7 @@ class ColumnTierOne:
         sent = {name: columns[name] for name in self._names}
         for reading in self.intake.readings:
             if reading.arrival not in sent:
-                read = sorted({name for _, name in reading.columns})
-                hashed = arrival_hash({self._spark_names[name]: columns[name] for name in read}, count)
+                hashed = arrival_hash({self._spark_names[name]: columns[name] for name in reading.ties}, count)
                 sent[reading.arrival] = pa.array(hashed)
         sent |= {name: columns[name] for name in (ORIGINAL, PARTITION) if name in columns}
         return _Made(sent, [self._slots(route, columns, count) for route in self.intake.routes])

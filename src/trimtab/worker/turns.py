@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.engine.columns.watermark import BEGINNING_US
@@ -104,15 +103,14 @@ class Turns:
             return
         with timed("load"):
             self._will_be_due(reader.next_due_us(watermark_us))
-            touched = distinct(rows.slots)
             due = reader.due(self._orders.time.reported_us, watermark_us, self._owned)
             due = self._without_spread(reading, due)
-            touched = np.union1d(touched, due) if len(due) else touched
+            touched = united(rows.distinct, due)
             if not len(touched):
                 return
             state = reader.load(touched)
         with timed("advance"):
-            moment = Moment(watermark_us=watermark_us, meter=meter)
+            moment = Moment(watermark_us=watermark_us, meter=meter, memo=rows.memo)
             output, after = ready.operator.advance(operands(reading, rows.table), state, moment)
         if output.num_rows:
             with timed("finish"):
@@ -128,7 +126,7 @@ class Turns:
     def _close(self, reading: Reading, rows: Rows, reader: Reader) -> None:
         """Decide everything that is open at the end of the input: all keys of the state, `CLOSING_SLOTS` at a time."""
         ready = self._ready.queries[reading.query]
-        slots = np.union1d(self._without_spread(reading, reader.slots(self._owned)), distinct(rows.slots))
+        slots = united(rows.distinct, self._without_spread(reading, reader.slots(self._owned)))
         outputs = []
         for start in range(0, len(slots), CLOSING_SLOTS):
             chosen = slots[start : start + CLOSING_SLOTS]
@@ -165,6 +163,14 @@ def open_reader(orders: Orders, key_groups: int, query: str, owned: BoolArray) -
     return Reader([(run, open_run(orders.folder, orders.segments, run)) for run in runs], key_groups)
 
 
-def distinct(slots: Int64Array) -> Int64Array:
-    """Sorted, each once: hashed first, which is far cheaper than sorting if many rows share few keys."""
-    return np.sort(pc.unique(pa.array(slots)).to_numpy())
+def united(slots: Int64Array, others: Int64Array) -> Int64Array:
+    """The slots of two arrays, sorted and each once, as in each of them.
+
+    >>> united(np.array([1, 5]), np.array([2, 5])).tolist()
+    [1, 2, 5]
+    """
+    if not len(others):
+        return slots
+    both = np.sort(np.concatenate([slots, others]), kind="stable")  # two sorted runs: merged in one pass
+    found: Int64Array = both[np.append(True, both[1:] != both[:-1])]
+    return found

@@ -168,7 +168,7 @@ def write_automaton(kernel: KernelWriter) -> tuple[str, int]:
         found.save_threads()
     body("saved_offsets[key_count] = saved_count")
     body(f"return ({RESULTS})")
-    head = f"def kernel({parameters(len(kernel.columns.names), tables=False)}):"
+    head = f"def kernel({parameters(len(kernel.columns.names), len(kernel.literals.names), tables=False)}):"
     return "\n".join([head, *body.lines]) + "\n", len(found.numbers)
 
 

@@ -125,11 +125,11 @@ class NumericEmitter(Emitter):
             case "f":
                 if not math.isfinite(value):
                     raise NotCompilable("a constant that is not finite")
-                code = repr(float(value))
+                code = self.kernel.literal(repr(float(value)))
             case "d":
-                code = str(int(Decimal(str(value)).scaleb(scale)))
+                code = self.kernel.literal(str(int(Decimal(str(value)).scaleb(scale))))
             case _:
-                code = str(int_of(value))
+                code = self.kernel.literal(str(int_of(value)))
         return Value(code, "False", form, scale)
 
     def row_value(self, expr: RowValue) -> Value:

@@ -117,7 +117,10 @@ class Column(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Everything that a kernel takes. The automaton takes no tables: its code has the program in it."""
+    """Everything that a kernel takes. The automaton takes no tables: its code has the program in it.
+
+    The numbers that stand in a query are parameters, so queries that differ only in them share one kernel.
+    """
 
     rows: RowRanges
     keys: KeysBefore
@@ -127,25 +130,27 @@ class Inputs(NamedTuple):
     limits: Limits
     tables: Tables | tuple[()]
     columns: tuple[Column, ...]
+    literals: tuple[int | float, ...]
 
     def positional(self) -> tuple[Any, ...]:
         """All of it in the order of the kernel's parameters."""
-        return tuple(itertools.chain(*self[:-1], *self.columns))
+        return tuple(itertools.chain(*self[:-2], *self.columns, self.literals))
 
     def as_lists(self) -> tuple[Any, ...]:
         """The same with lists for arrays."""
         return tuple(each.tolist() if isinstance(each, np.ndarray) else each for each in self.positional())
 
 
-def parameters(columns: int, *, tables: bool) -> str:
-    """The parameters of a kernel over a number of columns, as source.
+def parameters(columns: int, literals: int = 0, *, tables: bool) -> str:
+    """The parameters of a kernel over some columns, for a query with some numbers in it, as source.
 
-    >>> parameters(1, tables=False)  # doctest: +ELLIPSIS
-    'key_count, tails, firsts, ... room_ints, room_floats, column0, nulls0'
+    >>> parameters(1, 1, tables=False)  # doctest: +ELLIPSIS
+    'key_count, tails, firsts, ... room_ints, room_floats, column0, nulls0, literal0'
     """
     groups = (RowRanges, KeysBefore, Time, ThreadsBefore, Constants, Limits, *((Tables,) if tables else ()))
     names: list[str] = [name for group in groups for name in group._fields]
     names += [name for each in range(columns) for name in (f"column{each}", f"nulls{each}")]
+    names += [f"literal{each}" for each in range(literals)]
     return ", ".join(names)
 
 

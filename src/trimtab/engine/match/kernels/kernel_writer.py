@@ -29,6 +29,7 @@ class KernelWriter:
         self.paths, self.sequential = traits.paths or objects, traits.sequential
         self.layout = Layout()
         self.columns, self.strings = Numbered(), Numbered()  # what it reads, and the constants whose ranks it gets
+        self.literals = Numbered()  # the numbers in its conditions, as source
         self.values: list[object] = []  # what the code calls `python_values[n]`
         self.fields, self.float_fields = report_fields(query, self.paths)
         self.past_last = isinstance(query.skip, SkipPastLast)
@@ -38,6 +39,11 @@ class KernelWriter:
         self.nullable = frozenset(query.columns_read())
         self._allot_registers()
         self.nullable = nullable
+
+    def literal(self, code: str) -> str:
+        """The name under which code reads a number: that of a parameter, if machine code can take it."""
+        is_wide = code.lstrip("-").isdigit() and not -(2**63) <= int(code) < 2**63
+        return code if is_wide else f"literal{self.literals.index(code)}"
 
     # Set-up ------------------------------------------------------------------------------------
 
@@ -50,6 +56,7 @@ class KernelWriter:
         return Generated(
             source, not self.objects, tuple(self.columns.names), tuple(self.strings.names), tuple(self.values),
             self.layout, self.paths, self.fields, self.float_fields, configurations, self.program.shortest, tables,
+            tuple(int(each) if each.lstrip("-").isdigit() else float(each) for each in self.literals.names),
         )  # fmt: skip
 
     @property

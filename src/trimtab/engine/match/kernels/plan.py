@@ -54,6 +54,7 @@ class Generated:
     configurations: int  # of the automaton; 0: the general kernel
     shortest: int  # the fewest rows that a match can have
     tables: Tables | tuple[()]  # for the general kernel; the automaton takes none
+    literals: tuple[int | float, ...]  # those that stand in the query
 
     @property
     def deterministic(self) -> bool:

@@ -115,12 +115,14 @@ def write_threads(kernel: KernelWriter) -> str:
     }
     target = layout.at[RowRef(skip.labels, skip.side, 0, 0)] if isinstance(skip, SkipTo) else 0
     widest = max([len(p.steps) for p in kernel.program.positions] + [len(kernel.program.start)])
+    within = kernel.literal(str(kernel.query.within_us)) if kernel.timed else ""
+    taken = parameters(len(kernel.columns.names), len(kernel.literals.names), tables=True)
     names = CONSTANTS | {
         "THREAD_INTS": layout.int_width, "THREAD_FLOATS": len(layout.floats), "THREAD_OBJECTS": len(layout.objects),
         "MATCH_INTS": len(kernel.fields), "MATCH_FLOATS": len(kernel.float_fields),
         "BEFORE_FIRST": len(kernel.program.positions), "MOST_STEPS": widest + 2, "SKIP_TARGET": target, "DONE": DONE,
-        "WITHIN": kernel.query.within_us, "NOT_TIMED": f"watermark <= {NO_WATERMARK}" if kernel.timed else "True",
-        "PARAMETERS": parameters(len(kernel.columns.names), tables=True), "RESULTS": RESULTS,
+        "WITHIN": within, "NOT_TIMED": f"watermark <= {NO_WATERMARK}" if kernel.timed else "True",
+        "PARAMETERS": taken, "RESULTS": RESULTS,
     }  # fmt: skip
     return fill(OUTLINE, flags, BLOCKS | written, names) + "\n"
 

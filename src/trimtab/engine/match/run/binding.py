@@ -6,9 +6,9 @@ ranks among all strings at hand (exact: equal ranks are equal strings and smalle
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, is_string, null_mask, single
 from trimtab.engine.columns.times import times_us
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,17 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> Bound:
     return Bound(values, nulls)
 
 
+def joined(parts: Sequence[Bound]) -> Bound:
+    """The numbers of several columns, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    values = np.concatenate([part.values for part in parts])
+    if all(part.nulls is None for part in parts):
+        return Bound(values, None)
+    masks = [np.zeros(len(part.values), np.bool_) if part.nulls is None else part.nulls for part in parts]
+    return Bound(values, np.concatenate(masks))
+
+
 def magnitude(values: npt.NDArray[Any]) -> int:
     """The largest absolute value of integers; 0 for floats."""
     return max(abs(int(values.min())), abs(int(values.max()))) if values.size and values.dtype.kind != "f" else 0
@@ -83,12 +96,12 @@ def decimals(values: Int64Array, nulls: BoolArray | None, type_: pa.DataType) ->
 
 
 def ranks(
-    columns: Mapping[str, pa.ChunkedArray | pa.Array], constants: Sequence[str]
-) -> tuple[dict[str, Bound], Int64Array]:
+    columns: Mapping[Name, pa.ChunkedArray | pa.Array], constants: Sequence[str]
+) -> tuple[dict[Name, Bound], Int64Array]:
     """Text columns and constants as ranks among all their values."""
     if not columns and not constants:
         return {}, np.zeros(0, np.int64)
-    encoded: dict[str, tuple[pa.Array, BoolArray | None]] = {}
+    encoded: dict[Name, tuple[pa.Array, BoolArray | None]] = {}
     words: list[pa.Array] = [pa.array(list(constants), pa.string())]
     for name, column in columns.items():
         array = single(column)
@@ -102,7 +115,7 @@ def ranks(
     order = pc.array_sort_indices(distinct)  # by bytes, as Spark compares
     rank = np.empty(len(distinct), np.int64)
     rank[order.to_numpy()] = np.arange(len(distinct))
-    bound: dict[str, Bound] = {}
+    bound: dict[Name, Bound] = {}
     for (name, (array, nulls)), dictionary in zip(encoded.items(), words[1:], strict=True):
         positions = pc.index_in(dictionary, distinct).to_numpy(zero_copy_only=False)
         mapped = rank[positions] if len(dictionary) else np.zeros(1, np.int64)

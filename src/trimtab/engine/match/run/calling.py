@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import Int64Array, is_string, single
+from trimtab.engine.columns.arrays import Int64Array, is_string
 from trimtab.engine.match.compile.registers import Fold
 from trimtab.engine.match.ir.expression import Aggregate, Expr
 from trimtab.engine.match.ir.query import MatchQuery, SkipTo
@@ -23,7 +23,7 @@ from trimtab.engine.match.kernels import interface
 from trimtab.engine.match.kernels.bounds import Bounds, computes
 from trimtab.engine.match.kernels.interface import NOTHING, Column, Constants, Failure, Inputs, Limits, Outputs
 from trimtab.engine.match.kernels.plan import Generated
-from trimtab.engine.match.run.binding import magnitude, numbers, ranks
+from trimtab.engine.match.run.binding import joined, magnitude, numbers, ranks
 from trimtab.engine.match.run.rowset import Rowset
 from trimtab.engine.match.run.threads import Batch
 from trimtab.engine.operator import Scalar, is_internal
@@ -47,6 +47,7 @@ class Caller:
         inputs = Inputs(
             batch.rows, batch.keys, batch.time, batch.threads.before, constants,
             Limits(self.thread_limit, *_scratch.room(room_ints, room_floats)), generated.tables, columns,
+            generated.literals,
         )  # fmt: skip
         if generated.compiled:
             machine = kernels.load(generated.source, work)
@@ -63,15 +64,22 @@ class Caller:
 
     def _bound(self, generated: Generated, rowset: Rowset) -> tuple[tuple[Column, ...], Constants]:
         """The columns as the kernel reads them, and what its conditions use besides."""
-        table, order = rowset.table, rowset.order
+        order, everywhere = rowset.order, np.arange(len(rowset.order))
         if not generated.compiled:
-            taken = (single(table.column(name)).take(pa.array(order)) for name in generated.columns)
+            taken = (rowset.column(name, everywhere) for name in generated.columns)
             return tuple(Column(each.to_pylist(), ()) for each in taken), Constants((), generated.values, self.scalar)
-        text = [c for c in generated.columns if is_string(table.schema.field(c).type)]
-        ranked, constant_ranks = ranks({c: table.column(c) for c in text}, generated.strings)
+        text = [c for c in generated.columns if is_string(rowset.schema.field(c).type)]
+        parts = [(part, table) for part, table in (("old", rowset.old), ("new", rowset.new)) if table is not None]
+        words = {(part, c): rowset.memo.once(_encoded, [table.column(c)]) for c in text for part, table in parts}
+        ranked, constant_ranks = ranks(words, generated.strings)
         columns = []
         for name in generated.columns:
-            bound = ranked[name] if name in ranked else numbers(table.column(name))
+            bound = joined(
+                [
+                    ranked[part, name] if name in text else rowset.memo.once(numbers, [table.column(name)])
+                    for part, table in parts
+                ]
+            )
             nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls[order]
             # Kernels compute with the value at a null before they discard it. Where there is no row they read at -1
             # or OUTSIDE, which is -2, so there have to be two values.
@@ -118,6 +126,10 @@ class Caller:
         """The conditions and aggregates in which numbers can grow."""
         aggregates = (slot for slot in self.query.slots if isinstance(slot, Aggregate))
         return tuple(expr for expr in (*self.query.conditions, *aggregates) if expr is not None and computes(expr))
+
+
+def _encoded(array: pa.Array) -> pa.DictionaryArray:
+    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
 def _matches_expected(generated: Generated, batch: Batch) -> int:

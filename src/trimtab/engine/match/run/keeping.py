@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
-from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.compile.registers import START
 from trimtab.engine.match.ir.expression import MatchNumber
@@ -79,7 +78,7 @@ class Keeper:
         ):  # fmt: skip
             keys = keys.append_column(name, pa.array(values[alive], pa.int64()))
         keys = keys.append_column(DEADLINE, deadline.filter(pa.array(alive)))
-        own = rowset.table.take(pa.array(rowset.order[kept]))
+        own = rowset.taken(kept)
         own = own.append_column(KEY, pa.array(renumber[kept_key], pa.int64()))
         own = own.append_column(PENDING, pa.array(kept >= resume[kept_key]))
         return {KEYS: keys, ROWS: own} | replace(saved, ints=ints, nodes=nodes).tables(renumber, generated)
@@ -108,8 +107,7 @@ class Keeper:
         uncertain = np.flatnonzero(rowset.ready < rowset.hi)
         if len(uncertain):
             # Rows are in order of time, so the first one decides; earlier rows that wait for NEXT also wait for it.
-            assert self.query.time_column is not None
-            waiting, _ = times_us(rowset.table.column(self.query.time_column))
+            waiting, _ = rowset.times
             first = waiting[rowset.order[rowset.ready[uncertain]]]
             deadline[uncertain] = np.minimum(deadline[uncertain], first + 1)
         return pa.array(deadline, pa.int64(), mask=deadline == never)

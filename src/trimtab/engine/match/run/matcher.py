@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.columns.keys import load_machine_code
-from trimtab.engine.columns.times import times_us
 from trimtab.engine.made_up import made_up
 from trimtab.engine.match.compile.program import Program, compile_pattern
 from trimtab.engine.match.ir.query import MatchQuery
@@ -122,16 +121,16 @@ class Matcher(Operator):
         return tuple(dict.fromkeys([*names, ARRIVAL]))
 
     def _keys_before(self, rowset: Rowset, kept: pa.Table | None, moment: Moment) -> tuple[RowRanges, KeysBefore]:
-        """Each key's rows, and what is known of it; `kept` are the keys of the state, which are the first ones."""
+        """Each key's rows, and what is known of it; `kept` are the keys of the state."""
         count = len(rowset.lo)
         tails, fronts = rowset.first.copy(), rowset.first.copy()
         numbers_, begun = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        if kept is not None:
-            old = kept.num_rows
-            numbers_[:old] = kept.column(NUMBER).to_numpy()
-            begun[:old] = kept.column(BEGUN).to_numpy()
-            tails[:old] -= kept.column(TAIL).to_numpy()
-            fronts[:old] -= kept.column(FRONT).to_numpy()
+        if kept is not None and kept.num_rows:
+            old = rowset.old_keys
+            numbers_[old] = kept.column(NUMBER).to_numpy()
+            begun[old] = kept.column(BEGUN).to_numpy()
+            tails[old] -= kept.column(TAIL).to_numpy()
+            fronts[old] -= kept.column(FRONT).to_numpy()
         stops = rowset.hi if moment.closing else np.maximum(rowset.first, rowset.ready - self.traits.lookahead)
         ends = rowset.hi if moment.closing else rowset.ready
         return RowRanges(count, tails, rowset.first, stops, ends), KeysBefore(begun, numbers_, fronts)
@@ -139,7 +138,7 @@ class Matcher(Operator):
     def _times(self, rowset: Rowset) -> Int64Array:
         if self.query.within_us is None or self.query.time_column is None:
             return np.zeros(1, np.int64)
-        times, nulls = times_us(rowset.table.column(self.query.time_column))
+        times, nulls = rowset.times
         if nulls is not None:
             raise InputError(
                 "input.null-time",
@@ -155,9 +154,9 @@ class Matcher(Operator):
 
         What was observed once stays, so that batches that differ in it don't need one kernel after another.
         """
-        table = rowset.table
-        nullable = frozenset(c for c in self.row_columns if table.column(c).null_count)
-        nan = any(_has_nan(table.column(c)) for c in self._columns_read)
+        tables = [rowset.new] if rowset.old is None else [rowset.old, rowset.new]
+        nullable = frozenset(c for c in self.row_columns for table in tables if table.column(c).null_count)
+        nan = any(rowset.memo.once(_has_nan, [table.column(c)]) for c in self._columns_read for table in tables)
         self._observed = (self._observed[0] | nullable, self._observed[1] or nan)
         return self._observed
 
@@ -174,5 +173,5 @@ class Matcher(Operator):
         return self.query.columns_read()
 
 
-def _has_nan(column: pa.ChunkedArray) -> bool:
+def _has_nan(column: pa.Array) -> bool:
     return pa.types.is_floating(column.type) and bool(np.isnan(numbers(column).values).any())

@@ -32,7 +32,7 @@ class Output:
         """The output rows for the matches that a kernel has reported."""
         records = Records.of(generated, matches)
         if not len(records.ints):  # as in most small batches
-            return self._schema(rowset.table.schema).empty_table()
+            return self._schema(rowset.schema).empty_table()
         # In the order in which matches end, over all keys; and copied: the next batch overwrites the scratch memory.
         records = records.reordered(rowset.by_time(records.last)) if len(rowset.lo) > 1 else records.copied()
         if generated.paths:
@@ -40,7 +40,7 @@ class Output:
         names = [rowset.column(c, records.field("start")) for c in self.query.keep]
         slots = [slot_column(s, records, rowset) for s in self.query.slots]
         arrivals = rowset.column(ARRIVAL, records.last)
-        return self._as_table([*names, *slots, arrivals, self._times(rowset, records)], rowset.table.schema)
+        return self._as_table([*names, *slots, arrivals, self._times(rowset, records)], rowset.schema)
 
     def _from_paths(self, matches: Matches, records: Records, rowset: Rowset, ranges: RowRanges) -> pa.Table:
         length = records.field("length")
@@ -64,7 +64,7 @@ class Output:
                 column = column.take(pa.array(np.arange(len(column)), mask=unmatched))
             arrays.append(column)
         times = self._times(rowset, records).take(pa.array(points.match))
-        return self._as_table([*arrays, rowset.column(ARRIVAL, at), times], rowset.table.schema)
+        return self._as_table([*arrays, rowset.column(ARRIVAL, at), times], rowset.schema)
 
     def _times(self, rowset: Rowset, records: Records) -> pa.Array:
         """The time of each match's last row."""

@@ -3,38 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.engine.columns.arrays import BoolArray, Int64Array, repeat_constant, single, take
-from trimtab.engine.columns.groups import by_group, first_rows
+from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, repeat_constant, single, take
 from trimtab.engine.columns.keys import key_codes
-from trimtab.engine.columns.order import sort_levels, sorted_by
+from trimtab.engine.columns.memo import Memo
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.ir.expression import Const, RowValue, Source
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.ir.state_schema import PENDING, ROWS
+from trimtab.engine.match.run.fresh import Fresh, fresh_rows
+from trimtab.engine.match.run.queue import joint_levels, kept_levels, place_rows
 from trimtab.engine.operator import ARRIVAL, Moment, State
-from trimtab.keyed_state import KEY, KEYS
+from trimtab.keyed_state import KEY, KEYS, SLOT
 
 
 @dataclass(frozen=True)
 class Rowset:
-    """The rows at hand in the kernel's order, and where each key's rows lie in it."""
+    """The rows at hand in the kernel's order, and where each key's rows lie in it.
 
-    table: pa.Table
-    order: Int64Array  # the row of the table at each position
-    sequence: Int64Array  # rows of the table in time order, over all keys
+    A *row* is its number among the kept rows and the new ones after them. Keys with new rows come first.
+    """
+
+    query: MatchQuery
+    old: pa.Table | None  # the rows that were kept in the state; None: there are none
+    new: pa.Table
+    fresh: Fresh  # the new rows in order
+    memo: Memo
+    order: Int64Array  # the row at each position
     lo: Int64Array  # per key: its first row (kept ones included)
     first: Int64Array  # its first row that was not processed
     ready: Int64Array  # after its last row whose place in time order is certain
     hi: Int64Array  # after its last row
-    key_rows: tuple[pa.Table, Int64Array]  # rows with the partition columns, and the key of each
-    kept: int  # the first rows of the table, this many, were kept in the state
+    keys: pa.Table  # the partition columns of each key
+    old_keys: Int64Array  # the key of each key of the state
+
+    @property
+    def kept(self) -> int:
+        """How many rows were kept in the state."""
+        return 0 if self.old is None else self.old.num_rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.new.schema
 
     @cached_property
     def place_of_kept(self) -> Int64Array:
@@ -44,46 +61,78 @@ class Rowset:
         place[self.order[at]] = at
         return place
 
-    @cached_property
-    def rank(self) -> Int64Array:
-        """The place of each row of the table in time order, over all keys."""
-        rank = np.empty(len(self.sequence), np.int64)
-        rank[self.sequence] = np.arange(len(self.sequence))
-        return rank
-
     def by_time(self, positions: Int64Array) -> Int64Array:
-        """The order that sorts positions by time, over all keys; the sort is stable."""
-        rank = self.rank[self.order[positions]]
-        if len(rank) > len(self.sequence) // 16:
+        """The order that sorts positions by time, over all keys, and by arrival where they tie."""
+        rows, found = self.order[positions], None
+        if not self.kept and len(rows) > len(self.order) // 16:
             # If no rank occurs twice, which is usual, writing each to its place sorts them.
-            found = np.full(len(self.sequence), -1, np.int64)
-            found[rank] = np.arange(len(rank))
-            found = found[found >= 0]
-            if len(found) == len(rank):
-                return found
-        return np.argsort(rank, kind="stable")
+            rank = self.fresh.rank[rows]
+            at = np.full(len(self.order), -1, np.int64)
+            at[rank] = np.arange(len(rank))
+            at = at[at >= 0]
+            found = at if len(at) == len(rank) else None
+        levels = self._levels
+        if found is None:
+            found = np.lexsort([level[rows] for level in reversed(levels)]) if levels else np.arange(len(rows))
+        return self._ties_by_arrival(found, rows, levels)
+
+    def _ties_by_arrival(self, found: Int64Array, rows: Int64Array, levels: Sequence[Int64Array]) -> Int64Array:
+        in_order, same = rows[found], np.ones(max(len(rows) - 1, 0), np.bool_)
+        for level in levels:
+            values = level[in_order]
+            same &= values[1:] == values[:-1]
+        if not same.any():
+            return found
+        arrival = self.whole(ARRIVAL)[rows]
+        return np.lexsort([arrival, *(level[rows] for level in reversed(levels))])
 
     @cached_property
-    def keys(self) -> pa.Table:
-        """The partition columns of each key."""
-        table, codes = self.key_rows
-        if not table.column_names:
-            return pa.table({"__none": pa.nulls(len(self.lo))}).select([])
-        return table.take(pa.array(first_rows(codes, len(self.lo))))
+    def _levels(self) -> Sequence[Int64Array]:
+        """The levels of all rows, see `sort_levels`."""
+        if self.old is None:
+            return self.fresh.levels
+        own = kept_levels(self.query.order, self.old, self.new)
+        if own is not None:
+            return [np.concatenate(both) for both in zip(own, self.fresh.levels, strict=True)]
+        return joint_levels(self.query.order, self.old, self.new)
 
     # Values of rows, a column at a time; a position is that of a row in the kernel's order -----------
 
-    def _rows(self, positions: Int64Array) -> Int64Array:
-        """Positions as rows of the table; negative stays negative."""
-        if len(positions) and positions.min() >= 0:
-            return self.order[positions]
-        if not len(self.order):
-            return np.full(len(positions), -1)
-        return np.where(positions < 0, -1, self.order[np.clip(positions, 0, None)])
+    def whole(self, name: str) -> Int64Array:
+        """The whole numbers of a column, by row."""
+        new = self.memo.once(int64s, [self.new.column(name)])
+        return new if self.old is None else np.concatenate([int64s(single(self.old.column(name))), new])
+
+    @cached_property
+    def times(self) -> tuple[Int64Array, BoolArray | None]:
+        """The event time of each row in microseconds, and where it is null (None: nowhere)."""
+        assert self.query.time_column is not None
+        times, nulls = self.memo.once(times_us, [self.new.column(self.query.time_column)])
+        if self.old is None:
+            return times, nulls
+        old_times, old_nulls = times_us(self.old.column(self.query.time_column))
+        if nulls is not None or old_nulls is not None:
+            parts = [(old_nulls, old_times), (nulls, times)]
+            nulls = np.concatenate([np.zeros(len(at), np.bool_) if n is None else n for n, at in parts])
+        return np.concatenate([old_times, times]), nulls
+
+    def taken(self, positions: Int64Array) -> pa.Table:
+        """The rows at some positions, none of which is negative."""
+        picked = _Picked.of(self.order[positions], self.kept)
+        return pa.table([picked.column(*self._parts(name)) for name in self.schema.names], schema=self.schema)
 
     def column(self, name: str, positions: Int64Array) -> pa.Array:
         """A column's values at some positions, null at negative ones."""
-        return take(self.table.column(name), self._rows(positions))
+        if len(positions) and positions.min() < 0:
+            known = np.clip(positions, 0, None)
+            rows = np.where(positions < 0, -1, self.order[known]) if len(self.order) else np.full(len(positions), -1)
+        else:
+            rows = self.order[positions]
+        return _Picked.of(rows, self.kept).column(*self._parts(name))
+
+    def _parts(self, name: str) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray]:
+        """A column of the kept rows, and of the new ones."""
+        return None if self.old is None else self.old.column(name), self.new.column(name)
 
     def values(self, value: RowValue, positions: Int64Array, labels: Int64Array | None) -> pa.Array:
         """A row value at some positions, whose rows have these labels (-1: outside the match)."""
@@ -108,48 +157,115 @@ class Rowset:
         return found if found.type == type_ else found.cast(type_, safe=False)
 
 
+@dataclass(frozen=True)
+class _Picked:
+    """Some rows, as rows of the kept table and rows of the new one."""
+
+    old: Int64Array | None  # None: none of them
+    new: Int64Array  # negative: no row
+    back: Int64Array | None  # where each row is among the old ones and the new ones after them
+
+    @classmethod
+    def of(cls, rows: Int64Array, kept: int) -> _Picked:
+        """Rows, of which the first `kept` numbers are of the kept table; a negative one is no row."""
+        if not kept:
+            return cls(None, rows, None)
+        is_old = (rows >= 0) & (rows < kept)
+        if not is_old.any():
+            return cls(None, np.where(rows < 0, -1, rows - kept), None)
+        old, new = np.flatnonzero(is_old), np.flatnonzero(~is_old)
+        back = np.empty(len(rows), np.int64)
+        back[old] = np.arange(len(old))
+        back[new] = np.arange(len(old), len(rows))
+        return cls(rows[old], np.where(rows[new] < 0, -1, rows[new] - kept), back)
+
+    def column(self, old: pa.ChunkedArray | None, new: pa.ChunkedArray) -> pa.Array:
+        """A column at these rows."""
+        if self.old is None or old is None:
+            return take(new, self.new)
+        return pa.concat_arrays([take(old, self.old), take(new, self.new)]).take(pa.array(self.back))
+
+
 def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: State, moment: Moment) -> Rowset:
     """The rows at hand: those kept in the state and the new ones, with the columns that are needed."""
-    keys, old = state.get(KEYS), state.get(ROWS)
-    table = rows.select(columns)
-    new_keys = table.select(query.partition)
-    old_count = 0 if keys is None else keys.num_rows
-    if keys is not None and old_count:
-        new_keys = pa.concat_tables([keys.select(query.partition), new_keys], promote_options="default")
-    codes, count = key_codes([new_keys.column(c) for c in query.partition], old_count + table.num_rows)
-    context = np.zeros(0, np.int64)
-    key, waiting = codes[old_count:], np.arange(table.num_rows)
-    if old is not None and old.num_rows:
-        table = pa.concat_tables([old.select(columns), table])
-        key = np.concatenate([old.column(KEY).to_numpy(), key])
+    memo, new = moment.memo or Memo(), rows.select(columns)
+    if any(column.num_chunks > 1 for column in new.columns):
+        new = new.combine_chunks()  # once, and not wherever a column is read
+    fresh = fresh_rows(memo, new, query.partition, query.order, ARRIVAL)
+    old = state[ROWS] if ROWS in state and state[ROWS].num_rows else None
+    keys, old_keys = _keys(query.partition, state.get(KEYS), new, fresh)
+    count = keys.num_rows
+    sizes, context = np.zeros((2, count), np.int64)
+    sizes[: len(fresh.sizes)] = fresh.sizes
+    order, key, pending = fresh.order, _NONE, np.zeros(0, np.bool_)
+    if old is not None:
+        key = old_keys[old.column(KEY).to_numpy()]
         pending = old.column(PENDING).to_numpy(zero_copy_only=False).astype(np.bool_)
-        waiting = np.concatenate([np.flatnonzero(pending), np.arange(old.num_rows, table.num_rows)])
-        context = np.flatnonzero(~pending)
-    table = table.combine_chunks()  # once, and not wherever a column is read
-    # Rows processed before come first and are in order; waiting rows are put in order after them.
-    levels = sort_levels([table.column(k.column) for k in query.order], query.order)
-    own_levels = [level[waiting] for level in levels] if len(context) else levels
-    order = sorted_by(own_levels)
-    if order is not None:
-        waiting = waiting[order]
-    sequence = np.concatenate([context, waiting]) if len(context) else waiting
-    grouped = by_group(key[sequence], count) if count > 1 else None
-    positions = sequence if grouped is None else sequence[grouped]
-    sizes = np.bincount(key, minlength=count) if count else np.zeros(0, np.int64)
+        sizes += np.bincount(key, minlength=count)
+        context = np.bincount(key[~pending], minlength=count)
+        order = place_rows(query.order, old, new, fresh, key, pending, count)
     hi = np.cumsum(sizes)
     lo = hi - sizes
-    first = lo + (np.bincount(key[context], minlength=count) if len(context) else 0)
-    arrival = table.column(ARRIVAL).to_numpy()
-    if _ties_descend(own_levels, order, arrival[waiting] if len(context) or order is not None else arrival):
-        positions, sequence = _ties_by_arrival(levels, arrival, first, hi, positions, sequence)
-    ready = hi
-    if moment.watermark_us is not None and not moment.closing:
-        assert query.time_column is not None
-        times, _ = times_us(table.column(query.time_column))
-        uncertain = times >= moment.watermark_us
-        uncertain[context] = False
-        ready = hi - (np.bincount(key[uncertain], minlength=count) if count else 0)
-    return Rowset(table, positions, sequence, lo, first, ready, hi, (new_keys, codes), table.num_rows - rows.num_rows)
+    table = None if old is None else old.select(columns)
+    found = Rowset(query, table, new, fresh, memo, order, lo, lo + context, hi, hi, keys, old_keys)
+    if moment.watermark_us is None or moment.closing:
+        return found
+    uncertain = found.times[0] >= moment.watermark_us
+    uncertain[: len(pending)] &= pending
+    of_rows = np.concatenate([key, fresh.codes])
+    return replace(found, ready=hi - np.bincount(of_rows[uncertain], minlength=count))
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _keys(partition: Sequence[str], kept: pa.Table | None, new: pa.Table, fresh: Fresh) -> tuple[pa.Table, Int64Array]:
+    """The partition columns of each key, those with new rows first; and the keys of the state as such keys."""
+    own = new.select(partition).take(pa.array(fresh.first_rows))
+    count, old_count = len(fresh.sizes), 0 if kept is None else kept.num_rows
+    if kept is None or not old_count:
+        return (own if partition else _no_columns(count)), _NONE
+    if not partition:
+        return _no_columns(1), np.zeros(old_count, np.int64)
+    both = pa.concat_tables([kept.select(partition), own], promote_options="default").combine_chunks()
+    of_own = _by_slot(partition, both, old_count)
+    if of_own is None:
+        codes, _ = key_codes(both.columns, old_count + count)
+        of_own = codes[old_count:]  # keys of the state are distinct, so their numbers are their rows
+    known = of_own < old_count
+    old_keys = np.full(old_count, -1)
+    old_keys[of_own[known]] = np.flatnonzero(known)
+    alone = np.flatnonzero(old_keys < 0)
+    old_keys[alone] = count + np.arange(len(alone))
+    chosen = np.concatenate([np.where(known, of_own, old_count + np.arange(count)), alone])
+    return both.take(pa.array(chosen)), old_keys
+
+
+def _by_slot(partition: Sequence[str], keys: pa.Table, old_count: int) -> Int64Array | None:
+    """For each key after the first `old_count`, the number of the equal one among these, or a larger number.
+
+    None: the slots, which are the first column, don't ascend in both parts, or don't decide alone which keys are equal.
+    """
+    if partition[0] != SLOT or not old_count or old_count == keys.num_rows:
+        return None
+    slots = int64s(single(keys.column(SLOT)))
+    old, own = slots[:old_count], slots[old_count:]
+    if not ((old[1:] > old[:-1]).all() and (own[1:] > own[:-1]).all()):
+        return None
+    places = np.minimum(np.searchsorted(old, own), old_count - 1)
+    known = old[places] == own
+    left, right = pa.array(places[known]), pa.array(old_count + np.flatnonzero(known))
+    for name in partition[1:]:
+        column = single(keys.column(name))
+        if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+            return None
+        if not pc.all(pc.equal(column.take(left), column.take(right)), skip_nulls=False, min_count=0).as_py():
+            return None
+    return np.where(known, places, old_count)
+
+
+def _no_columns(count: int) -> pa.Table:
+    return pa.table({"__none": pa.nulls(count)}).select([])
 
 
 def sums_before(counts: BoolArray | Int64Array) -> Int64Array:
@@ -165,49 +281,3 @@ def spans(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """
     numbers: Int64Array = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     return numbers
-
-
-def _ties_descend(levels: Sequence[Int64Array], order: Int64Array | None, arrival: Int64Array) -> bool:
-    """Whether two neighbours in the order, of any keys, are equal but arrived in the opposite order.
-
-    `arrival` is in that order. Mostly there are none, so the cheapest test comes first.
-    """
-    descends = arrival[1:] < arrival[:-1]
-    for level in levels:
-        if not descends.any():
-            return False
-        values = level if order is None else level[order]
-        descends &= values[1:] == values[:-1]
-    return bool(descends.any())
-
-
-def _ties_by_arrival(
-    levels: Sequence[Int64Array], arrival: Int64Array, first: Int64Array, hi: Int64Array,
-    positions: Int64Array, sequence: Int64Array,
-) -> tuple[Int64Array, Int64Array]:  # fmt: skip
-    """`positions` and `sequence` with equal rows of a key in order of arrival; other rows keep their places.
-
-    Of each key only the rows from `first` to `hi` are reordered: the others were processed.
-    """
-    values = levels[0][positions] if levels else np.zeros(len(positions), np.int64)
-    equal = values[1:] == values[:-1]
-    equal[hi[(hi > 0) & (hi < len(positions))] - 1] = False  # the last row of a key and the first one of the next
-    same = np.flatnonzero(equal)
-    same = same[same >= first[np.searchsorted(hi, same, side="right")]]
-    for level in levels[1:]:
-        same = same[level[positions[same]] == level[positions[same + 1]]]
-    if not bool(np.any(arrival[positions[same]] > arrival[positions[same + 1]])):
-        return positions, sequence
-    tied = np.union1d(same, same + 1)
-    group = np.cumsum(~np.isin(tied, same + 1, assume_unique=True))  # a new one where a row doesn't equal the last one
-    before = positions[tied]
-    after = before[np.lexsort((arrival[before], group))]
-    # Rows only change places with equal ones, in both orders.
-    moved = np.zeros(len(positions), np.bool_)
-    moved[before] = True
-    places = np.flatnonzero(moved[sequence])
-    places = places[np.argsort(sequence[places])][np.argsort(np.argsort(before))]
-    positions, sequence = positions.copy(), sequence.copy()
-    positions[tied] = after
-    sequence[places] = after
-    return positions, sequence

@@ -43,9 +43,9 @@ class Threads:
             return cls(np.zeros(count + 1, np.int64), ints, floats, [], node_offsets, nodes)
         # Row numbers of a state count from the key's first row there.
         place = rowset.place_of_kept
-        row_base = _key_offsets(state[ROWS], count)
-        offsets = _key_offsets(table, count)
-        base = np.repeat(row_base[:-1], np.diff(offsets))
+        row_base = _key_offsets(state[ROWS].column(KEY).to_numpy(), len(rowset.old_keys))
+        old = table.column(KEY).to_numpy()
+        base = row_base[old]
         ints = np.stack([table.column(f"{INTS}{j}").to_numpy() for j in range(width)], axis=1)
         for column in generated.row_fields:
             rows = ints[:, column]
@@ -61,9 +61,18 @@ class Threads:
         objects: list[object] = [value for row in zip(*columns, strict=True) for value in row]
         if NODES in state:
             nodes = np.stack([state[NODES].column(c).to_numpy() for c in NODE_COLUMNS], axis=1)
-            node_offsets = _key_offsets(state[NODES], count)
-            nodes[:, 0] = place[nodes[:, 0] + np.repeat(row_base[:-1], np.diff(node_offsets))]
-        return cls(offsets, ints, floats, objects, node_offsets, nodes)
+            of_nodes = state[NODES].column(KEY).to_numpy()
+            nodes[:, 0] = place[nodes[:, 0] + row_base[of_nodes]]
+            keys = rowset.old_keys[of_nodes]
+            order = _order_by_key(keys)
+            node_offsets, nodes = _key_offsets(keys, count), nodes if order is None else nodes[order]
+        keys = rowset.old_keys[old]
+        order = _order_by_key(keys)
+        if order is not None:
+            ints, floats = ints[order], floats[order]
+            width = len(layout.objects)
+            objects = [objects[at * width + j] for at in order.tolist() for j in range(width)]
+        return cls(_key_offsets(keys, count), ints, floats, objects, node_offsets, nodes)
 
     @classmethod
     def left(cls, after: ThreadsAfter, generated: Generated) -> Threads:
@@ -126,6 +135,11 @@ class Batch(NamedTuple):
     row_count: int  # the number of rows to process now
 
 
-def _key_offsets(table: pa.Table, count: int) -> Int64Array:
-    """Where each key's lines of a table of the state begin, and where the last key's end."""
-    return sums_before(np.bincount(table.column(KEY).to_numpy(), minlength=count))
+def _key_offsets(keys: Int64Array, count: int) -> Int64Array:
+    """Where each key's lines of a table begin, and where the last key's end; `keys` has the key of each line."""
+    return sums_before(np.bincount(keys, minlength=count))
+
+
+def _order_by_key(keys: Int64Array) -> Int64Array | None:
+    """The order that sorts lines by key; a key's stay as they are. None: they are sorted."""
+    return None if (keys[1:] >= keys[:-1]).all() else np.argsort(keys, kind="stable")

@@ -1,0 +1,124 @@
+"""Queries that share a batch's rows get what each gets alone; merged rows are in the order of sorted ones."""
+
+from __future__ import annotations
+
+import datetime
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks import rules
+from trimtab.engine.columns.memo import Memo
+from trimtab.engine.columns.order import OrderKey
+from trimtab.engine.match.run import queue
+from trimtab.engine.match.run.fresh import Fresh, fresh_rows
+from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
+from trimtab.keyed_state import SLOT
+from trimtab.language.compile import compile_query
+from trimtab.language.compiled import operator_of
+
+DAWN = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
+BY_TIME = (OrderKey("ts"),)
+
+
+def ticks(rng: np.random.Generator, rows: int, *, keys: int = 5, apart_us: int = 300_000) -> pa.Table:
+    """Ticks out of order, many of which tie in time."""
+    late = rng.integers(0, 4, rows)
+    times = [DAWN + datetime.timedelta(microseconds=int((n - b) // 3 * apart_us)) for n, b in enumerate(late.tolist())]
+    return pa.table(
+        {
+            "symbol": rng.integers(0, keys, rows),
+            "ts": pa.array(times, rules.SCHEMA.field("ts").type),
+            "price": np.round(100 + 4 * rng.standard_normal(rows), 1),
+            "volume": np.exp(6 + rng.standard_normal(rows)).astype(np.int64),
+        }
+    )
+
+
+def advanced(
+    operators: dict[str, Operator], inputs: dict[str, pa.Table], cuts: list[int], *, shared: bool
+) -> list[str]:
+    """What the queries put out, batch by batch, and the state that they leave."""
+    states: dict[str, State] = {name: {} for name in operators}
+    found = []
+    for start, end in pairwise(cuts):
+        memo = Memo()
+        for name, operator in operators.items():
+            rows = inputs[name].slice(start, end - start)
+            newest = int(rows["ts"].cast(pa.int64()).to_numpy().max(initial=0))
+            moment = Moment(newest - 900_000, memo=memo if shared else None)
+            output, states[name] = operator.advance(rows, states[name], moment)
+            found.append(f"{name}: {output.to_pylist()}")
+    found += [f"{name}: {each.to_pylist()}" for name, state in states.items() for each in state.values()]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_queries_that_share_a_memo_get_what_each_gets_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = ticks(rng, 400)
+    queries = {each.name: compile_query(each.sql, {"ticks": rules.SCHEMA}, event_time="ts") for each in rules.desk(15)}
+    inputs = {name: query.intake.run(table) for name, query in queries.items()}
+    for name, rows in inputs.items():  # all queries read the same memory, as on Spark
+        for column in ("symbol", "ts"):
+            rows = rows.set_column(rows.column_names.index(column), column, table[column])
+        inputs[name] = rows.drop_columns([ARRIVAL]).append_column(ARRIVAL, inputs["jump0"][ARRIVAL])
+    operators = {name: operator_of(query) for name, query in queries.items()}
+    cuts = sorted({0, 400, *rng.integers(0, 400, 4).tolist()})
+    assert advanced(operators, inputs, cuts, shared=True) == advanced(operators, inputs, cuts, shared=False)
+
+
+def test_queries_of_one_shape_share_a_kernel() -> None:
+    sources = set()
+    for each in rules.of_one_shape(3):
+        operator = operator_of(compile_query(each.sql, {"ticks": rules.SCHEMA}, event_time="ts"))
+        made = operator._kernel((frozenset(), False))  # type: ignore[attr-defined]
+        sources.add(made.source)
+    assert len(sources) == 1
+
+
+def kept_and_new(rng: np.random.Generator, key_type: pa.DataType) -> tuple[pa.Table, pa.Table, Fresh]:
+    """Kept rows, in order by key, and new ones; there are many ties, also between both."""
+
+    def some(count: int) -> pa.Table:
+        levels = pa.array(rng.integers(0, 6, count)).cast(key_type)
+        keys = pa.array(rng.integers(0, 4, count))
+        return pa.table({SLOT: keys, "ts": levels, ARRIVAL: rng.permutation(count * 10)[:count]})
+
+    old = some(12).sort_by([(SLOT, "ascending"), ("ts", "ascending"), (ARRIVAL, "ascending")])
+    new = some(int(rng.integers(0, 40))).combine_chunks()
+    return old, new, fresh_rows(Memo(), new, (SLOT,), BY_TIME, ARRIVAL)
+
+
+@pytest.mark.parametrize("key_type", [pa.int64(), pa.string()], ids=str)
+@pytest.mark.parametrize("seed", range(20))
+def test_kept_rows_come_where_sorting_puts_them(seed: int, key_type: pa.DataType) -> None:
+    rng = np.random.default_rng(seed)
+    old, new, fresh = kept_and_new(rng, key_type)
+    slots = sorted(set(new[SLOT].to_pylist()))
+    slots += sorted(set(old[SLOT].to_pylist()) - set(slots))
+    key = np.array([slots.index(slot) for slot in old[SLOT].to_pylist()])
+    # Of each key some of the first rows were processed.
+    processed = np.array([rng.integers(0, 3) for _ in slots])
+    place = np.arange(len(key)) - np.searchsorted(old[SLOT].to_numpy(), old[SLOT].to_numpy())
+    pending = place >= processed[key]
+    order = queue.place_rows(BY_TIME, old, new, fresh, key, pending, len(slots))
+    both = pa.concat_tables([old, new]).to_pylist()
+
+    def wanted(row: int) -> tuple[object, ...]:
+        line, is_context = both[row], row < len(key) and not pending[row]
+        where = slots.index(line[SLOT])
+        return (where, 0, row) if is_context else (where, 1, line["ts"], line[ARRIVAL])
+
+    assert [wanted(row) for row in order.tolist()] == sorted(wanted(row) for row in range(len(both)))
+
+
+def test_a_memo_tells_apart_what_is_in_the_same_memory() -> None:
+    memo, whole = Memo(), pa.array([3, 1, 2, 5])
+    assert memo.once(pa.Array.to_pylist, [whole.slice(0, 2)]) == [3, 1]
+    assert memo.once(pa.Array.to_pylist, [whole.slice(1, 2)]) == [1, 2]
+    assert memo.once(pa.Array.to_pylist, [whole.slice(1, 3)]) == [1, 2, 5]
+    times = whole.view(pa.timestamp("us"))
+    assert memo.once(pa.Array.to_pylist, [times]) != memo.once(pa.Array.to_pylist, [whole])
