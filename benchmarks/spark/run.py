@@ -18,7 +18,18 @@ from typing import Any
 from benchmarks import report
 from benchmarks.machine import machine
 from benchmarks.results import Result, Table, as_json, from_json
-from benchmarks.spark import balance, cold_start, first_story, growth, latency, moving, own_source, streams, throughput
+from benchmarks.spark import (
+    balance,
+    cold_start,
+    first_story,
+    growth,
+    latency,
+    moving,
+    own_small,
+    own_source,
+    streams,
+    throughput,
+)
 from benchmarks.spark.session import local_session
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -30,6 +41,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., Result], Any, Any]] = {
     "sources": (own_source.run, own_source.FULL, own_source.QUICK),
     "flink": (streams.run, streams.FULL, streams.QUICK),
     "latency": (latency.run, latency.FULL, latency.QUICK),
+    "small sources": (own_small.run, own_small.FULL, own_small.QUICK),
     "growth": (growth.run, growth.FULL, growth.QUICK),
     "moving": (moving.run, moving.FULL, moving.QUICK),
     "stories": (first_story.run, first_story.FULL, first_story.QUICK),
