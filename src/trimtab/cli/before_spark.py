@@ -111,8 +111,8 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
     versions = resuming.last_versions(checkpoint)
     begun = resuming.begun_batches(checkpoint, versions)
     for stream in file.streams:
-        known, start_at = versions.get(stream.name), stream.time.get("start_at")
-        check_reader(stream.name, known, begun.get(stream.name), start_at, is_source=stream.own is not None)
+        version, start_at = versions.get(stream.name), stream.time.get("start_at")
+        check_reader(stream.name, version, begun.get(stream.name), start_at, is_source=stream.own is not None)
     _check_changes(file, streams, queries, versions, begun)
     known = file.are_modules_imported
     sources = {known_source(each.sql, streams, are_operators_known=known) for each in file.queries}

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from trimtab.driver.happenings import HandOver
-from trimtab.spark.sinks import ParquetSink, Sink
+from trimtab.spark.parquet_sink import ParquetSink
+from trimtab.spark.sinks import Sink
 
 AT_ONCE = 8
 """How many outputs are handed over at the same time."""
