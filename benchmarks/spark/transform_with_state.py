@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.spark.pattern import MATCH_COLUMNS, Match
@@ -88,9 +89,13 @@ def v_shapes(ticks: DataFrame) -> DataFrame:
     return found.withColumns(times)
 
 
-def run(spark: SparkSession, folder: Path, checkpoint: Path) -> tuple[Batch, ...]:
+def run(spark: SparkSession, folder: Path, checkpoint: Path, *, files_per_batch: int = 1) -> tuple[Batch, ...]:
     """The batches of the query, whose matches are discarded."""
-    return run_stream(spark, folder, checkpoint, lambda ticks: v_shapes(ticks).writeStream.format("noop"))
+
+    def start(ticks: DataFrame) -> DataStreamWriter:
+        return v_shapes(ticks).writeStream.format("noop")
+
+    return run_stream(spark, folder, checkpoint, start, files_per_batch=files_per_batch)
 
 
 def matches(spark: SparkSession, folder: Path, checkpoint: Path) -> list[Match]:

@@ -10,6 +10,7 @@ from pyspark.sql import functions
 
 from trimtab.spark.where import pinning
 from trimtab.spark.where.assignment import Executor
+from trimtab.spark.where.executors import Executors
 from trimtab.spark.where.pinning import WAIT, Homes, Pin
 
 
@@ -43,6 +44,23 @@ def test_a_pinned_frame_has_the_same_partitions_each_with_its_executor(spark: An
     rows = pinned.select(numbers, functions.spark_partition_id().alias("at")).collect()
     assert sorted((row.id, row.at) for row in rows) == [(number, number % 3) for number in range(30)]
     assert conf.get(WAIT) == "0s"
+
+
+@pytest.mark.usefixtures("conf")
+def test_the_same_of_an_rdd_that_python_functions_have_made(spark: Any) -> None:
+    def numbered(number: int, rows: Iterator[int]) -> Iterator[tuple[int, int]]:
+        return ((row, number) for row in rows)
+
+    rows = spark.sparkContext.parallelize(range(6), 2).mapPartitionsWithIndex(numbered)
+    homes = Homes(spark, "t")
+    homes.executors = TwoExecutors()  # type: ignore[assignment]
+    pinned = homes.pinned_rdd(rows, 2)
+    located = pinned._jrdd.rdd()
+    preferred = [located.preferredLocations(partition).mkString() for partition in located.partitions()]
+    assert preferred == [f"executor_any_{home}" for home in homes.of(2)]
+    assert pinned.collect() == [(row, row // 3) for row in range(6)]
+    homes.executors = Executors(spark)
+    assert homes.pinned_rdd(rows, 2) is rows, "on one machine there are no executors"
 
 
 def test_a_wait_that_the_user_has_set_is_left_alone(spark: Any, conf: Any) -> None:

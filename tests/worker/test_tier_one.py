@@ -14,7 +14,7 @@ from trimtab.engine.columns.watermark import ONLY, BatchTime, TimeRule
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
 from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, intake_of
-from trimtab.worker.orders import Orders
+from trimtab.worker.orders import Head, Orders
 from trimtab.worker.tier_one import ColumnTierOne, obstacle_to_columns
 
 TIME = BatchTime(TimeRule(0))
@@ -71,6 +71,18 @@ def test_a_spread_key_is_on_several_engines_on_its_split_route_only() -> None:
     assert all(one.intake.routes[route].split and slot in slots[:5] for route, slot in several)
 
 
+@pytest.mark.parametrize("keep_original", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_hashes_that_are_not_sent_are_the_same_at_the_engine(case: str, keep_original: bool) -> None:
+    one = tier_one(case, "p", keep_original=keep_original)
+    _, parts = one.split(rows_of(200), orders_for(TIME))
+    for part in parts:
+        sent = one.hashes.unhashed(part)
+        assert (SLOT in sent.column_names) == (case in ("computed", "bare")), "nested columns are hashed once"
+        found = one.hashes.hashed(sent, one.sent_schema())
+        assert (found.schema, repr(found.to_pylist())) == (part.schema, repr(part.to_pylist()))
+
+
 def test_slots_have_the_key_group_in_front() -> None:
     sent = tier_one("one").sent(rows_of(100))
     groups = np.asarray(sent[SLOT]) >> GROUP_SHIFT
@@ -86,12 +98,14 @@ def test_no_rows_give_the_same_columns() -> None:
     assert one.sent(rows_of(30)).schema == one.sent_schema() == parts[0].schema
 
 
-def test_rows_can_come_with_the_name_of_their_partition() -> None:
+def test_rows_can_come_with_the_names_of_their_partitions() -> None:
     one, rows = tier_one("one"), rows_of(30)
-    head, parts = one.split(rows, orders_for(TIME), "topic-3")
+    head, parts = one.split(rows, orders_for(TIME), [("topic-3", 10), ("topic-5", 0), ("topic-1", 20)])
     without, same = one.split(rows, orders_for(TIME))
-    assert dict(head.newest_us) == {"topic-3": without.newest_us[ONLY]}
-    assert parts == same, "engines don't need the name"
+    newest = [one.split(some, orders_for(TIME))[0].newest_us[ONLY] for some in (rows.slice(0, 10), rows.slice(10))]
+    assert head == Head(30, {"topic-3": newest[0], "topic-1": newest[1]})
+    assert max(newest) == without.newest_us[ONLY]
+    assert parts == same, "engines don't need the names"
 
 
 def test_originals_are_whole_rows() -> None:

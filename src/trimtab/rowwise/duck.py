@@ -38,7 +38,8 @@ def connection() -> duckdb.DuckDBPyConnection:
         import duckdb
 
         found = duckdb.connect(":memory:")
-        for setting in _SETTINGS:
+        # As many threads as Arrow: in a task of Spark that is one for each of its cores, so tasks don't fight for them.
+        for setting in (*_SETTINGS, f"SET threads={pa.cpu_count()}"):
             found.execute(setting)
         _local.connection = found
     return found

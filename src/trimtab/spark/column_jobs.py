@@ -7,36 +7,44 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark import SparkContext
+from pyspark.core.rdd import RDD
+from pyspark.serializers import NoOpSerializer, pack_long
 
 from trimtab.sources.source import Range
 from trimtab.spark import lost_workers
 from trimtab.spark.engine_jobs import Ran
-from trimtab.worker.exchange import Parcel, Reading, pieces, run_with_parcels
+from trimtab.worker.exchange import Reading, pieces, run_with_parcels, shared_out
 from trimtab.worker.orders import Head
 
 SMALL = 20_000
 """Up to this many rows are read by the driver: a second stage would take longer than they do."""
+TASKS_A_CORE = 2
+"""How many tasks read a batch, at most, for each core: more of them would each have less to do than it takes to begin,
+and with one a core, a task that takes longer than the others would leave cores idle."""
+
+Pinned = Callable[[Any, int], Any]
+"""Names an executor for each partition of an RDD, whose partitions are this many engines."""
 
 
-def run_columns(context: SparkContext, reading: Reading, expected_rows: float) -> Ran:
+def run_columns(context: SparkContext, reading: Reading, expected_rows: float, pinned: Pinned) -> Ran:
     """Let tasks read the ranges of a batch, send the rows to their engines, and collect a report from each.
 
     Retried if a worker or executor is lost. Raises the error that an engine reports.
     """
     began_s = time.perf_counter()
-    ranges = reading.orders.ranges
+    orders, ranges = reading.orders, reading.orders.ranges
     is_small = not ranges or expected_rows <= SMALL
     sent = _by_driver(context, reading, ranges) if is_small else _by_tasks(context, reading, ranges)
-    orders = reading.orders
 
-    def engine(number: int, parcels: Iterator[tuple[int, Parcel]]) -> Iterator[tuple[Head, bytes]]:
-        yield run_with_parcels(orders, number, [parcel for _, parcel in parcels])
+    def engine(number: int, parcels: Iterator[bytes]) -> Iterator[tuple[Head, bytes]]:
+        yield run_with_parcels(orders, number, parcels)
 
-    job: Any = sent.mapPartitionsWithIndex(engine, preservesPartitioning=True)
+    job: Any = pinned(sent.mapPartitionsWithIndex(engine, preservesPartitioning=True), orders.engines)
     planning_s = time.perf_counter() - began_s
     found: list[tuple[Head, bytes]] = lost_workers.retried(job.collect)
     reports = sorted((pickle.loads(report) for _, report in found), key=lambda report: report.engine)
@@ -47,18 +55,34 @@ def run_columns(context: SparkContext, reading: Reading, expected_rows: float) -
 
 
 def _by_tasks(context: SparkContext, reading: Reading, ranges: Sequence[Range]) -> Any:
-    parts = pieces(ranges, context.defaultParallelism)
+    cores = context.defaultParallelism
+    shares = shared_out(pieces(ranges, cores), cores * TASKS_A_CORE)
 
-    def read(own: Iterable[Range]) -> Iterator[tuple[int, Parcel]]:
+    def read(of_tasks: Iterable[Sequence[Range]]) -> Iterator[bytes | pa.Buffer]:
         reading.orders.machine_code.accept()
-        yield from reading.parcels(own)
+        for own in of_tasks:
+            for engine, parcel in reading.parcels(own):
+                yield pack_long(engine)  # type: ignore[no-untyped-call]
+                yield parcel
 
-    return context.parallelize(parts, len(parts)).mapPartitions(read).partitionBy(reading.orders.engines, int)
+    return _shuffled(context, context.parallelize(shares, len(shares)).mapPartitions(read), reading.orders.engines)
+
+
+def _shuffled(context: SparkContext, addressed: Any, engines: int) -> Any:
+    """The parcels of each engine, of an RDD that has pairs of an engine's number and a parcel, both as bytes.
+
+    `RDD.partitionBy` gives the same; but it pickles what it sends, and copies it several times on the way.
+    """
+    jvm: Any = context._jvm
+    addressed._bypass_serializer = True
+    pairs = jvm.PairwiseRDD(addressed._jrdd.rdd()).asJavaPairRDD()
+    sent = pairs.partitionBy(jvm.PythonPartitioner(engines, 0))
+    return RDD(jvm.PythonRDD.valueOfPair(sent), context, NoOpSerializer())
 
 
 def _by_driver(context: SparkContext, reading: Reading, ranges: Sequence[Range]) -> Any:
-    parcels: list[list[tuple[int, Parcel]]] = [[] for _ in range(reading.orders.engines)]
+    parcels: list[list[bytes]] = [[] for _ in range(reading.orders.engines)]
     for engine, parcel in reading.parcels(ranges):
-        parcels[engine].append((engine, parcel))
+        parcels[engine].append(parcel.to_pybytes())
     # One element a partition, whose parcels are then its rows.
     return context.parallelize(parcels, len(parcels)).mapPartitions(lambda own: (each for all_ in own for each in all_))

@@ -349,7 +349,7 @@ class Pipeline(Shell):
             if isinstance(tier_one, ColumnTierOne):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
-                ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows)
+                ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows, self.homes.pinned_rdd)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:

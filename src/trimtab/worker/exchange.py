@@ -1,4 +1,4 @@
-"""Rows on their way from the tasks that read a source to the engines: Arrow blobs, one from each task to each engine.
+"""Rows on their way from the tasks that read a source to the engines: Arrow blobs, a parcel for each engine.
 
 Every task sends every engine the head of what it has read, also where it has no rows for it. So each engine knows the
 newest time of all rows of the batch before it begins, and all of them use one watermark.
@@ -7,21 +7,62 @@ newest time of all rows of the batch before it begins, and all of them use one w
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.sources.source import Range, Source
 from trimtab.worker.engine import run_engine
-from trimtab.worker.orders import Head, Orders, packed
+from trimtab.worker.hashes import Hashes
+from trimtab.worker.orders import Head, Orders
+from trimtab.worker.ready import unpacked
 from trimtab.worker.set_aside import taken_and_aside
 from trimtab.worker.tier_one import ColumnTierOne
 
-Parcel = tuple[Head, bytes, bytes]
-"""What a task sends to an engine: the head of all that it has read, the engine's rows, and rows for quarantine that it
-has set aside. b"": there are none for this engine."""
+TOGETHER = 250_000
+"""A task sends the rows of small ranges together, until they are this many: each parcel takes some time of its own."""
+PARCEL_BYTES = 512 << 10
+"""About how large a parcel is: the JVM takes longer for arrays of several megabytes than for as many bytes in smaller
+ones. Measured: 5 MB each takes 95 ms of CPU time for 20 MB, there and back, 0.25 MB each takes 72 ms."""
+_HEAD = b"trimtab.head"
+
+
+class Parcel(NamedTuple):
+    """What a task sends to an engine: one or more of these.
+
+    head        of all that the task has read; of a further parcel, nothing
+    batches     the engine's rows
+    aside       rows for quarantine that the task has set aside; None: there are none for this engine
+    """
+
+    head: Head
+    batches: Sequence[pa.RecordBatch]
+    aside: pa.Table | None = None
+
+    def packed(self, schema: pa.Schema) -> pa.Buffer:
+        """The parcel as bytes: an Arrow stream of the rows, and after it one of those set aside."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema.with_metadata({_HEAD: pickle.dumps(self.head)})) as writer:
+            for batch in self.batches:
+                writer.write_batch(batch)
+        if self.aside is not None:
+            with pa.ipc.new_stream(sink, self.aside.schema) as writer:
+                writer.write_table(self.aside)
+        return sink.getvalue()
+
+    @staticmethod
+    def unpacked(packed: bytes | pa.Buffer) -> Parcel:
+        """The parcel that was packed; its columns are these bytes, and nothing is copied."""
+        stream = pa.BufferReader(packed)
+        with pa.ipc.open_stream(stream) as reader:
+            head: Head = pickle.loads(reader.schema.metadata[_HEAD])
+            batches = [batch.replace_schema_metadata(None) for batch in reader]
+        is_more = stream.tell() < stream.size()
+        return Parcel(head, batches, pa.ipc.open_stream(stream).read_all() if is_more else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +74,45 @@ class Reading:
     tier_one: ColumnTierOne
     orders: Orders
 
-    def parcels(self, parts: Iterable[Range]) -> Iterator[tuple[int, Parcel]]:
-        """What goes to which engine; in order of the ranges."""
+    def parcels(self, parts: Iterable[Range]) -> Iterator[tuple[int, pa.Buffer]]:
+        """What goes to which engine, packed; in order of the ranges."""
+        tables, aside, counts = list[pa.Table](), list[pa.Table](), list[tuple[str, int]]()
         for part in parts:
-            if part.end == part.start:
-                continue
-            rows = self.source.read(part)
-            time, partition = self.orders.time, part.partition
-            table, others = taken_and_aside(rows, self.schema, self.tier_one.event_time, time, partition)
-            with if_missing(Missing.PLAIN):  # the stream waits
-                head, tables = self.tier_one.split(table, self.orders, partition)
-            aside = b""
-            if others is not None:
-                head, aside = replace(head, events=head.events + others.num_rows), packed(others)
-            for engine, table in enumerate(tables):
-                # One engine puts them out, the same in every repetition.
-                yield engine, (head, packed(table) if table.num_rows else b"", b"" if engine else aside)
+            if part.end > part.start:
+                rows, event_time = self.source.read(part), self.tier_one.event_time
+                taken, others = taken_and_aside(rows, self.schema, event_time, self.orders.time, part.partition)
+                tables.append(taken)
+                aside += [] if others is None else [others]
+                counts.append((part.partition, taken.num_rows))
+                if sum(count for _, count in counts) >= TOGETHER:
+                    yield from self._sent(tables, aside, counts)
+                    tables, aside, counts = [], [], []
+        if tables:
+            yield from self._sent(tables, aside, counts)
+
+    def _sent(
+        self, tables: Sequence[pa.Table], aside: Sequence[pa.Table], counts: Sequence[tuple[str, int]]
+    ) -> Iterator[tuple[int, pa.Buffer]]:
+        with if_missing(Missing.PLAIN):  # the stream waits
+            whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            head, parts = self.tier_one.split(whole, self.orders, counts)
+        others = pa.concat_tables(aside) if aside else None
+        if others is not None:
+            head = replace(head, events=head.events + others.num_rows)
+        for engine, table in enumerate(parts):
+            sent = self.tier_one.hashes.unhashed(table)
+            first, *more = _cut(sent)
+            # One engine puts them out, the same in every repetition.
+            yield engine, Parcel(head, first, None if engine else others).packed(sent.schema)
+            for batches in more:
+                yield engine, Parcel(Head(), batches).packed(sent.schema)
+
+
+def _cut(table: pa.Table) -> list[list[pa.RecordBatch]]:
+    """The rows, as many at a time as a parcel has."""
+    count = max(1, -(-table.nbytes // PARCEL_BYTES)) if table.num_rows else 1
+    edges = [table.num_rows * number // count for number in range(count + 1)]
+    return [table.slice(start, end - start).to_batches() for start, end in itertools.pairwise(edges)]
 
 
 def head_of_all(heads: Iterable[Head]) -> Head:
@@ -65,14 +129,25 @@ def head_of_all(heads: Iterable[Head]) -> Head:
     return Head(events, newest_us)
 
 
-def run_with_parcels(orders: Orders, number: int, parcels: Sequence[Parcel]) -> tuple[Head, bytes]:
+def run_with_parcels(orders: Orders, number: int, parcels: Iterable[bytes | pa.Buffer]) -> tuple[Head, bytes]:
     """Run an engine over the parcels of all tasks: the head of the batch, and the engine's report, pickled."""
-    head = head_of_all(each for each, _, _ in parcels)
-    batches = (batch for _, blob, _ in parcels if blob for batch in pa.ipc.open_stream(blob))
-    aside = [pa.ipc.open_stream(blob).read_all() for _, _, blob in parcels if blob]
-    [reported] = run_engine(replace(orders, head=head), number, batches, aside)
+    found = [Parcel.unpacked(each) for each in parcels]
+    head = head_of_all(each.head for each in found)
+    aside = [each.aside for each in found if each.aside is not None]
+    [reported] = run_engine(replace(orders, head=head), number, _hashed(orders, found), aside)
     [report] = reported.column("report").to_pylist()
     return head, report
+
+
+def _hashed(orders: Orders, parcels: Sequence[Parcel]) -> Iterator[pa.RecordBatch]:
+    """The rows of all parcels, with their hashes."""
+    batches = [batch for parcel in parcels for batch in parcel.batches]
+    if batches:
+        plan = unpacked(orders).plan
+        hashes = Hashes(plan.intake, plan.key_groups, plan.keep_original)
+        with if_missing(Missing.PLAIN):
+            rows = hashes.hashed(pa.Table.from_batches(batches).combine_chunks(), plan.schema)
+        yield from rows.to_batches()
 
 
 def pieces(ranges: Sequence[Range], tasks: int) -> list[Range]:
@@ -89,3 +164,18 @@ def pieces(ranges: Sequence[Range], tasks: int) -> list[Range]:
         edges = [part.start + (part.end - part.start) * number // count for number in range(count + 1)]
         found += [Range(part.partition, start, end) for start, end in itertools.pairwise(edges)]
     return found
+
+
+def shared_out(parts: Sequence[Range], tasks: int) -> list[list[Range]]:
+    """The ranges for each of at most this many tasks: the largest ones first, each to the task that has least.
+
+    >>> [[part.partition for part in own] for own in shared_out([Range(n, 0, len(n)) for n in ("a", "bbb", "cc")], 2)]
+    [['bbb'], ['a', 'cc']]
+    """
+    loads = [0] * min(tasks, len(parts))
+    shares: list[list[int]] = [[] for _ in loads]
+    for number in sorted(range(len(parts)), key=lambda number: parts[number].start - parts[number].end):
+        task = loads.index(min(loads))
+        loads[task] += parts[number].end - parts[number].start
+        shares[task].append(number)
+    return [[parts[number] for number in sorted(own)] for own in shares]

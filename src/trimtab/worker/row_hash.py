@@ -57,13 +57,13 @@ def arrival_hash(columns: Mapping[str, Column], count: int) -> Int64Array:
         array = plain(column)
         values.append((_ENTRIES, map_entries(array)) if pa.types.is_map(array.type) else (name, array))
     found = key_hash([array for _, array in values], count)
-    if not values:
+    nested = [(name, array) for name, array in values if pa.types.is_struct(array.type) or is_list(array.type)]
+    if not nested and not any(array.null_count for _, array in values):
         return found
     shape, has_null = seeds(count), np.zeros(count, np.bool_)
     for _, array in values:
         is_null = ~valid_mask(array)
         shape, has_null = chained(pa.array(is_null), shape), has_null | is_null
-    nested = [(name, array) for name, array in values if pa.types.is_struct(array.type) or is_list(array.type)]
     for name, array in nested:
         texts = [f"{{{name_text(name)}:{text}}}" for text in json_texts(array)]
         shape = chained(pa.array(texts, pa.large_string()), shape)

@@ -7,7 +7,7 @@ who computed them. What can't be promised to be the same takes the JVM's way: se
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import single
-from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.rowwise.attempt import attempted
 from trimtab.rowwise.columnar import obstacle
 from trimtab.rowwise.types import plain
 from trimtab.worker.column_splitter import arrivals_mixed, engines_of, head_of
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_PARTITION, Intake, Reading, Route
+from trimtab.worker.hashes import Hashes
+from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_PARTITION, Intake, Reading
 from trimtab.worker.orders import BoolArray, Head, Int64Array, Orders
-from trimtab.worker.row_hash import arrival_hash, has_columnar_hash, key_hash
+from trimtab.worker.row_hash import has_columnar_hash
 
 Columns = dict[str, pa.Array]
 
@@ -76,17 +76,18 @@ class ColumnTierOne:
         numbers = np.tile(np.arange(routes), count)
         return self._table(made, np.repeat(np.arange(count), routes), numbers)
 
-    def split(self, rows: pa.Table, orders: Orders, partition: str | None = None) -> tuple[Head, list[pa.Table]]:
+    def split(
+        self, rows: pa.Table, orders: Orders, partitions: Sequence[tuple[str, int]] = ()
+    ) -> tuple[Head, list[pa.Table]]:
         """The head of these rows, and what is sent to each engine.
 
-        partition   the name of the source's partition that the rows are from, if no column of theirs names it
+        partitions   of the source's partitions, one after another: the name, and how many of the rows it has; none if
+                     a column of the stream names a row's partition
         """
         columns = self._computed(rows)
         # Of rows of trimtab's own sources, those that are too far ahead were set aside when they were read.
         latest_us = None if self.intake.is_of_source else orders.time.latest_us
-        head = head_of(columns[self.intake.time], columns.get(PARTITION), latest_us)
-        if partition is not None:
-            head = Head(head.events, dict(zip([partition], head.newest_us.values(), strict=False)))
+        head = _head_of(columns[self.intake.time], columns.get(PARTITION), latest_us, partitions)
         made = self._made(self._kept(columns))
         count = len(made.columns[self.intake.time])
         mixed = arrivals_mixed(self.intake, made.columns, count) if len(orders.spread) else None
@@ -140,22 +141,9 @@ class ColumnTierOne:
     def _made(self, columns: Columns) -> _Made:
         """The columns that are sent, in their order, with the hashes; and the slots."""
         count = len(columns[self.intake.time])
-        sent = {name: columns[name] for name in self._names}
-        for reading in self.intake.readings:
-            if reading.arrival not in sent:
-                read = sorted({name for _, name in reading.columns})
-                hashed = arrival_hash({self._spark_names[name]: columns[name] for name in read}, count)
-                sent[reading.arrival] = pa.array(hashed)
+        sent = {name: columns[name] for name in self.hashes.names} | self.hashes.arrivals(columns, count)
         sent |= {name: columns[name] for name in (ORIGINAL, PARTITION) if name in columns}
-        return _Made(sent, [self._slots(route, columns, count) for route in self.intake.routes])
-
-    def _slots(self, route: Route, columns: Columns, count: int) -> Int64Array:
-        """The key group in front and as much of the key's hash as fits."""
-        names = route.keys if route.is_keyed else self._names
-        key = key_hash([columns[name] for name in names], count)
-        rest = (key.view(np.uint64) >> np.uint64(64 - GROUP_SHIFT)).view(np.int64)
-        slots: Int64Array = np.mod(key, self.key_groups) << GROUP_SHIFT | rest
-        return slots
+        return _Made(sent, [self.hashes.slots(route, columns, count) for route in self.intake.routes])
 
     def _table(self, made: _Made, places: Int64Array, numbers: Int64Array) -> pa.Table:
         """The rows at these places, each on the route with that number."""
@@ -167,21 +155,9 @@ class ColumnTierOne:
         return pa.table(columns | {SLOT: pa.array(slots)})
 
     @cached_property
-    def _names(self) -> list[str]:
-        """The columns of the stream that are sent, in order."""
-        intake = self.intake
-        needed = {name for r in intake.readings for _, name in r.columns} | {intake.time}
-        needed |= {r.wanted for r in intake.readings if r.wanted is not None and len(intake.readings) > 1}
-        needed |= {name for route in intake.routes for name in route.keys}
-        names = [c.name for c in intake.columns if c.name in needed]
-        return names + [r.failed for r in intake.readings if r.failed is not None]
-
-    @cached_property
-    def _spark_names(self) -> Mapping[str, str]:
-        """What Spark calls the columns when it hashes them: where it computes nothing, it doesn't rename them."""
-        intake = self.intake
-        is_renamed = intake.is_computed or intake.is_filtered or self.keep_original
-        return {c.name: c.name if is_renamed else str(c.source) for c in intake.columns}
+    def hashes(self) -> Hashes:
+        """The hashes of the rows."""
+        return Hashes(self.intake, self.key_groups, self.keep_original)
 
 
 def as_sent(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -191,6 +167,19 @@ def as_sent(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         kind = pa.timestamp(kind.unit, "UTC")
     return array if array.type == kind else array.cast(kind)
+
+
+def _head_of(
+    times: pa.Array, names: pa.Array | None, latest_us: int | None, partitions: Sequence[tuple[str, int]]
+) -> Head:
+    if not partitions:
+        return head_of(times, names, latest_us)
+    newest_us, start = dict[str, int](), 0
+    for name, count in partitions:
+        for at_us in head_of(times.slice(start, count), None, latest_us).newest_us.values():
+            newest_us[name] = max(at_us, newest_us.get(name, at_us))
+        start += count
+    return Head(len(times), newest_us)
 
 
 def _has_name_text(kind: pa.DataType) -> bool:

