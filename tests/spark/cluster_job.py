@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.spark.bench import RISES, Bench, events
+import trimtab
+from tests.spark.bench import RISES, SCHEMA, Bench, events
+from tests.support.kept_source import KeptSource
 from tests.support.spark_laws import SETTINGS
 from trimtab.api.evaluate import evaluate
 from trimtab.api.run import Run
@@ -32,6 +34,10 @@ def wait(until: Callable[[], bool], what: str) -> None:
     while not until():
         assert time.monotonic() < end, f"still no {what}"
         time.sleep(0.05)
+
+
+def has_run(run: Run, batches: int) -> Callable[[], bool]:
+    return lambda: run.progress.batches >= batches or not run.is_active
 
 
 class Trial:
@@ -65,6 +71,21 @@ class Trial:
         assert len(right) > 20
 
 
+def from_own_source(spark: Any, folder: pathlib.Path) -> list[list[str]]:
+    """The executors of each batch's engines, of a job over a source that trimtab reads itself."""
+    source = KeptSource(str(folder / "kept"), SCHEMA)
+    source.add("a", file(0))
+    job = trimtab.Job(spark, checkpoint=str(folder / "own"), key_groups=8, engines=2, warm=False, balance=None)
+    job.stream("t", source, event_time="ts")
+    job.query("rises", POSITIVE).write(lambda *_: None)
+    run = job.start()
+    for number in range(1, 7):
+        wait(has_run(run, number), "batch")
+        source.add("a", file(number))
+    run.stop()
+    return [[engine.executor for engine in batch.engines] for batch in run.history]
+
+
 def main(url: str, folder: pathlib.Path) -> None:
     """Six batches in a row on two executors, then on one, then on two again."""
     spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings})
@@ -90,6 +111,10 @@ def main(url: str, folder: pathlib.Path) -> None:
     trial.batches(1)  # an executor that has just registered may not be offered tasks yet
     assert trial.batches(2) == [[left.id, new]] * 2
     trial.close()
+
+    at_home = from_own_source(spark, folder)
+    assert set(at_home[0]) == {left.id, new}
+    assert at_home == [at_home[0]] * len(at_home), f"engines of the column way change executors: {at_home}"
     spark.stop()
     sys.stdout.write("all as it should be\n")
 

@@ -9,6 +9,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -23,6 +24,8 @@ from trimtab.worker.orders import Head
 
 SMALL = 20_000
 """Up to this many rows are read by the driver: a second stage would take longer than they do."""
+FEW_BYTES = 256 << 10
+"""Up to this many bytes of rows go to all engines with the orders: that is less work than sending each its own."""
 TASKS_A_CORE = 2
 """How many tasks read a batch, at most, for each core: more of them would each have less to do than it takes to begin,
 and with one a core, a task that takes longer than the others would leave cores idle."""
@@ -38,11 +41,13 @@ def run_columns(context: SparkContext, reading: Reading, expected_rows: float, p
     """
     began_s = time.perf_counter()
     orders, ranges = reading.orders, reading.orders.ranges
-    is_small = not ranges or expected_rows <= SMALL
-    sent = _by_driver(context, reading, ranges) if is_small else _by_tasks(context, reading, ranges)
+    if ranges and expected_rows > SMALL:
+        sent, few = _by_tasks(context, reading, ranges), None
+    else:
+        sent, few = _by_driver(context, reading, ranges)
 
     def engine(number: int, parcels: Iterator[bytes]) -> Iterator[tuple[Head, bytes]]:
-        yield run_with_parcels(orders, number, parcels)
+        yield run_with_parcels(orders, number, parcels if few is None else few[number])
 
     job: Any = pinned(sent.mapPartitionsWithIndex(engine, preservesPartitioning=True), orders.engines)
     planning_s = time.perf_counter() - began_s
@@ -80,9 +85,27 @@ def _shuffled(context: SparkContext, addressed: Any, engines: int) -> Any:
     return RDD(jvm.PythonRDD.valueOfPair(sent), context, NoOpSerializer())
 
 
-def _by_driver(context: SparkContext, reading: Reading, ranges: Sequence[Range]) -> Any:
-    parcels: list[list[bytes]] = [[] for _ in range(reading.orders.engines)]
+def _by_driver(
+    context: SparkContext, reading: Reading, ranges: Sequence[Range]
+) -> tuple[Any, Sequence[Sequence[bytes]] | None]:
+    """An RDD with the parcels of each engine; or one without elements, and the parcels, which go with the orders."""
+    engines = reading.orders.engines
+    parcels: list[list[bytes]] = [[] for _ in range(engines)]
     for engine, parcel in reading.parcels(ranges):
         parcels[engine].append(parcel.to_pybytes())
+    if sum(len(each) for own in parcels for each in own) <= FEW_BYTES:
+        return _nothing(context, engines), parcels
     # One element a partition, whose parcels are then its rows.
-    return context.parallelize(parcels, len(parcels)).mapPartitions(lambda own: (each for all_ in own for each in all_))
+    sent = context.parallelize(parcels, engines).mapPartitions(lambda own: (each for all_ in own for each in all_))
+    return sent, None
+
+
+def _nothing(context: SparkContext, engines: int) -> Any:
+    """An RDD with a partition for each engine and no elements; the same one for all batches: making one takes time."""
+    known: dict[int, Any] = _NOTHING.setdefault(context, {})
+    if engines not in known:
+        known[engines] = context.parallelize((), engines)
+    return known[engines]
+
+
+_NOTHING: WeakKeyDictionary[SparkContext, dict[int, Any]] = WeakKeyDictionary()
