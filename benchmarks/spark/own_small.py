@@ -13,7 +13,7 @@ from benchmarks.spark.own_source import read_by_trimtab
 from benchmarks.spark.throughput import Sizes
 from benchmarks.spark.ticks import write_ticks
 
-FULL = Sizes(batches=40, rows=1_000, keys=10_000, warm_up=30)
+FULL = Sizes(batches=25, rows=1_000, keys=10_000, warm_up=30)
 QUICK = Sizes(batches=5, rows=1_000, keys=1_000, warm_up=3)
 
 

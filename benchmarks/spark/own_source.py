@@ -36,7 +36,7 @@ class Sizes:
     flink_runs: int  # over the rows of a batch; the first one warms up; 0: Flink isn't measured
 
 
-FULL = Sizes(batches=6, files=4, rows=1_000_000, keys=10_000, warm_up=3, slow_batches=3, flink_runs=4)
+FULL = Sizes(batches=6, files=4, rows=1_000_000, keys=10_000, warm_up=3, slow_batches=3, flink_runs=3)
 QUICK = Sizes(batches=2, files=2, rows=20_000, keys=1_000, warm_up=2, slow_batches=2, flink_runs=0)
 
 
