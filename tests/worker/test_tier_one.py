@@ -28,7 +28,7 @@ def tier_one(case: str, partition_by: str | None = None, *, keep_original: bool 
 def by_twin(one: ColumnTierOne, rows: pa.Table, orders: Orders) -> tuple[object, list[list[str]]]:
     """The head and the rows of each engine by the plain splitter, which takes a slot for each route in a column."""
     columns = one._computed(rows)
-    made = one._made(columns)
+    made = one._made(columns, has_arrivals=True)
     wide = made.columns | {slot_of(n): pa.array(slots) for n, slots in enumerate(made.slots)}
     wide |= {name: column for name, column in columns.items() if name not in wide}  # WHERE is not always sent
     head, parts = Splitter(one.intake, orders).split(pa.table(wide))
@@ -74,12 +74,17 @@ def test_a_spread_key_is_on_several_engines_on_its_split_route_only() -> None:
 @pytest.mark.parametrize("keep_original", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_hashes_that_are_not_sent_are_the_same_at_the_engine(case: str, keep_original: bool) -> None:
-    one = tier_one(case, "p", keep_original=keep_original)
-    _, parts = one.split(rows_of(200), orders_for(TIME))
-    for part in parts:
-        sent = one.hashes.unhashed(part)
-        assert (SLOT in sent.column_names) == (case in ("computed", "bare")), "nested columns are hashed once"
-        found = one.hashes.hashed(sent, one.sent_schema())
+    one, rows = tier_one(case, "p", keep_original=keep_original), rows_of(200)
+    slots = np.unique(np.asarray(one.sent(rows)[SLOT]))
+    spread = tuple(spread_over(int(slot), (0, 1, 2)) for slot in slots[:3]) if "split" in case else ()
+    orders = orders_for(TIME, spread)
+    head, parts = one.split(rows, orders)
+    same_head, sent = one.split(rows, orders, is_hashed=False)
+    assert same_head == head
+    for part, each in zip(parts, sent, strict=True):
+        has_hashes = {SLOT, *one.hashes.arrival_names} & {*each.column_names}
+        assert bool(has_hashes) == (case in ("computed", "bare")), "those of nested columns are computed once"
+        found = one.hashes.hashed(each, one.sent_schema())
         assert (found.schema, repr(found.to_pylist())) == (part.schema, repr(part.to_pylist()))
 
 

@@ -95,17 +95,16 @@ class Reading:
     ) -> Iterator[tuple[int, pa.Buffer]]:
         with if_missing(Missing.PLAIN):  # the stream waits
             whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-            head, parts = self.tier_one.split(whole, self.orders, counts)
+            head, parts = self.tier_one.split(whole, self.orders, counts, is_hashed=False)
         others = pa.concat_tables(aside) if aside else None
         if others is not None:
             head = replace(head, events=head.events + others.num_rows)
         for engine, table in enumerate(parts):
-            sent = self.tier_one.hashes.unhashed(table)
-            first, *more = _cut(sent)
+            first, *more = _cut(table)
             # One engine puts them out, the same in every repetition.
-            yield engine, Parcel(head, first, None if engine else others).packed(sent.schema)
+            yield engine, Parcel(head, first, None if engine else others).packed(table.schema)
             for batches in more:
-                yield engine, Parcel(Head(), batches).packed(sent.schema)
+                yield engine, Parcel(Head(), batches).packed(table.schema)
 
 
 def _cut(table: pa.Table) -> list[list[pa.RecordBatch]]:

@@ -1,7 +1,7 @@
 """What engines need of a row besides its columns: its slots, by which state is stored, and the hashes that break ties.
 
-They are hashes of columns that are sent anyway. So tasks that read columns don't send them (`unhashed`), and the engine
-computes them again (`hashed`): that takes a tenth of the time in which the same bytes go through Spark's shuffle.
+They are hashes of columns that are sent anyway. So tasks that read columns don't send them; the engine computes them
+(`Hashes.hashed`): that takes a tenth of the time in which the same bytes go through Spark's shuffle.
 """
 
 from __future__ import annotations
@@ -47,14 +47,12 @@ class Hashes:
         slots: Int64Array = np.mod(key, self.key_groups) << GROUP_SHIFT | rest
         return slots
 
-    def unhashed(self, rows: pa.Table) -> pa.Table:
-        """The rows as they are sent: without hashes, unless these take long to compute."""
-        if any(pa.types.is_nested(rows.schema.field(name).type) for name in self.names):
-            return rows
-        return rows.drop_columns([*dict.fromkeys(reading.arrival for reading in self.intake.readings), SLOT])
+    def take_long(self, columns: Columns) -> bool:
+        """Whether the hashes of these columns are sent, too: text is made of nested ones, value by value."""
+        return any(pa.types.is_nested(columns[name].type) for name in self.names)
 
     def hashed(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows that were `unhashed`, with all columns of `schema`."""
+        """The rows as they are sent, with all columns of `schema`."""
         if SLOT in rows.column_names:
             return rows
         columns, count, routes = (
@@ -73,6 +71,11 @@ class Hashes:
         columns |= self.arrivals(columns, count)
         columns[SLOT] = pa.array(slots)
         return pa.table([columns[name] for name in schema.names], names=schema.names)
+
+    @cached_property
+    def arrival_names(self) -> tuple[str, ...]:
+        """The names of the columns that break ties."""
+        return tuple(dict.fromkeys(reading.arrival for reading in self.intake.readings))
 
     @cached_property
     def names(self) -> list[str]:

@@ -71,24 +71,27 @@ class ColumnTierOne:
     def sent(self, rows: pa.Table) -> pa.Table:
         """What is sent to the engines: a row for each route of every row that a query wants."""
         columns = self._kept(self._computed(rows))
-        made = self._made(columns)
+        made = self._made(columns, has_arrivals=True)
         count, routes = len(columns[self.intake.time]), len(self.intake.routes)
         numbers = np.tile(np.arange(routes), count)
         return self._table(made, np.repeat(np.arange(count), routes), numbers)
 
     def split(
-        self, rows: pa.Table, orders: Orders, partitions: Sequence[tuple[str, int]] = ()
+        self, rows: pa.Table, orders: Orders, partitions: Sequence[tuple[str, int]] = (), *, is_hashed: bool = True
     ) -> tuple[Head, list[pa.Table]]:
         """The head of these rows, and what is sent to each engine.
 
         partitions   of the source's partitions, one after another: the name, and how many of the rows it has; none if
                      a column of the stream names a row's partition
+        is_hashed    False: without the hashes, unless they take long to compute: the engine computes them
         """
         columns = self._computed(rows)
         # Of rows of trimtab's own sources, those that are too far ahead were set aside when they were read.
         latest_us = None if self.intake.is_of_source else orders.time.latest_us
         head = _head_of(columns[self.intake.time], columns.get(PARTITION), latest_us, partitions)
-        made = self._made(self._kept(columns))
+        columns = self._kept(columns)
+        is_hashed = is_hashed or self.hashes.take_long(columns)
+        made = self._made(columns, has_arrivals=is_hashed or len(orders.spread) > 0)
         count = len(made.columns[self.intake.time])
         mixed = arrivals_mixed(self.intake, made.columns, count) if len(orders.spread) else None
         engines = np.concatenate(
@@ -97,7 +100,7 @@ class ColumnTierOne:
         order = np.argsort(engines.astype(np.int16), kind="stable")  # a radix sort, as there are at most 32,768 engines
         ends = np.searchsorted(engines[order], np.arange(orders.engines + 1))
         numbers, places = np.divmod(order, max(count, 1))
-        table = self._table(made, places, numbers)
+        table = self._table(made, places, numbers, is_hashed=is_hashed)
         return head, [table.slice(start, end - start) for start, end in itertools.pairwise(ends.tolist())]
 
     # Columns -----------------------------------------------------------------------------------
@@ -138,19 +141,22 @@ class ColumnTierOne:
         mask = pa.array(kept)
         return {name: column.filter(mask) for name, column in columns.items()}
 
-    def _made(self, columns: Columns) -> _Made:
-        """The columns that are sent, in their order, with the hashes; and the slots."""
+    def _made(self, columns: Columns, *, has_arrivals: bool) -> _Made:
+        """The columns that are sent, in their order, with the hashes that break ties if asked for; and the slots."""
         count = len(columns[self.intake.time])
-        sent = {name: columns[name] for name in self.hashes.names} | self.hashes.arrivals(columns, count)
+        sent = {name: columns[name] for name in self.hashes.names}
+        sent |= self.hashes.arrivals(columns, count) if has_arrivals else {}
         sent |= {name: columns[name] for name in (ORIGINAL, PARTITION) if name in columns}
         return _Made(sent, [self.hashes.slots(route, columns, count) for route in self.intake.routes])
 
-    def _table(self, made: _Made, places: Int64Array, numbers: Int64Array) -> pa.Table:
+    def _table(self, made: _Made, places: Int64Array, numbers: Int64Array, *, is_hashed: bool = True) -> pa.Table:
         """The rows at these places, each on the route with that number."""
-        taken = pa.array(places)
-        columns = {name: column.take(taken) for name, column in made.columns.items()}
+        taken, left_out = pa.array(places), () if is_hashed else self.hashes.arrival_names
+        columns = {name: column.take(taken) for name, column in made.columns.items() if name not in left_out}
         if len(made.slots) > 1:
             columns[ROUTE] = pa.array(numbers.astype(np.int32))
+        if not is_hashed:
+            return pa.table(columns)
         slots = np.stack(made.slots)[numbers, places]
         return pa.table(columns | {SLOT: pa.array(slots)})
 
