@@ -6,7 +6,7 @@ They are hashes of columns that are sent anyway. So tasks that read columns don'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import single
 from trimtab.keyed_state import GROUP_SHIFT
-from trimtab.worker.intake import ROUTE, SLOT, Intake, Route
+from trimtab.worker.intake import ROUTE, SLOT, Intake, Reading, Route
 from trimtab.worker.orders import Int64Array
 from trimtab.worker.row_hash import arrival_hash, key_hash
 
@@ -30,47 +30,55 @@ class Hashes:
     key_groups: int
     keep_original: bool
 
-    def arrivals(self, columns: Columns, count: int) -> dict[str, pa.Array]:
-        """The columns that break ties in time, by name: a hash of all columns that a query reads."""
+    def arrivals(self, columns: Columns, count: int, names: Collection[str]) -> dict[str, pa.Array]:
+        """The columns of these names that break ties in time: a hash of all columns that a query reads."""
         found = dict[str, pa.Array]()
         for reading in self.intake.readings:
-            if reading.arrival not in found:
-                read = sorted({name for _, name in reading.columns})
-                hashed = arrival_hash({self._spark_names[name]: columns[name] for name in read}, count)
+            if reading.arrival in names and reading.arrival not in found:
+                hashed = arrival_hash({self._spark_names[name]: columns[name] for name in _ties(reading)}, count)
                 found[reading.arrival] = pa.array(hashed)
         return found
 
     def slots(self, route: Route, columns: Columns, count: int) -> Int64Array:
         """The slot of each row on a route: the key group in front, and as much of the key's hash as fits."""
-        key = key_hash([columns[name] for name in (route.keys if route.is_keyed else self.names)], count)
+        key = key_hash([columns[name] for name in self._keys(route)], count)
         rest = (key.view(np.uint64) >> np.uint64(64 - GROUP_SHIFT)).view(np.int64)
         slots: Int64Array = np.mod(key, self.key_groups) << GROUP_SHIFT | rest
         return slots
 
-    def take_long(self, columns: Columns) -> bool:
-        """Whether the hashes of these columns are sent, too: text is made of nested ones, value by value."""
-        return any(pa.types.is_nested(columns[name].type) for name in self.names)
+    def left_out(self, columns: Columns) -> frozenset[str]:
+        """The hashes that needn't be sent: those of columns that are sent and not nested, as text is made of these."""
+        plain = {name for name in self.names if not pa.types.is_nested(columns[name].type)}
+        found = {reading.arrival for reading in self.intake.readings if plain.issuperset(_ties(reading))}
+        is_of_plain = all(plain.issuperset(self._keys(route)) for route in self.intake.routes)
+        return frozenset(found | {SLOT} if is_of_plain else found)
 
     def hashed(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows as they are sent, with all columns of `schema`."""
-        if SLOT in rows.column_names:
+        missing = [name for name in schema.names if name not in rows.column_names]
+        if not missing:
             return rows
-        columns, count, routes = (
-            {n: single(rows.column(n)) for n in rows.column_names},
-            rows.num_rows,
-            self.intake.routes,
-        )
-        if len(routes) == 1:
-            slots = self.slots(routes[0], columns, count)
-        else:
-            slots, on_route = np.empty(count, np.int64), np.asarray(columns[ROUTE])
-            for number, route in enumerate(routes):
-                own = on_route == number
-                mask, names = pa.array(own), route.keys if route.is_keyed else self.names
-                slots[own] = self.slots(route, {name: columns[name].filter(mask) for name in names}, int(own.sum()))
-        columns |= self.arrivals(columns, count)
-        columns[SLOT] = pa.array(slots)
+        columns = {name: single(rows.column(name)) for name in rows.column_names}
+        columns |= self.arrivals(columns, rows.num_rows, missing)
+        if SLOT in missing:
+            columns[SLOT] = pa.array(self._slots_on_routes(columns, rows.num_rows))
         return pa.table([columns[name] for name in schema.names], names=schema.names)
+
+    def _slots_on_routes(self, columns: Columns, count: int) -> Int64Array:
+        """The slot of each row on its own route."""
+        routes = self.intake.routes
+        if len(routes) == 1:
+            return self.slots(routes[0], columns, count)
+        slots, on_route = np.empty(count, np.int64), np.asarray(columns[ROUTE])
+        for number, route in enumerate(routes):
+            own = on_route == number
+            mask = pa.array(own)
+            keys = {name: columns[name].filter(mask) for name in self._keys(route)}
+            slots[own] = self.slots(route, keys, int(own.sum()))
+        return slots
+
+    def _keys(self, route: Route) -> Sequence[str]:
+        return route.keys if route.is_keyed else self.names
 
     @cached_property
     def arrival_names(self) -> tuple[str, ...]:
@@ -93,3 +101,7 @@ class Hashes:
         intake = self.intake
         is_renamed = intake.is_computed or intake.is_filtered or self.keep_original
         return {c.name: c.name if is_renamed else str(c.source) for c in intake.columns}
+
+
+def _ties(reading: Reading) -> Sequence[str]:
+    return sorted({name for _, name in reading.columns})

@@ -71,7 +71,7 @@ class ColumnTierOne:
     def sent(self, rows: pa.Table) -> pa.Table:
         """What is sent to the engines: a row for each route of every row that a query wants."""
         columns = self._kept(self._computed(rows))
-        made = self._made(columns, has_arrivals=True)
+        made = self._made(columns)
         count, routes = len(columns[self.intake.time]), len(self.intake.routes)
         numbers = np.tile(np.arange(routes), count)
         return self._table(made, np.repeat(np.arange(count), routes), numbers)
@@ -90,8 +90,8 @@ class ColumnTierOne:
         latest_us = None if self.intake.is_of_source else orders.time.latest_us
         head = _head_of(columns[self.intake.time], columns.get(PARTITION), latest_us, partitions)
         columns = self._kept(columns)
-        is_hashed = is_hashed or self.hashes.take_long(columns)
-        made = self._made(columns, has_arrivals=is_hashed or len(orders.spread) > 0)
+        left_out = frozenset[str]() if is_hashed else self.hashes.left_out(columns)
+        made = self._made(columns, frozenset() if len(orders.spread) else left_out)
         count = len(made.columns[self.intake.time])
         mixed = arrivals_mixed(self.intake, made.columns, count) if len(orders.spread) else None
         engines = np.concatenate(
@@ -100,7 +100,7 @@ class ColumnTierOne:
         order = np.argsort(engines.astype(np.int16), kind="stable")  # a radix sort, as there are at most 32,768 engines
         ends = np.searchsorted(engines[order], np.arange(orders.engines + 1))
         numbers, places = np.divmod(order, max(count, 1))
-        table = self._table(made, places, numbers, is_hashed=is_hashed)
+        table = self._table(made, places, numbers, left_out)
         return head, [table.slice(start, end - start) for start, end in itertools.pairwise(ends.tolist())]
 
     # Columns -----------------------------------------------------------------------------------
@@ -141,21 +141,23 @@ class ColumnTierOne:
         mask = pa.array(kept)
         return {name: column.filter(mask) for name, column in columns.items()}
 
-    def _made(self, columns: Columns, *, has_arrivals: bool) -> _Made:
-        """The columns that are sent, in their order, with the hashes that break ties if asked for; and the slots."""
+    def _made(self, columns: Columns, left_out: frozenset[str] = frozenset()) -> _Made:
+        """The columns that are sent, in their order, with the hashes that break ties; and the slots."""
         count = len(columns[self.intake.time])
         sent = {name: columns[name] for name in self.hashes.names}
-        sent |= self.hashes.arrivals(columns, count) if has_arrivals else {}
+        sent |= self.hashes.arrivals(columns, count, {*self.hashes.arrival_names} - left_out)
         sent |= {name: columns[name] for name in (ORIGINAL, PARTITION) if name in columns}
         return _Made(sent, [self.hashes.slots(route, columns, count) for route in self.intake.routes])
 
-    def _table(self, made: _Made, places: Int64Array, numbers: Int64Array, *, is_hashed: bool = True) -> pa.Table:
+    def _table(
+        self, made: _Made, places: Int64Array, numbers: Int64Array, left_out: frozenset[str] = frozenset()
+    ) -> pa.Table:
         """The rows at these places, each on the route with that number."""
-        taken, left_out = pa.array(places), () if is_hashed else self.hashes.arrival_names
+        taken = pa.array(places)
         columns = {name: column.take(taken) for name, column in made.columns.items() if name not in left_out}
         if len(made.slots) > 1:
             columns[ROUTE] = pa.array(numbers.astype(np.int32))
-        if not is_hashed:
+        if SLOT in left_out:
             return pa.table(columns)
         slots = np.stack(made.slots)[numbers, places]
         return pa.table(columns | {SLOT: pa.array(slots)})
