@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.job_files import GOOD, mistakes, read
-from trimtab.cli.job_file import read_job_file
+from trimtab.cli.job_file import OWN_SINKS, read_job_file
 from trimtab.cli.job_sections import JobFile, QuerySection, SinkSection, StreamSection
 from trimtab.cli.toml import line_of, setting_lines
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.errors import JobError
+from trimtab.spark.sink_formats import PARQUET_OPTIONS
 
 pytestmark = pytest.mark.usefixtures("own_path")
 
@@ -47,6 +48,12 @@ def test_paths_count_from_the_folder_of_the_file(tmp_path: Path, monkeypatch: py
     assert job.checkpoint == str(tmp_path / "checkpoint")
     assert job.streams[0].options == {"path": str(tmp_path / "ticks")}
     assert job.queries[0].sinks == (SinkSection("parquet", {"path": str(tmp_path / "out")}),)
+
+
+def test_parquet_files_may_be_in_folders_named_by_columns(tmp_path: Path) -> None:
+    job = read(tmp_path, f'{GOOD}options = {{ partition_by = "symbol" }}\n')
+    assert job.queries[0].sinks[0].options == {"path": str(tmp_path / "out"), "partition_by": "symbol"}
+    assert OWN_SINKS["parquet"] == PARQUET_OPTIONS
 
 
 def test_a_path_that_names_its_file_system_stays(tmp_path: Path) -> None:

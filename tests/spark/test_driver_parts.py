@@ -144,7 +144,7 @@ def test_each_target_makes_its_kind_of_sink() -> None:
     "make",
     [
         lambda: make_sink(NO_SPARK, "parquet", {}),
-        lambda: make_sink(NO_SPARK, "parquet", {"path": "x", "partitionBy": "k"}),
+        lambda: make_sink(NO_SPARK, "parquet", {"path": "x", "bucketBy": "k"}),
         lambda: make_sink(NO_SPARK, "console", {"lines": 3}),
         lambda: make_sink(NO_SPARK, "kafka", {"topic": "alerts"}),
         lambda: make_sink(NO_SPARK, print, {"path": "x"}),

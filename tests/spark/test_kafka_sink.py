@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.support.broker import Broker
 from trimtab.errors import JobError
 from trimtab.sources.kafka_clients import Access
-from trimtab.spark import kafka_sink
+from trimtab.spark import kafka_sink, kafka_writer
 from trimtab.spark.kafka_rows import Messages
 from trimtab.spark.kafka_sink import KafkaSink
 from trimtab.spark.kafka_writer import PARTITION, Identity, Writer
@@ -39,16 +39,17 @@ class Bench:
         self.identity = Identity(JOB, INCARNATION, QUERY, self.topic)
 
     def sink(self, **options: Any) -> KafkaSink:
-        """The sink of a job that has just been started."""
-        found = make_sink(NO_SPARK, "kafka", {"servers": self.broker.servers, "topic": self.topic, **options})
+        """The sink of a job that has just been started; with one writer, so that its messages are in order."""
+        settings = {"servers": self.broker.servers, "topic": self.topic, "writers": 1, **options}
+        found = make_sink(NO_SPARK, "kafka", settings)
         assert isinstance(found, KafkaSink)
         found.prepare(QUERY, ROWS.column_names)
         return found
 
     def batch(self, number: int, rows: pa.Table | None = ROWS, *, may_repeat: bool = False, **more: Any) -> Delivery:
         home = Folder(str(self.folder))
-        values: dict[str, Any] = {"files": (), "job": JOB, "home": home, **more}
-        return Delivery(QUERY, INCARNATION, number, rows, outbox=home, spark=NO_SPARK, may_repeat=may_repeat, **values)
+        values: dict[str, Any] = {"files": (), "job": JOB, "home": home, "spark": NO_SPARK, **more}
+        return Delivery(QUERY, INCARNATION, number, rows, outbox=home, may_repeat=may_repeat, **values)
 
     def messages(self, isolation: str = "read_committed") -> list[Message]:
         """All messages of the topic."""
@@ -104,14 +105,6 @@ def test_a_message_has_the_rows_columns_and_says_where_it_comes_from(topic: Benc
     }
 
 
-def test_rows_in_files_follow_those_in_memory(topic: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_sink, "ROWS_AT_ONCE", 3)
-    pq.write_table(pa.table({"k": list("cdefg"), "n": range(5)}), topic.folder / "e0.parquet")
-    topic.sink(key="k").deliver(topic.batch(0, files=("e0.parquet",)))
-    assert [each.key() for each in topic.messages()] == [letter.encode() for letter in "abcdefg"]
-    assert topic.batches() == [f"0.{row}" for row in range(7)]
-
-
 def test_a_batch_that_comes_again_is_written_once(topic: Bench) -> None:
     before = topic.sink()
     before.deliver(topic.batch(0))
@@ -132,7 +125,7 @@ from trimtab.spark.kafka_writer import Identity, Writer
 
 servers, topic, when = sys.argv[1:]
 writer = Writer(Access(servers), Identity("job1", "c0ffee", "drops", topic))
-writer.write(0, iter([Messages(["k"], ["first"])]))
+writer.write(0, [Messages(["k"], ["first"])])
 
 def die(*_):
     writer._producer.flush(30)  # the messages are in the topic, and their transaction is open
@@ -143,7 +136,7 @@ if when == "before its number":
 else:
     send = writer._commit_number
     writer._commit_number = lambda *args: (send(*args), die())
-writer.write(1, iter([Messages(["k"] * 3, ["lost"] * 3)]))
+writer.write(1, [Messages(["k"] * 3, ["lost"] * 3)])
 """
 
 
@@ -159,15 +152,55 @@ def test_what_a_job_wrote_before_it_died_is_never_seen_and_written_by_the_next_o
 
 def test_a_job_that_comes_back_after_another_took_over_can_write_nothing(topic: Bench) -> None:
     old = topic.sink()
-    old.deliver(topic.batch(0))
+    old.deliver(topic.batch(0, epoch=1))
     new = topic.sink()
-    new.deliver(topic.batch(1))
+    new.deliver(topic.batch(1, epoch=2))
     for number in (1, 2):
-        with pytest.raises(JobError) as raised:
-            old.deliver(topic.batch(number))
+        with pytest.raises(JobError, match="batches of a later start") as raised:
+            old.deliver(topic.batch(number, epoch=1))
         assert raised.value.code == "job.sink-fenced"
-    new.deliver(topic.batch(2))
+    new.deliver(topic.batch(2, epoch=2))
     assert topic.batches() == ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"]
+
+
+def test_a_task_that_was_given_up_and_still_runs_does_no_harm(topic: Bench) -> None:
+    """It opens the writer, finds that it has nothing to do, and has shut out the writer of the same job."""
+    sink = topic.sink()
+    sink.deliver(topic.batch(0, epoch=1))
+    given_up = Writer(Access(topic.broker.servers), topic.identity, epoch=1)
+    assert given_up.next_batch == 1
+    sink.deliver(topic.batch(1, epoch=1))
+    given_up.write(1, [Messages([None], ["the same rows, again"])])
+    sink.deliver(topic.batch(2, epoch=1))
+    assert topic.batches() == ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"]
+
+
+class _StuckOnce:
+    """A client of which one call never ends, as librdkafka's may after an outage."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.end = client, threading.Event()
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        self.end.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+
+def test_a_call_that_never_ends_is_given_up_and_the_batch_written_by_a_new_client(
+    topic: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_writer, "STUCK_S", 0.2)
+    writer = Writer(Access(topic.broker.servers), topic.identity)
+    stuck = _StuckOnce(writer._producer)
+    writer._producer = cast(Any, stuck)
+    writer.write(0, [Messages(["a"], ["once"])])
+    stuck.end.set()
+    assert [each.value() for each in topic.messages()] == [b"once"]
 
 
 def test_other_queries_incarnations_and_jobs_are_writers_of_their_own(topic: Bench) -> None:
@@ -176,14 +209,14 @@ def test_other_queries_incarnations_and_jobs_are_writers_of_their_own(topic: Ben
     writers = [Writer(access, Identity(*each, topic.topic)) for each in [(JOB, INCARNATION, QUERY), *others]]
     for value, writer in zip("abcd", writers, strict=True):
         assert writer.next_batch is None
-        writer.write(0, iter([Messages([None], [value])]))
+        writer.write(0, [Messages([None], [value])])
     assert sorted(each.value() or b"" for each in topic.messages()) == [b"a", b"b", b"c", b"d"]
 
 
 def test_a_group_that_kafka_forgot_is_an_error_only_if_the_batch_may_be_there(topic: Bench) -> None:
     topic.sink().deliver(topic.batch(4))
     topic.forget_group()
-    with pytest.raises(JobError, match=r"batch 4 of drops was begun before.* is gone: it expired") as raised:
+    with pytest.raises(JobError, match=r"batch 4 of drops was begun before.* is gone .*: it expired") as raised:
         topic.sink().deliver(topic.batch(4, may_repeat=True))
     assert raised.value.code == "job.sink-forgotten"
     topic.sink().deliver(topic.batch(5))  # a job that was stopped, and not killed, has nothing to repeat
@@ -234,6 +267,11 @@ def test_a_batch_that_fails_leaves_nothing_and_the_writer_can_go_on(topic: Bench
     assert raised.value.code == "job.sink-failed"
     sink.deliver(topic.batch(0))
     assert topic.batches() == ["0.0", "0.1"]
+
+
+def test_an_empty_batch_that_is_repeated_is_left_to_the_next_one_with_rows(topic: Bench) -> None:
+    topic.sink().deliver(topic.batch(0, None, may_repeat=True))
+    assert topic.batches() == []
 
 
 def test_a_topic_that_is_missing_is_refused_before_the_first_batch(topic: Bench) -> None:

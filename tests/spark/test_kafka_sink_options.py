@@ -34,6 +34,12 @@ def test_options_of_librdkafka_are_given_together_or_by_name() -> None:
     assert "SSL" not in repr(together)  # passwords are among them
 
 
+def test_numbers_may_be_texts_as_in_job_files() -> None:
+    found = sink(writers="2", patience_s="1.5")
+    assert (found.writers, found.access.patience_s) == (2, 1.5)
+    assert (sink().writers, sink().access.patience_s) == (None, 60.0)
+
+
 @pytest.mark.parametrize(
     ("options", "reported"),
     [
@@ -42,6 +48,9 @@ def test_options_of_librdkafka_are_given_together_or_by_name() -> None:
         ({"keys": "k"}, "a kafka sink has no option keys"),
         ({"options": {"transactional.id": "mine"}}, "the option transactional.id of Kafka can't be given"),
         ({"bootstrap.servers": "b:1"}, "the option bootstrap.servers of Kafka can't be given"),
+        ({"writers": 0}, "a kafka sink has writers=0"),
+        ({"writers": "2.5"}, "a kafka sink has writers='2.5'"),
+        ({"patience_s": "long"}, "a kafka sink has patience_s='long'"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], reported: str) -> None:

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.bench import COUNTS, DAWN, SCHEMA, Bench, finished
-from trimtab.spark.sinks import Delivery, ParquetSink
+from trimtab.spark.parquet_sink import ParquetSink
+from trimtab.spark.sinks import Delivery
 from trimtab.state.files import Folder
 from trimtab.worker.orders import INLINE_BYTES
 
@@ -38,7 +39,7 @@ def test_every_sink_gets_all_rows_of_a_large_output(bench: Bench) -> None:
     job = bench.job(engines=1)
     handle = job.query("all", "SELECT k, ts, x FROM t")
     handle.write("parquet", path=str(bench.folder / "parquet")).write(function)
-    handle.write("json", path=str(bench.folder / "json")).write("memory", view="all_rows")
+    handle.write("json", path=str(bench.folder / "json"), partitionBy="k").write("memory", view="all_rows")
     finished(job)
     assert from_files == [True]
     assert counts == [ROWS]
@@ -47,6 +48,7 @@ def test_every_sink_gets_all_rows_of_a_large_output(bench: Bench) -> None:
         assert found.agg({"x": "sum"}).collect()[0][0] == ROWS * (ROWS - 1) // 2
         assert found.schema["ts"].dataType.typeName() == "timestamp"
     assert read.json(str(bench.folder / "json")).count() == ROWS
+    assert len(list((bench.folder / "json").glob("k=*"))) == 50
     assert not list((bench.home / "outbox").iterdir()), "the files are deleted with the commit"
 
 

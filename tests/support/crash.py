@@ -2,13 +2,15 @@
 
     python -m tests.support.crash --kills 50 --seed 1
     python -m tests.support.crash --minutes 30 --stores local,s3 --at-once 2
+    python -m tests.support.crash --source kafka --modes local --kills 50
 
 A job (`crash_job`) runs undisturbed first, which gives the answer, checked by `trimtab.evaluate`. Then it runs again
 and again while its processes are killed with SIGKILL: the driver, whole or only its Python or its JVM; Python workers
 and the daemon that forks them; the process that compiles; on a standalone cluster also executors, and a worker with all
 that runs on it. The checkpoint is on a local disk or in an S3-compatible server, and each start may have other queries,
 engines, delays and splits than the one before. After every kill the checkpoint is verified, and after every job the
-answer is compared: nothing lost, nothing twice.
+answer is compared: nothing lost, nothing twice. With `--source kafka` jobs read topics and write topics. Their broker
+is killed, too, which must not end a job.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.state.s3_server import s3_server
+from tests.support.broker import running_broker
 from tests.support.crash_answers import Answer, answer, differences, expected, make_input, strange_extras
 from tests.support.crash_job import DELAY_S, EXTRAS, KEY_GROUPS, STREAMS
 from tests.support.crash_start import HERE, Attempt, Place, start_job
+from tests.support.crash_topics import Topics
 from tests.support.eager import carried_out, logs
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.inspect import verify
@@ -47,6 +51,7 @@ RETRIED = "a worker was lost"
 DRIVER_KINDS = ("driver", "driver's python", "driver's jvm")
 LOCAL_KINDS = (*DRIVER_KINDS, *("python worker",) * 4, "python daemon", "compiler")
 CLUSTER_KINDS = (*DRIVER_KINDS, *("executor",) * 4, "machine", "python worker")
+BROKER = "broker"
 Plan = collections.deque[str]
 """Kinds of kills that are still to be done."""
 
@@ -94,6 +99,7 @@ class CrashLaw:
     dice: random.Random
     right: Answer
     report: Callable[[str], None]
+    topics: Topics | None = None  # what jobs read and write; None: files
     tally: Tally = field(default_factory=Tally)
 
     def run_job(self, plan: Plan, place: Place = HERE) -> None:
@@ -103,10 +109,11 @@ class CrashLaw:
         home.mkdir()
         location, cluster = place.checkpoint(home), place.cluster
         changes = ["--engines", "3"]
+        always = [*place.arguments, *([] if self.topics is None else self.topics.begin(home.name))]
         attempts: list[Attempt] = []
         try:
             while True:
-                attempt = start_job(home, self.folder / "input", location, [*place.arguments, *changes])
+                attempt = start_job(home, self.folder / "input", location, [*always, *changes])
                 self.tally.starts += 1
                 attempts.append(attempt)
                 while plan and not attempt.deliberate and self._await_moment(attempt, location):
@@ -139,7 +146,11 @@ class CrashLaw:
         if (home / "checkpoint").exists():
             for entries in logs(home / "checkpoint"):
                 self.tally.decided += carried_out(entries)
-        found = differences(self.right, answer(home / "output"))
+        if self.topics is None:
+            found = differences(self.right, answer(home / "output"))
+        else:
+            found = differences(self.right, self.topics.answer(home.name, home / "output"))
+            found += self.topics.doubled(home.name)
         for difference in found + strange_extras(self.folder / "input", home / "output"):
             self._wrong(f"{home.name}: {difference}")
 
@@ -176,6 +187,9 @@ class CrashLaw:
         machine = self.dice.randrange(cluster.workers) if cluster is not None else 0
         if kind == "machine" and cluster is not None:
             cluster.kill_worker(machine)
+        elif kind == BROKER and self.topics is not None:
+            self.topics.broker.kill()
+            self.topics.broker.start()
         elif kind == "driver":
             # Daemons aren't killed: they have to notice it themselves, as when the out-of-memory killer did it.
             victims = [each for each in marked(attempt.mark) if "pyspark.daemon" not in each.command]
@@ -227,18 +241,19 @@ def newest_batch(location: str) -> int:
     return batches(manifests)[-1] if manifests.exists() and batches(manifests) else -1
 
 
-def undisturbed(folder: Path) -> Answer:
+def undisturbed(folder: Path, topics: Topics | None) -> Answer:
     """The answer of a run without kills, which has to be what `trimtab.evaluate` gives."""
     home = folder / "undisturbed"
     home.mkdir()
-    attempt = start_job(home, folder / "input", str(home / "checkpoint"), ["--engines", "3", "--still"])
+    arguments = ["--engines", "3", "--still", *([] if topics is None else topics.begin(home.name))]
+    attempt = start_job(home, folder / "input", str(home / "checkpoint"), arguments)
     try:
         if attempt.process.wait(PATIENCE_S) != 0:
             raise RuntimeError(f"the undisturbed run failed:\n{attempt.log.read_text(errors='replace')}")
     finally:
         end_all(attempt.mark)
         attempt.process.wait()
-    found = answer(home / "output")
+    found = answer(home / "output") if topics is None else topics.answer(home.name, home / "output")
     if wrong := differences(expected(folder / "input"), found):
         raise RuntimeError("\n".join(["the undisturbed run differs from trimtab.evaluate:", *wrong]))
     return found
@@ -266,24 +281,31 @@ def crash(
     minutes: float | None = None,
     modes: Sequence[str] = ("local", "cluster"),
     stores: Sequence[str] = ("local",),
+    source: str = "files",
     files: int = 24,
     rows: int = 200,
     report: Callable[[str], None] = lambda _: None,
 ) -> Tally:
     """Kill jobs until there were that many kills, or for that long; the folder keeps everything that was written."""
     until_s = None if minutes is None else time.monotonic() + 60 * minutes
-    make_input(folder / "input", seed, files, rows)
-    law = CrashLaw(folder, random.Random(seed), undisturbed(folder), report)
-    report(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
-    with places(modes, stores, folder) as found:
-        for place in itertools.cycle(found):
+    with ExitStack() as stack:
+        topics = None
+        # Which rows are too late depends on the batches, and how topics are cut into batches on what is killed.
+        make_input(folder / "input", seed, files, rows, late_from=8 if source == "files" else files)
+        if source == "kafka":
+            topics = Topics(stack.enter_context(running_broker()), folder / "input")
+            topics.fill()
+        law = CrashLaw(folder, random.Random(seed), undisturbed(folder, topics), report, topics)
+        report(f"undisturbed: {', '.join(f'{rows.total():,} rows of {name}' for name, rows in law.right.items())}")
+        for place in itertools.cycle(stack.enter_context(places(modes, stores, folder))):
             left = kills_a_job if kills is None else min(kills_a_job, kills - law.tally.kills.total())
             if law.tally.problems or left <= 0 or (until_s is not None and time.monotonic() > until_s):
                 break
-            kinds = LOCAL_KINDS if place.cluster is None else CLUSTER_KINDS
+            kinds: tuple[str, ...] = LOCAL_KINDS if place.cluster is None else CLUSTER_KINDS
+            kinds = kinds if topics is None else (*kinds, BROKER)
             law.run_job(Plan(law.dice.choice(kinds) for _ in range(left)), place)
             report(str(law.tally))
-    return law.tally
+        return law.tally
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -295,6 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
     parser.add_argument("--stores", default="local", help="local, s3 or both; s3 needs Maven for Spark's own part")
+    parser.add_argument("--source", default="files", choices=("files", "kafka"), help="kafka: its sink, too")
     parser.add_argument("--at-once", type=int, default=1, help="runs side by side, each with a seed of its own")
     parser.add_argument("--files", type=int, default=24, help="of each stream, each of them a batch")
     parser.add_argument("--rows", type=int, default=200, help="of each file")
@@ -319,6 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=options.seed + number,
             modes=options.modes.split(","),
             stores=options.stores.split(","),
+            source=options.source,
             files=options.files,
             rows=options.rows,
             report=report if options.at_once == 1 else lambda line: report(f"run {number}: {line}"),

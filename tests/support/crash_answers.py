@@ -26,12 +26,15 @@ Answer = Mapping[str, collections.Counter[tuple[Any, ...]]]
 """How often each row came out: by query, for late rows, and for the function sink."""
 
 
-def make_input(folder: Path, seed: int, files: int, rows: int) -> None:
-    """Files of events for each stream, each a second or so of it; most rows a little late, some too late."""
+def make_input(folder: Path, seed: int, files: int, rows: int, *, late_from: int = 8) -> None:
+    """Files of events for each stream, each a second or so of it; most rows a little late, some too late.
+
+    `late_from`: the first file with rows that are too late.
+    """
     dice = random.Random(seed)
     keys = max(10, files * rows // 60)
     for stream, number in itertools.product(STREAMS, range(files)):
-        events = [_event(dice, keys, number * FILE_MS, can_be_late=number >= 8) for _ in range(rows)]
+        events = [_event(dice, keys, number * FILE_MS, can_be_late=number >= late_from) for _ in range(rows)]
         table = pa.table(
             {
                 "k": pa.array([key for key, _, _ in events], pa.int64()),
@@ -63,9 +66,9 @@ def expected(folder: Path) -> Answer:
     taken, late = {}, {}
     for stream in STREAMS:
         taken[stream], late[f"{stream} {LATE}"] = _sorted_out(folder / stream, delay)
-    right = {name: _counted(evaluate(sql, taken, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
+    right = {name: counted(evaluate(sql, taken, event_time=EVENT_TIME, delay=delay)) for name, sql in QUERIES.items()}
     by_batch = collections.Counter(tuple(map(str, row)) for row in right[BY_BATCH].elements())
-    return {**right, **{name: _counted(rows) for name, rows in late.items()}, f"{BY_BATCH} by batch": by_batch}
+    return {**right, **{name: counted(rows) for name, rows in late.items()}, f"{BY_BATCH} by batch": by_batch}
 
 
 def _sorted_out(folder: Path, delay: datetime.timedelta) -> tuple[pa.Table, pa.Table]:
@@ -82,10 +85,20 @@ def _sorted_out(folder: Path, delay: datetime.timedelta) -> tuple[pa.Table, pa.T
     return pa.concat_tables(taken), pa.concat_tables(late)
 
 
+def schemas(folder: Path) -> Mapping[str, pa.Schema]:
+    """The columns that each query puts out."""
+    none = {stream: pq.read_table(next((folder / stream).glob("*.parquet"))).slice(0, 0) for stream in STREAMS}
+    return {name: evaluate(sql, none, event_time=EVENT_TIME).schema for name, sql in QUERIES.items()}
+
+
 def answer(output: Path) -> Answer:
-    """What a job wrote: each query's parquet files, the late rows, and the rows that the function sink got."""
-    folders = {name: output / name for name in QUERIES}
-    folders |= {f"{stream} {LATE}": output / f"{stream}-{LATE}" for stream in STREAMS}
+    """What a job wrote to files: each query's rows, the late rows, and the rows that the function sink got."""
+    return {**{name: _written(output / name) for name in QUERIES}, **file_answer(output)}
+
+
+def file_answer(output: Path) -> Answer:
+    """What a job writes to files in any case: the late rows, and the rows that the function sink got."""
+    folders = {f"{stream} {LATE}": output / f"{stream}-{LATE}" for stream in STREAMS}
     found = {name: _written(folder) for name, folder in folders.items()}
     batches = sorted((output / f"{BY_BATCH}-by-batch").glob("*.json"))
     rows = collections.Counter(tuple(row) for file in batches for row in json.loads(file.read_text()))
@@ -95,17 +108,18 @@ def answer(output: Path) -> Answer:
 def strange_extras(folder: Path, output: Path) -> list[str]:
     """What the queries that came and went wrote and could not have: they may lack rows, but have none twice."""
     rows = [pq.read_table(path) for path in sorted((folder / "ticks").glob("*.parquet"))]
-    whole = _counted(evaluate(EXTRAS["copies"], {"ticks": pa.concat_tables(rows)}))
+    whole = counted(evaluate(EXTRAS["copies"], {"ticks": pa.concat_tables(rows)}))
     extra = _written(output / "copies") - whole if (output / "copies").exists() else collections.Counter[Any]()
     return [f"copies: {extra.total()} too many: +{next(iter(extra))}"] if extra else []
 
 
 def _written(folder: Path) -> collections.Counter[tuple[Any, ...]]:
     """The rows in a folder, as any reader would read it: what a crash left half done must not disturb it."""
-    return _counted(pa_dataset.dataset(folder, format="parquet").to_table())
+    return counted(pa_dataset.dataset(folder, format="parquet").to_table())
 
 
-def _counted(table: pa.Table) -> collections.Counter[tuple[Any, ...]]:
+def counted(table: pa.Table) -> collections.Counter[tuple[Any, ...]]:
+    """How often each row is there."""
     return collections.Counter(tuple(row.values()) for row in table.to_pylist())
 
 

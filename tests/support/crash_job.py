@@ -1,8 +1,9 @@
 """The job that the crash law kills: `python -m tests.support.crash_job CHECKPOINT INPUT OUTPUT --master local[2]`.
 
-It reads two streams, one file of each a batch, moves keys and changes its number of engines as it goes, by an eager
-coordinator and by order, and closes at the end. Started again after a crash it goes on, perhaps with other queries
-beside those of `QUERIES`; exit code 0 means that all of the input was taken and closed.
+It reads two streams, one file of each a batch (or topics of Kafka, and writes to topics then, too), moves keys and
+changes its number of engines as it goes, by an eager coordinator and by order, and closes at the end. Started again
+after a crash it goes on, perhaps with other queries beside those of `QUERIES`; exit code 0 means that all of the input
+was taken and closed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab.api.job import Job
+from trimtab.api.job import Job, QueryHandle
 from trimtab.api.run import Run
+from trimtab.control.intake import Intake
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.errors import JobError, StateError
+from trimtab.sources.kafka import Kafka
+from trimtab.spark import kafka_sink
 from trimtab.spark.session import start_session
 from trimtab.state import lock
+from trimtab.worker.orders import EnginePlan
 
 EVENT_TIME, DELAY_S = "ts", 4
 SCHEMA = "k BIGINT, ts TIMESTAMP, x BIGINT"
@@ -63,6 +68,11 @@ EXTRAS = {
 LATE = "late"
 BY_BATCH = "sums"
 """The query with a function as a second sink, which writes `sums-by-batch/`."""
+ROWS_A_BATCH = 200
+"""At most, where topics are read; files are a batch each."""
+LEFT_BYTES, IN_DRIVER_ROWS = 2_000, 20
+"""Where topics are written: beyond this, engines leave outputs in files, and tasks write to Kafka. About every second
+batch has such an output."""
 LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "512m",
@@ -86,12 +96,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--split", action="store_true", help="spread hot keys")
     parser.add_argument("--lease", type=float, default=60.0, help="seconds until the lock of a dead job is free")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
+    parser.add_argument("--kafka", metavar="SERVERS", help="read and write topics there, instead of files")
+    parser.add_argument("--kafka-job", default="", help="the name of this job in those of its topics")
     parser.add_argument("--still", action="store_true", help="move nothing and keep the number of engines")
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     lock.EXPIRE_S, lock.RENEW_S = options.lease, options.lease / 6
     settings = LOCAL_SETTINGS | dict(each.split("=", 1) for each in options.conf)
+    if options.kafka:
+        kafka_sink.SMALL = IN_DRIVER_ROWS
+        EnginePlan.__init__.__defaults__ = (LEFT_BYTES,)
     spark = start_session("crash law", options.master, settings)
     try:
         run = _start(spark, options)
@@ -109,6 +124,32 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def input_topic(stream: str) -> str:
+    """The topic that all jobs read as a stream."""
+    return f"in-{stream}"
+
+
+def output_topic(job: str, query: str) -> str:
+    """The topic that a query of a job writes to."""
+    return f"out-{job}-{query}"
+
+
+def _stream(spark: Any, options: argparse.Namespace, name: str) -> Any:
+    if options.kafka:
+        return Kafka(options.kafka, input_topic(name), schema=SCHEMA)
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(options.input / name))
+
+
+def _write(query: QueryHandle, options: argparse.Namespace, name: str) -> None:
+    if options.kafka and name in QUERIES:
+        query.write("kafka", servers=options.kafka, topic=output_topic(options.kafka_job, name), key="k", writers=3)
+    else:
+        query.write("parquet", path=str(options.output / name))
+    if name == BY_BATCH:
+        query.write(_by_batch(options.output / f"{name}-by-batch"))
+
+
 def _start(spark: Any, options: argparse.Namespace) -> Run:
     """Start the job; where the checkpoint is leased, the lease of a start that was killed has to expire first."""
     job = Job(
@@ -119,20 +160,19 @@ def _start(spark: Any, options: argparse.Namespace) -> Run:
         warm=False,
         balance=None if options.still else EAGER,
         scale=None if options.still else NERVOUS,
+        intake=Intake(first_rows=ROWS_A_BATCH, min_rows=ROWS_A_BATCH // 2, max_rows=ROWS_A_BATCH),
     )
     for name in STREAMS:
-        reader: Any = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        frame = reader.parquet(str(options.input / name))
-        stream = job.stream(name, frame, event_time=EVENT_TIME, delay=f"{options.delay} seconds")
+        stream = job.stream(
+            name, _stream(spark, options, name), event_time=EVENT_TIME, delay=f"{options.delay} seconds"
+        )
         stream.late("parquet", path=str(options.output / f"{name}-{LATE}"))
     within = "'4' SECOND" if options.changed else "'5' SECOND"
     extras = {name: EXTRAS[name].replace("'5' SECOND", within) for name in options.extra}
     for name, sql in (QUERIES | extras).items():
         split = "consistent" if options.split and name == SPLIT else None
         query = job.query(name, sql, split=split, reset=name in EXTRAS)
-        query.write("parquet", path=str(options.output / name))
-        if name == BY_BATCH:
-            query.write(_by_batch(options.output / f"{name}-by-batch"))
+        _write(query, options, name)
     until_s = time.monotonic() + 2 * options.lease
     while True:
         try:

@@ -31,7 +31,8 @@ from trimtab.spark.sink_formats import FILE_FORMATS, READ_ONLY, SERVERS, is_with
 from trimtab.spark.source_options import unknown_options
 from trimtab.state.checkpoint import MAX_KEY_GROUPS
 
-OWN_SINKS = {"parquet": ("path", "compression"), "console": ("rows",), "memory": ("view",)}
+_PARQUET = ("path", "compression", "partition_by", "partitionBy")
+OWN_SINKS = {"parquet": _PARQUET, "console": ("rows",), "memory": ("view",)}
 """trimtab's own sinks and all their options; other formats are Spark's."""
 
 PACKAGED = ("avro", "delta", "hudi", "iceberg", "kafka", "kinesis", "mongodb", "pulsar")

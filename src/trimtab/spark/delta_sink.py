@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from trimtab.errors import JobError
-from trimtab.spark.sink_formats import local_folder, place_of
+from trimtab.spark.partitioning import raise_if_unsuitable
+from trimtab.spark.sink_formats import PARTITION_BY, local_folder, partition_columns, place_of
 from trimtab.spark.sinks import Delivery, Sink, transaction_of
 from trimtab.state.files import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-OPTIONS = ("path", "partition_by", "storage_options")
+OPTIONS = ("path", *PARTITION_BY, "storage_options")
 SCHEMES = ("", "file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 """Where deltalake can write: others, such as hdfs, are left to Spark. Without a scheme it is the driver's disk."""
 
@@ -51,9 +51,7 @@ class DeltaTableSink(Sink):
 
     def prepare(self, name: str, columns: Sequence[str]) -> None:
         """Raise JobError `job.sink` for partitions by no column, StateError `state.access` for a closed folder."""
-        if missing := [each for each in self.partition_by if each not in columns]:
-            message = f"{name}: there is no column {', '.join(missing)} to partition the Delta table by"
-            raise JobError("job.sink", message, f"the columns are {', '.join(columns)}")
+        raise_if_unsuitable(self.partition_by, columns, f"{name}: a Delta table")
         if (folder := local_folder(self.path)) is not None:
             folder.make()
             folder.check_writable()
@@ -100,9 +98,7 @@ def delta_table_sink(options: Mapping[str, Any]) -> DeltaTableSink | None:
     has_others = bool(set(options) - set(OPTIONS)) or urlsplit(str(options.get("path"))).scheme.lower() not in SCHEMES
     if "path" not in options or has_others or importlib.util.find_spec("deltalake") is None:
         return None
-    by = options.get("partition_by", ())
-    columns = tuple(each.strip() for each in by.split(",")) if isinstance(by, str) else tuple(by)
-    return DeltaTableSink(str(options["path"]), columns, dict(options.get("storage_options") or {}))
+    return DeltaTableSink(str(options["path"]), partition_columns(options), dict(options.get("storage_options") or {}))
 
 
 def _batches(delivery: Delivery) -> Iterator[pa.RecordBatch]:

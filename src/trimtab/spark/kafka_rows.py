@@ -7,6 +7,9 @@ A value is a JSON object of the row's columns, as Spark's `to_json` writes it, e
 - decimals have all their digits.
 
 A DATE is `2030-01-01`, BINARY is in base 64, numbers that aren't finite are the texts NaN, Infinity and -Infinity.
+
+Which writer of a sink a message belongs to is a hash of its key, or of its value if it has none. So it is the same
+wherever keys are placed and whichever process writes it, and messages with the same key stay in order.
 """
 
 from __future__ import annotations
@@ -14,13 +17,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.rowwise.duck import connection
+from trimtab.worker.row_hash import key_hash
 
 VALUE = "value"
 """The column that is a message's value as it is, if a query has no other besides the key."""
+_VALUE, _KEY = "v", "k"
 _ISO = "%Y-%m-%dT%H:%M:%S.%f"
 
 
@@ -43,11 +51,50 @@ def messages_of(rows: pa.Table, key: str | None = None) -> Messages:
     >>> found.keys, found.values
     (['A'], ['{"symbol":"A","price":1.5,"note":null}'])
     """
+    return in_lists(message_columns(rows, key))
+
+
+def in_lists(messages: pa.Table) -> Messages:
+    """The messages of columns as `message_columns` gives them, to be handed over one by one."""
+    return Messages(messages[_KEY].to_pylist(), messages[_VALUE].to_pylist())
+
+
+def shares(messages: pa.Table, writers: int) -> dict[int, pa.Table]:
+    """The messages of each writer that has some, in order. `messages`: as `message_columns` gives them.
+
+    >>> texts = pa.table({"v": ["a", "b", "c", "d"], "k": ["x", "y", "x", None]})
+    >>> {writer: share["v"].to_pylist() for writer, share in shares(texts, 2).items()}
+    {0: ['d'], 1: ['a', 'b', 'c']}
+    """
+    if writers == 1:
+        return {0: messages} if messages.num_rows else {}
+    whose = _writers_of(messages, writers)
+    order = np.argsort(whose, kind="stable")
+    starts = np.searchsorted(whose[order], np.arange(writers + 1))
+    taken = messages.take(pa.array(order))
+    return {
+        writer: taken.slice(start, end - start)
+        for writer, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+        if end > start
+    }
+
+
+def _writers_of(messages: pa.Table, writers: int) -> Int64Array:
+    hashes = key_hash([messages[_KEY]], messages.num_rows)
+    if messages[_KEY].null_count:
+        of_values = key_hash([messages[_VALUE]], messages.num_rows)
+        hashes = np.where(pc.is_valid(messages[_KEY]).to_numpy(), hashes, of_values)
+    return hashes % writers
+
+
+def message_columns(rows: pa.Table, key: str | None = None) -> pa.Table:
+    """The values and keys of rows as columns of texts or bytes."""
     places = {name: f"c{place}" for place, name in enumerate(rows.column_names)}  # DuckDB ignores the case of names
     value = places[VALUE] if is_value_itself(rows.schema, key) else _struct(rows.schema, places)
-    key_text = "NULL" if key is None else _key(rows.schema.field(key).type, places[key])
-    found = _computed(rows.rename_columns(list(places.values())), f"SELECT {value} AS v, {key_text} AS k FROM rows")
-    return Messages(found["k"].to_pylist(), found["v"].to_pylist())
+    key_text = "CAST(NULL AS VARCHAR)" if key is None else _key(rows.schema.field(key).type, places[key])
+    return _computed(
+        rows.rename_columns(list(places.values())), f"SELECT {value} AS {_VALUE}, {key_text} AS {_KEY} FROM rows"
+    )
 
 
 def is_value_itself(schema: pa.Schema, key: str | None) -> bool:

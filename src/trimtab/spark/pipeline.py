@@ -373,7 +373,7 @@ class Pipeline(Shell):
         shown = f"{self._queries.stream}{name.replace('__', '-')}" if name in (LATE, QUARANTINE) else name
         spark, outbox = batch.frame.sparkSession, self.folders.outbox
         delivery = Delivery(shown, plan.incarnation, plan.number, table, files, outbox, spark, output.may_repeat)
-        delivery = replace(delivery, job=self.driver.identity.job, home=self.folders.home)
+        delivery = replace(delivery, job=self.driver.identity.job, epoch=self.epoch, home=self.folders.home)
         for sink in sinks:
             sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate
 
@@ -25,12 +25,28 @@ NEEDED: Mapping[str, Sequence[str]] = {
 }
 """Options without which a format can't be written."""
 
+PARTITION_BY = ("partition_by", "partitionBy")
+"""Options that name the columns whose values folders are named by: trimtab's own, and as Spark has it."""
+PARQUET_OPTIONS = ("path", "compression", *PARTITION_BY)
+"""All options of trimtab's own parquet sink."""
+
 _REMOTE = re.compile(r"\w[\w+.-]*:/")
 
 
 def option(options: Mapping[str, object], name: str) -> str:
     """An option's value, "" if it isn't there: case doesn't matter in names of options, as in Spark."""
     return next((str(value) for key, value in options.items() if key.lower() == name.lower()), "")
+
+
+def partition_columns(options: Mapping[str, object]) -> tuple[str, ...]:
+    """The columns to partition by: names in a list, or in one text with commas between them.
+
+    >>> partition_columns({"partitionBy": "day, hour"}), partition_columns({"partition_by": ["day"]})
+    (('day', 'hour'), ('day',))
+    """
+    found = next((options[name] for name in PARTITION_BY if options.get(name)), ())
+    names = found.split(",") if isinstance(found, str) else found
+    return tuple(str(each).strip() for each in names) if isinstance(names, Iterable) else (str(names),)
 
 
 def missing_option(format_: str, options: Mapping[str, object]) -> str | None:

@@ -10,21 +10,32 @@ from __future__ import annotations
 
 import inspect
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.errors import JobError, TrimtabError
 from trimtab.spark.brokers import unreachable
 from trimtab.spark.error_text import reason
-from trimtab.spark.sink_formats import READ_ONLY, SERVERS, kafka_lacks, local_folder, missing_option, option, place_of
-from trimtab.state.checkpoint import safe_name, spark_location
+from trimtab.spark.outbox import ROWS_AT_ONCE, Piece, tables_of
+from trimtab.spark.sink_formats import (
+    PARQUET_OPTIONS,
+    PARTITION_BY,
+    READ_ONLY,
+    SERVERS,
+    kafka_lacks,
+    local_folder,
+    missing_option,
+    option,
+    partition_columns,
+    place_of,
+)
+from trimtab.state.checkpoint import spark_location
 from trimtab.state.files import Folder
+from trimtab.worker.orders import packed
 
 BatchFunction = Callable[..., None]
 """Called with a DataFrame, the batch's number and, if it has a parameter of that name, the stream's incarnation."""
@@ -48,6 +59,7 @@ class Delivery:
     may_repeat: bool  # whether sinks may have taken some or all of this batch before
     is_last: bool = True  # no other sink needs the files after this one
     job: str = ""  # the checkpoint's id
+    epoch: int = 0  # of the job, as the owner of its checkpoint
     home: Folder | None = None  # the stream's in the checkpoint, where a sink may note something
 
     @property
@@ -70,11 +82,19 @@ class Delivery:
         return pa.concat_tables(list(self.parts()))
 
     def parts(self) -> Iterator[pa.Table]:
-        """All rows, those of a file in the driver's memory at a time."""
+        """All rows: those in memory, and then those of the files, some at a time."""
         if self.table is not None:
             yield self.table
             for file in self.files:
-                yield pq.read_table(pa.BufferReader(self.outbox.read(file))).cast(self.table.schema)
+                yield from tables_of(self.outbox, file, self.table.schema)
+
+    def pieces(self) -> list[Piece]:
+        """All rows as parts for tasks, in the same order: the driver reads no file."""
+        assert self.table is not None
+        table, schema, found = self.table, self.table.schema, list[Piece]()
+        for start in range(0, table.num_rows, ROWS_AT_ONCE):
+            found.append(Piece(len(found), self.outbox, schema, rows=packed(table.slice(start, ROWS_AT_ONCE))))
+        return found + [Piece(len(found) + n, self.outbox, schema, file) for n, file in enumerate(self.files)]
 
 
 class Sink:
@@ -112,62 +132,6 @@ class Sink:
             message = f"{where} failed in batch {delivery.batch}: {reason(error)}"
             hint = "nothing of the batch is committed: the next start gives it to the sink again"
             raise JobError("job.sink-failed", message, hint) from error
-
-
-@dataclass(slots=True)
-class ParquetSink(Sink):
-    """A folder of parquet files with each batch's rows exactly once, which can be read at any time.
-
-    Files appear by renaming, so they are always complete. Their names hold the query, the stream's incarnation and the
-    batch: the files of a batch that is repeated after a crash replace those of its first try.
-    """
-
-    path: str
-    compression: str = "snappy"
-
-    @property
-    def shown(self) -> str:
-        """The format and the folder."""
-        return f"parquet {Folder(self.path).shown}"
-
-    def place(self, name: str) -> str:
-        """The folder."""
-        return place_of("parquet", {"path": self.path}, name)
-
-    def prepare(self, name: str, columns: Sequence[str]) -> None:
-        """Make the folder. Raises StateError `state.access`."""
-        del name, columns
-        Folder(self.path).make()
-        Folder(self.path).check_writable()
-
-    def take(self, delivery: Delivery) -> None:
-        """Write the batch's files."""
-        stem = f"{safe_name(delivery.name)}-{delivery.incarnation[:12]}-{delivery.batch:09d}"
-        written: list[str] = []
-        folder = Folder(self.path)
-        if delivery.table:
-            sink = pa.BufferOutputStream()
-            pq.write_table(delivery.table, sink, compression=self.compression)
-            written.append(f"{stem}-000.parquet")
-            folder.write(written[-1], sink.getvalue().to_pybytes())
-        for number, file in enumerate(delivery.files, 1):
-            written.append(f"{stem}-{number:03d}.parquet")
-            if delivery.is_last and delivery.outbox.is_local:
-                folder.publish(delivery.outbox.path_of(file), written[-1])
-            else:
-                _copy(delivery.outbox, file, folder, written[-1])
-        if delivery.may_repeat:  # the try before a crash may have left more files than this one
-            for name in folder.names():
-                if name.startswith(stem) and name not in written:
-                    folder.delete(name)
-
-
-def _copy(source: Folder, file: str, target: Folder, name: str) -> None:
-    """Copy a file in parts: it may be larger than the driver's memory."""
-    near = target if target.is_local else Folder(tempfile.gettempdir())
-    with near.temporary(name) as local:
-        source.fetch(file, local)
-        target.publish(local, name)
 
 
 @dataclass(slots=True)
@@ -317,7 +281,10 @@ class FormatSink(Sink):
     def append(self, delivery: Delivery, options: Mapping[str, Any]) -> None:
         """Append with these options."""
         if not delivery.is_empty:
-            delivery.frame().write.format(self.format).mode("append").options(**options).save()
+            writer = delivery.frame().write.format(self.format).mode("append")
+            if by := partition_columns(options):
+                writer = writer.partitionBy(*by)
+            writer.options(**{name: value for name, value in options.items() if name not in PARTITION_BY}).save()
 
 
 class DeltaSink(FormatSink):
@@ -345,15 +312,15 @@ def make_sink(spark: SparkSession, target: Any, options: dict[str, Any]) -> Sink
         return FunctionSink(target)
     match target.lower():
         case "parquet":
-            if "path" not in options:
-                raise JobError("job.sink", "a parquet sink needs a path", 'write .write("parquet", path="out/")')
-            return ParquetSink(**_only(target, options, ("path", "compression")))
+            from trimtab.spark.parquet_sink import parquet_sink  # it needs what is defined here
+
+            return parquet_sink(_only(target, options, PARQUET_OPTIONS))
         case "console":
             return ConsoleSink(**_only(target, options, ("rows",)))
         case "memory":
             return MemorySink(spark, **_only(target, options, ("view",)))
         case "delta":
-            from trimtab.spark.delta_sink import delta_table_sink  # it needs what is defined here
+            from trimtab.spark.delta_sink import delta_table_sink
 
             return delta_table_sink(options) or DeltaSink(spark, target, options)
         case "kafka" if not option(options, SERVERS):
