@@ -88,18 +88,20 @@ def test_long_running_sums_beyond_64_bits_are_an_error_too() -> None:
     assert first[1] == last[1] == 2.0**60
 
 
-def test_whole_parts_that_no_bigint_holds_are_null(mode: str) -> None:
-    table = pa.table({"ts": [1, 2], "f": [1e200, 1e10]})
-    clauses = "ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS FLOOR(A.f * B.f) IS NULL"
-    assert match(clauses, table) == [(2,)], mode
+@pytest.mark.parametrize(("f", "most"), [(1e200, 2**63 - 1), (-1e200, -(2**63)), (float("nan"), 0)])
+def test_whole_parts_that_no_bigint_holds_are_the_nearest_as_in_spark(mode: str, f: float, most: int) -> None:
+    table = pa.table({"ts": [1, 2], "f": [f, 1e10]})
+    clauses = f"""ORDER BY ts MEASURES FLOOR(A.f * B.f) AS i PATTERN (A B)
+        DEFINE B AS FLOOR(A.f * B.f) = {most} AND CAST(A.f * B.f AS BIGINT) = {most}"""
+    assert match(clauses, table) == [(most,)], mode
 
 
-def test_whole_parts_that_no_int_holds_are_null(mode: str) -> None:
-    table = pa.table({"ts": [1, 2], "f": [1e5, 1e5]})
-    clauses = (
-        "ORDER BY ts MEASURES CAST(A.f * B.f AS INT) AS i PATTERN (A B) DEFINE B AS CAST(A.f * B.f AS INT) IS NULL"
-    )
-    assert match(clauses, table) == [(None,)], mode
+@pytest.mark.parametrize(("f", "most"), [(1e5, 2**31 - 1), (float("inf"), 2**31 - 1), (float("nan"), 0)])
+def test_whole_parts_that_no_int_holds_are_the_nearest_as_in_spark(mode: str, f: float, most: int) -> None:
+    table = pa.table({"ts": [1, 2], "f": [f, 1e5]})
+    clauses = f"""ORDER BY ts MEASURES CAST(A.f * B.f AS INT) AS i PATTERN (A B)
+        DEFINE B AS CAST(A.f * B.f AS INT) = {most}"""
+    assert match(clauses, table) == [(most,)], mode
 
 
 def test_the_average_of_intervals_is_an_interval() -> None:

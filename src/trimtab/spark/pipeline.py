@@ -98,8 +98,7 @@ class Pipeline(Shell):
         demand: Demand | None = None,
     ) -> None:
         self.spec, self._queries, self._lock, self._on_progress = spec, queries, lock, on_progress
-        self.epoch = lock.epoch
-        self._setup = queries.setup
+        self.epoch, self._setup = lock.epoch, queries.setup
         folders = checkpoint.stream(queries.stream)
         folders.make()
         identity = Identity(checkpoint.job, queries.stream, folders.incarnation(), queries.key_groups)
@@ -123,17 +122,15 @@ class Pipeline(Shell):
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
         self._measures = measured(spark.sparkContext)
-        self.source_rows: SourceRows | None = None  # what trimtab reads itself
-        if queries.source is not None:
-            self.source_rows = SourceRows(spark, queries.source, queries.schema)
+        source = queries.source  # what trimtab reads itself
+        self.source_rows = None if source is None else SourceRows(spark, source, queries.schema)
         self._balancer: Balancer | None = None
-        intake = None if queries.source is None else spec.intake
+        intake = None if source is None else spec.intake
         if spec.balance is not None or spec.scale is not None or intake is not None:
             coordinator = Coordinator(
                 spec.balance, spec.scale, split=spec.split, interval_s=spec.interval_s, intake=intake
             )
-            log = folders.home.child("decisions")
-            self._balancer = Balancer(coordinator, log, shared_compiler("planners"))
+            self._balancer = Balancer(coordinator, folders.home.child("decisions"), shared_compiler("planners"))
         self._settler = Settler(self.homes, demand or Demand(), queries.stream, is_elastic=spec.scale is not None)
         self.placing = Placing(self._first_placement(), self._decided, may_spread=bool(queries.split))
         if spec.engines is not None:

@@ -113,9 +113,14 @@ def _divide(a: Any, b: Any) -> object:
 
 
 def _whole_part(value: Any, among: range = _WHOLE) -> int | None:
-    """Truncated towards zero; null for NaN and for what the type, a bigint by default, can't hold."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    """Truncated towards zero. What the type, a bigint by default, can't hold: of a float the nearest number, else null.
+
+    Spark has it from Java, where NaN gives 0, too.
+    """
+    if isinstance(value, float):
+        if math.isnan(value):
+            return 0
+        return int(min(max(value, among[0]), among[-1]))
     whole = int(value)
     return whole if whole in among else None
 
@@ -125,7 +130,7 @@ def _div(a: Any, b: Any) -> object:
         return None
     a, b = _alike(a, b)
     if isinstance(a, float):
-        return _whole_part(a / b)
+        return _whole_part(a / b) if abs(a / b) < _WHOLE[-1] else None
     if isinstance(a, Decimal) or isinstance(b, Decimal):
         return int(EXACT.divide_int(a, b))
     quotient = abs(a) // abs(b)
@@ -188,8 +193,13 @@ def power(a: Any, b: Any) -> float:
 
 
 def _rounded(function: Callable[[Any], int]) -> Callable[..., object]:
-    """The function of a finite number; null for others, and where a bigint can't hold the result."""
-    return _strict(lambda a: None if isinstance(a, float) and not math.isfinite(a) else _whole_part(function(a)))
+    """The whole number that a function gives for a finite one, as a bigint; see `_whole_part`."""
+
+    def whole(a: Any) -> int | None:
+        is_float = isinstance(a, float)
+        return _whole_part(float(function(a)) if is_float and math.isfinite(a) else a if is_float else function(a))
+
+    return _strict(whole)
 
 
 def _and(*args: object) -> object:

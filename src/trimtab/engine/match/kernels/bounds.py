@@ -98,7 +98,7 @@ class Bounds:
         if function in ("+", "-"):
             return self._seen(Size(sum(size.most for size in alike), form, max(size.scale for size in alike)))
         if function in ("floor", "ceil", "to_int", "to_int32") and alike[0].form == "f":
-            return Size(LIMIT, "i")  # what doesn't fit is null
+            return Size(LIMIT, "i")  # what doesn't fit is the nearest that does
         most = max((size.most for size in alike), default=0)
         return self._seen(Size(most, form, max((size.scale for size in alike), default=scale)))
 

@@ -82,9 +82,11 @@ def _rounding(name: str, emitter: NumericEmitter, args: Arguments, _type: pa.Dat
     if a.form != "f":
         raise NotCompilable(f"{name} of {a.form}")
     a = emitter.named(a)
-    # Null for NaN and for what a bigint can't hold.
-    fits = f"(-9223372036854775808.0 <= {a.code} < 9223372036854775808.0)"
-    return Value(f"({name}({a.code}) if {fits} else 0)", any_of(a.null, f"(not {fits})"), "i")
+    # The nearest number that a bigint can hold, and 0 for NaN.
+    fits = f"-9223372036854775808.0 <= {a.code} < 9223372036854775808.0"
+    most, least = "9223372036854775807", "(-9223372036854775807 - 1)"
+    beside = f"({most} if {a.code} > 0.0 else {least} if {a.code} < 0.0 else 0)"
+    return Value(f"({name}({a.code}) if {fits} else {beside})", a.null, "i")
 
 
 def _compare(sign: str, emitter: NumericEmitter, args: Arguments, _type: pa.DataType) -> Value:
@@ -163,6 +165,8 @@ def _extreme(sign: str, emitter: NumericEmitter, args: Arguments, _type: pa.Data
 
 def _to_int32(emitter: NumericEmitter, args: Arguments, type_: pa.DataType) -> Value:
     whole = emitter.named(_rounding("trunc_i", emitter, args, type_))
+    if args[0].form == "f":
+        return replace(whole, code=f"min(max({whole.code}, -2147483648), 2147483647)")
     return Value(whole.code, any_of(whole.null, f"(not (-2147483648 <= {whole.code} <= 2147483647))"), "i")
 
 
