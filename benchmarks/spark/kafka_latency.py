@@ -27,6 +27,7 @@ from benchmarks.spark.session import PROJECT
 from benchmarks.spark.ticks import write_ticks
 
 QUERY = V_SHAPE.replace("U.ts AS ended", "U.ts AS ended, U.appended AS appended")
+PATIENCE_S = 60.0
 KAFKA, FILES = "Kafka, read by trimtab", "files, read by Spark"
 
 
@@ -116,7 +117,9 @@ def latencies(spark: SparkSession, source: Any, target: str, checkpoint: Path, s
         writer = steady.started(target, sizes.rows_per_s, sizes.seconds, sizes.partitions)
         began_s = time.time()
         assert writer.wait(sizes.seconds * 3 + 30) == 0, "the ticks weren't written"
-        time.sleep(3)
+        until_s, count = time.monotonic() + PATIENCE_S, int(sizes.rows_per_s * sizes.seconds)
+        while started.progress.events < count and started.is_active and time.monotonic() < until_s:
+            time.sleep(0.1)
     finally:
         started.stop()
     started.await_termination()

@@ -15,7 +15,7 @@ from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, B
 from tests.support.kept_source import KeptSource
 from tests.support.spark_laws import FileStream, stored
 from trimtab.control.intake import Intake
-from trimtab.errors import JobError, TrimtabError
+from trimtab.errors import InputError, JobError, TrimtabError
 from trimtab.spark import column_jobs, stream_queries
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint
@@ -214,6 +214,18 @@ def test_a_stream_changes_from_a_dataframe_to_a_source_and_back(bench: Bench, so
     run = finished(job, close=True)
     assert (known(bench).spark_batch, known(bench).positions, run.progress.late) == (0, {}, 0)
     assert sorted((row["a"], row["b"]) for row in bench.rows("rises")) == [(1, 2), (1, 3), (5, 7), (9, 10)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_that_are_lost_while_they_are_read_end_the_job_with_the_same_error(
+    bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
+    source.add("a", events((1, 0, 5), (1, 1, 7)))
+    source.add("b", events((2, 0, 5)))
+    with pytest.raises(InputError, match="b is gone") as raised:
+        finished(job_of(bench, replace(source, lost="b"), {"rises": RISES}))
+    assert (raised.value.code, raised.value.hint) == ("source.lost", "a test says so")
 
 
 def test_partition_by_is_refused_because_the_source_knows_its_partitions(bench: Bench, source: KeptSource) -> None:

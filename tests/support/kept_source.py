@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 
+from trimtab.errors import InputError
 from trimtab.sources.source import UNDECODED, Partition, Range, Rows
 
 
@@ -22,6 +23,7 @@ class KeptSource:
     dropped: int = 0  # how many rows of each partition are gone
     spoilt: int | None = None  # rows whose x is this can't be decoded
     appended_us: int | None = None  # when all of them were appended
+    lost: str = ""  # the partition whose rows are gone when they are read
 
     @property
     def schema(self) -> pa.Schema:
@@ -43,6 +45,8 @@ class KeptSource:
         return {name: self._table(name).num_rows for name in self.partitions()}
 
     def read(self, part: Range) -> Rows:
+        if part.partition == self.lost:
+            raise InputError("source.lost", f"{part.partition} is gone", "a test says so")
         table = self._table(part.partition).slice(part.start, part.end - part.start)
         if self.spoilt is None:
             return Rows(table, self._appended(table))

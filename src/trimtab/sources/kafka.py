@@ -63,6 +63,8 @@ class Kafka:
     `source.option`.
     """
 
+    at_once = 8  # a small range is mostly waited for
+
     def __init__(
         self,
         servers: str,

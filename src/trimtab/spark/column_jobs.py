@@ -18,6 +18,7 @@ from pyspark.serializers import NoOpSerializer, pack_long
 
 from trimtab.sources.source import Range
 from trimtab.spark import lost_workers
+from trimtab.spark.carried_errors import carrying
 from trimtab.spark.engine_jobs import Ran
 from trimtab.worker.exchange import Reading, pieces, run_with_parcels, shared_out
 from trimtab.worker.orders import Head
@@ -65,10 +66,11 @@ def _by_tasks(context: SparkContext, reading: Reading, ranges: Sequence[Range]) 
 
     def read(of_tasks: Iterable[Sequence[Range]]) -> Iterator[bytes | pa.Buffer]:
         reading.orders.machine_code.accept()
-        for own in of_tasks:
-            for engine, parcel in reading.parcels(own):
-                yield pack_long(engine)  # type: ignore[no-untyped-call]
-                yield parcel
+        with carrying():
+            for own in of_tasks:
+                for engine, parcel in reading.parcels(own):
+                    yield pack_long(engine)  # type: ignore[no-untyped-call]
+                    yield parcel
 
     return _shuffled(context, context.parallelize(shares, len(shares)).mapPartitions(read), reading.orders.engines)
 

@@ -37,6 +37,7 @@ from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
+from trimtab.spark.carried_errors import unpacking
 from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.engine_jobs import no_rows, run_jobs
@@ -345,7 +346,7 @@ class Pipeline(Shell):
     def run_engines(self, ready: Ready, orders: Orders) -> tuple[Sequence[EngineReport], Head]:
         """Run the batch's Spark job."""
         batch, tier_one, rows = self._batch, cast(ReadyOnSpark, ready).tier_one, self.source_rows
-        with noting_callers({name: query.sql for name, query in ready.setup.queries.items()}):
+        with unpacking(), noting_callers({name: query.sql for name, query in ready.setup.queries.items()}):
             if isinstance(tier_one, ColumnTierOne):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)

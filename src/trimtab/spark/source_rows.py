@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructType
 
 from trimtab.engine.columns.watermark import BatchTime
 from trimtab.sources.source import UNDECODED, Range, Source
+from trimtab.spark.carried_errors import carrying
 from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
 from trimtab.worker.measures import Measures
 from trimtab.worker.set_aside import taken_and_aside
@@ -67,13 +68,13 @@ class SourceRows:
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             source: Source = pickle.loads(packed)
-            for batch in batches:
-                for each in batch.column(0).to_pylist():
-                    part: Range = pickle.loads(each)
+            for each in (each for batch in batches for each in batch.column(0).to_pylist()):
+                part: Range = pickle.loads(each)
+                with carrying():
                     rows = source.read(part)
-                    measures.add(Measures.of(rows))
-                    taken, aside = taken_and_aside(rows, schema, event_time, time, part.partition)
-                    yield from _for_the_jvm(taken, aside, part).to_batches()
+                measures.add(Measures.of(rows))
+                taken, aside = taken_and_aside(rows, schema, event_time, time, part.partition)
+                yield from _for_the_jvm(taken, aside, part).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]
         tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")

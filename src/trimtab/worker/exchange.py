@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from trimtab.machine_code.missing import Missing, if_missing
+from trimtab.sources.side_by_side import rows_of
 from trimtab.sources.source import Range, Source
 from trimtab.worker.engine import run_engine
 from trimtab.worker.hashes import Hashes
@@ -75,21 +76,20 @@ class Reading:
     tier_one: ColumnTierOne
     orders: Orders
 
-    def parcels(self, parts: Iterable[Range]) -> Iterator[tuple[int, pa.Buffer]]:
+    def parcels(self, parts: Sequence[Range]) -> Iterator[tuple[int, pa.Buffer]]:
         """What goes to which engine, packed; in order of the ranges."""
         tables, aside, counts = list[pa.Table](), list[pa.Table](), list[tuple[str, int]]()
         measures = Measures()
-        for part in parts:
-            if part.end > part.start:
-                rows, event_time = self.source.read(part), self.tier_one.event_time
-                measures += Measures.of(rows)
-                taken, others = taken_and_aside(rows, self.schema, event_time, self.orders.time, part.partition)
-                tables.append(taken)
-                aside += [] if others is None else [others]
-                counts.append((part.partition, taken.num_rows))
-                if sum(count for _, count in counts) >= TOGETHER:
-                    yield from self._sent(tables, aside, counts, measures)
-                    tables, aside, counts, measures = [], [], [], Measures()
+        some, event_time = [part for part in parts if part.end > part.start], self.tier_one.event_time
+        for part, rows in zip(some, rows_of(self.source, some), strict=True):
+            measures += Measures.of(rows)
+            taken, others = taken_and_aside(rows, self.schema, event_time, self.orders.time, part.partition)
+            tables.append(taken)
+            aside += [] if others is None else [others]
+            counts.append((part.partition, taken.num_rows))
+            if sum(count for _, count in counts) >= TOGETHER:
+                yield from self._sent(tables, aside, counts, measures)
+                tables, aside, counts, measures = [], [], [], Measures()
         if tables:
             yield from self._sent(tables, aside, counts, measures)
 
