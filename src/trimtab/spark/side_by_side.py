@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from trimtab.driver.happenings import HandOver
 from trimtab.spark.parquet_sink import ParquetSink
-from trimtab.spark.sinks import Sink
+from trimtab.spark.sinks import Delivery, Sink
 
 AT_ONCE = 8
 """How many outputs are handed over at the same time."""
@@ -31,6 +32,12 @@ def side_by_side(
         for done in under_way:
             done.result()
     return time.perf_counter() - began_s
+
+
+def deliver(delivery: Delivery, sinks: Sequence[Sink]) -> None:
+    """Give a batch's rows to the sinks of a query; the last one may take the files of the engines away."""
+    for sink in sinks:
+        sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
 
 
 def _only_writes(sink: Sink) -> bool:
