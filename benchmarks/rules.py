@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,6 +129,8 @@ def write_ticks(folder: Path, files: int, rows_per_file: int, keys: int, *, seed
         }
         written.append(folder / f"{number:06}.parquet")
         pq.write_table(pa.table(columns, SCHEMA), written[-1])
+        # The oldest file is read first, and files written in the same millisecond in any order.
+        os.utime(written[-1], (float(times_us[-1]) / 1_000_000, float(times_us[-1]) / 1_000_000))
     return written
 
 

@@ -43,7 +43,7 @@ from trimtab.spark.compactor import Compactor
 from trimtab.spark.engine_jobs import no_rows, run_jobs
 from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
-from trimtab.spark.side_by_side import side_by_side
+from trimtab.spark.side_by_side import deliver, side_by_side
 from trimtab.spark.sinks import Delivery
 from trimtab.spark.source_rows import SourceRows, measured
 from trimtab.spark.sources import reads_all
@@ -369,20 +369,17 @@ class Pipeline(Shell):
 
     def _hand_over(self, output: HandOver) -> None:
         """Give rows to the sinks of a query, or to those for rows that no query can take."""
-        batch = self._batch
-        name, plan = output.name, output.plan
+        batch, name, plan = self._batch, output.name, output.plan
         if name not in (LATE, QUARANTINE):
             batch.matches[name] = sum(each.rows for each in output.outputs)
-        sinks = self._queries.sinks.get(name, ())
-        if not sinks:
+        if not (sinks := self._queries.sinks.get(name, ())):
             return
         table, files = combine(output.outputs)
         shown = f"{self._queries.stream}{name.replace('__', '-')}" if name in (LATE, QUARANTINE) else name
         spark, outbox = batch.frame.sparkSession, self.folders.outbox
         delivery = Delivery(shown, plan.incarnation, plan.number, table, files, outbox, spark, output.may_repeat)
         delivery = replace(delivery, job=self.driver.identity.job, epoch=self.epoch, home=self.folders.home)
-        for sink in sinks:
-            sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
+        deliver(delivery, sinks)
 
     def machine_code(self) -> Offer:
         """The machine code that engines may run; without it they run plain Python."""

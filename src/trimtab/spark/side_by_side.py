@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from trimtab.driver.happenings import HandOver
 from trimtab.spark.parquet_sink import ParquetSink
-from trimtab.spark.sinks import Sink
+from trimtab.spark.sinks import Delivery, Sink
 
 AT_ONCE = 8
 """How many outputs are handed over at the same time."""
@@ -22,7 +23,7 @@ def side_by_side(
     Raises what one of the calls has raised. Sinks that need the thread of the batch are called in it.
     """
     began_s = time.perf_counter()
-    apart = [each.name for each in outputs if all(isinstance(sink, ParquetSink) for sink in sinks.get(each.name, ()))]
+    apart = [each.name for each in outputs if all(map(_only_writes, sinks.get(each.name, ())))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         under_way = [pool.submit(hand_over, each) for each in outputs if each.name in apart]
         for each in outputs:
@@ -31,3 +32,14 @@ def side_by_side(
         for done in under_way:
             done.result()
     return time.perf_counter() - began_s
+
+
+def deliver(delivery: Delivery, sinks: Sequence[Sink]) -> None:
+    """Give a batch's rows to the sinks of a query; the last one may take the files of the engines away."""
+    for sink in sinks:
+        sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
+
+
+def _only_writes(sink: Sink) -> bool:
+    """Whether a sink may be called in any thread: one that writes partitions may start a Spark job."""
+    return isinstance(sink, ParquetSink) and not sink.partition_by
