@@ -22,7 +22,7 @@ def side_by_side(
     Raises what one of the calls has raised. Sinks that need the thread of the batch are called in it.
     """
     began_s = time.perf_counter()
-    apart = [each.name for each in outputs if all(isinstance(sink, ParquetSink) for sink in sinks.get(each.name, ()))]
+    apart = [each.name for each in outputs if all(map(_only_writes, sinks.get(each.name, ())))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         under_way = [pool.submit(hand_over, each) for each in outputs if each.name in apart]
         for each in outputs:
@@ -31,3 +31,8 @@ def side_by_side(
         for done in under_way:
             done.result()
     return time.perf_counter() - began_s
+
+
+def _only_writes(sink: Sink) -> bool:
+    """Whether a sink runs no Spark jobs: with partitions, tasks share out what engines left."""
+    return isinstance(sink, ParquetSink) and not sink.partition_by
