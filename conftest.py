@@ -65,6 +65,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if fewer > 1 and "TRIMTAB_EXAMPLES" not in os.environ and not SEARCHING:
         for function in {test.function for test in tests}:
             _have_fewer_examples(function, fewer)
+        # For laws that are made when they run.
+        settings.register_profile("fewer", max_examples=-(-settings().max_examples // fewer))
+        settings.load_profile("fewer")
     if hasattr(config, "workerinput"):  # one process alone takes the files in their order
         items.sort(key=lambda item: turn_of(item.path.relative_to(config.rootpath).as_posix()))
 

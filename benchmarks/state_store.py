@@ -52,7 +52,7 @@ class Sizes:
 
 FULL = Sizes((10_000, 1_000_000), 25_000, 10)
 QUICK = Sizes((10_000, 100_000), 5_000, 5)
-TINY = Sizes((100, 300), 50, 2)
+TINY = Sizes((100, 300), 100, 2)  # the more are touched, the shorter the warm-up
 LARGE_KEYS = 10_000_000
 
 

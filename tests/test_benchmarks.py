@@ -10,6 +10,8 @@ from benchmarks import blowups, cuts, planning, report, routing, run, shapes, vs
 from benchmarks.results import Result, Table, as_json, from_json
 from trimtab_lab.routers import ROUTERS
 
+pytestmark = pytest.mark.papers
+
 
 def check(result: Result) -> None:
     assert from_json(json.loads(json.dumps(as_json(result)))) == result

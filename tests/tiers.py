@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 TIERS = {
     "unit": "needs nothing: no Spark, no Java, no servers; some two minutes in all",
-    "papers": "the lab's experiments, reduced, and what they stand on",
+    "papers": "the lab's experiments and the benchmarks, reduced, and what they stand on",
     "spark": "a Spark session in this process or another",
     "servers": "a server of another kind: Kafka, S3, a browser",
     "cluster": "a Spark cluster with executors that come and go",

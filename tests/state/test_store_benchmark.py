@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import report, state_store
 
+pytestmark = pytest.mark.papers
+
 
 @pytest.mark.slow
 def test_the_store_and_its_peers_agree() -> None:
