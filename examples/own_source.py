@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 import trimtab
 from trimtab.sources.source import UNDECODED, Partition, Range, Rows
@@ -26,7 +27,7 @@ from trimtab.testing import check_source
 SCHEMA = pa.schema({"machine": pa.int64(), "ts": pa.timestamp("us", "UTC"), "load": pa.float64()})
 SQL = """
     SELECT * FROM loads MATCH_RECOGNIZE (PARTITION BY machine ORDER BY ts
-      MEASURES CAST(FIRST(A.ts) AS STRING) AS since, COUNT(*) AS times
+      MEASURES FIRST(A.ts) AS since, COUNT(*) AS times
       PATTERN (A A A+) DEFINE A AS A.load > 0.9)
 """
 
@@ -108,8 +109,8 @@ def run(spark: Any, folder: pathlib.Path) -> None:
     job.stream("loads", source, event_time="ts").quarantine("parquet", path=str(folder / "bad"))
     job.query("busy", SQL).write("parquet", path=str(folder / "busy"))
     job.start(available_now=True, close=True).await_termination()
-    for row in spark.read.parquet(str(folder / "busy")).collect():
-        print(f"machine {row.machine} was busy {row.times} times since {row.since}")
+    for row in pq.read_table(folder / "busy").to_pylist():
+        print(f"machine {row['machine']} was busy {row['times']} times since {row['since']:%H:%M:%S}")
 
 
 def main() -> None:
