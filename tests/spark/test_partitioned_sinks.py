@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -13,9 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from trimtab.driver.happenings import HandOver
 from trimtab.errors import JobError
 from trimtab.spark.parquet_sink import ParquetSink
 from trimtab.spark.partitioning import NULL, partitioned
+from trimtab.spark.side_by_side import side_by_side
 from trimtab.spark.sinks import Delivery, make_sink
 from trimtab.state.files import Folder
 
@@ -108,3 +112,12 @@ def test_partitions_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     floats = pa.table({"k": [1.5], "n": [1], "x": [1]})
     with pytest.raises(JobError, match="there can be no partitions by k, which is double"):
         sink(tmp_path, partition_by="k").deliver(batch(tmp_path, 0, floats))
+
+
+def test_only_sinks_that_run_no_spark_jobs_leave_the_thread_of_the_batch() -> None:
+    sinks = {"plain": [ParquetSink("a")], "parts": [ParquetSink("b", partition_by=("k",))], "both": []}
+    sinks["both"] = [*sinks["plain"], *sinks["parts"]]
+    outputs = [cast(HandOver, SimpleNamespace(name=name)) for name in sinks]
+    threads: dict[str, threading.Thread] = {}
+    side_by_side(outputs, sinks, lambda output: threads.update({output.name: threading.current_thread()}))
+    assert [name for name, thread in threads.items() if thread is threading.current_thread()] == ["parts", "both"]
