@@ -20,7 +20,7 @@ from trimtab.errors import InputError, JobError
 from trimtab.sources import kafka_range
 from trimtab.sources.kafka import Kafka
 from trimtab.sources.kafka_clients import borrowed_consumer
-from trimtab.sources.source import Partition, Range
+from trimtab.sources.source import Clock, Partition, Range
 
 SOON_S = 30.0
 SMALL_FETCHES = {"queued.max.messages.kbytes": 32, "max.partition.fetch.bytes": 8_192, "queued.min.messages": 1}
@@ -119,7 +119,7 @@ def test_the_topic_says_whose_clock_tells_when_a_message_was_appended(broker: Br
     topic, before_us = broker.make_topic(settings={"message.timestamp.type": clock}), int(time.time() * 1e6)
     send(broker, topic, "ab", timestamp=5_000)
     rows = source(broker, topic).read(Range(f"{topic}:0", 0, 2))
-    assert rows.is_writers_clock == (clock == "CreateTime")
+    assert (rows.clock is Clock.WRITER) == (clock == "CreateTime")
     assert rows.appended_us is not None
     for appended_us in rows.appended_us.to_pylist():
         if clock == "CreateTime":

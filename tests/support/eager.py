@@ -13,7 +13,7 @@ from tests.support.spreads import spread_over
 from trimtab.control.intake import Intake
 from trimtab.deciding import balancer, decision_log
 from trimtab.deciding.actions import Action, AddEngines, DropEngines, Move, SpreadKeys, applied
-from trimtab.deciding.coordinator import Decision
+from trimtab.deciding.coordinator import Decision, Limited
 from trimtab.deciding.decision_log import Entry
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
@@ -98,7 +98,11 @@ class RandomCoordinator:
         self.balance, self.scale, self.split, self.interval_s = balance, scale, split, interval_s
         self._seed, self._most = seed, most
 
-    def step(self, seen: Observation) -> Decision:
+    def limited(self, _seen: Observation) -> Limited:
+        """No limit."""
+        return None, ()
+
+    def placed(self, seen: Observation, _limited: Limited) -> Decision:
         """Random actions."""
         choices = SeededChoices(self._seed + seen.batch)
         actions = random_actions(choices, seen.placement, self._most)

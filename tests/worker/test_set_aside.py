@@ -10,7 +10,7 @@ import pytest
 from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
 from trimtab.engine.columns.watermark import BatchTime, TimeRule
-from trimtab.sources.source import UNDECODED, Rows
+from trimtab.sources.source import UNDECODED, Clock, Rows
 from trimtab.worker.set_aside import is_ahead, taken_and_aside
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us", "UTC"), "value": pa.string()})
@@ -18,11 +18,11 @@ CLOCK_US, MAX_US = 1_000, 100
 TIME = BatchTime(TimeRule(0), latest_us=CLOCK_US + MAX_US, max_ahead_us=MAX_US)
 
 
-def rows(*times_us: int | None, appended_us: list[int | None] | None = None, writers: bool = False) -> Rows:
+def rows(*times_us: int | None, appended_us: list[int | None] | None = None, clock: Clock = Clock.SOURCE) -> Rows:
     count = len(times_us)
     table = pa.table([pa.array(range(count)), pa.array(times_us, pa.int64()), pa.array(["v"] * count)], SCHEMA.names)
     appended = None if appended_us is None else pa.array(appended_us, pa.int64())
-    return Rows(table.cast(SCHEMA), appended, is_writers_clock=writers)
+    return Rows(table.cast(SCHEMA), appended, clock=clock)
 
 
 def ahead(given: Rows, time: BatchTime = TIME) -> list[int]:
@@ -45,8 +45,12 @@ def test_the_time_of_appending_decides_whatever_the_clock_shows() -> None:
 
 
 def test_what_writers_say_is_believed_only_as_far_as_the_clock_has_come() -> None:
-    given = rows(600, 601, 1_100, 1_101, appended_us=[500, 500, 2_000, 2_000], writers=True)
+    given = rows(600, 601, 1_100, 1_101, appended_us=[500, 500, 2_000, 2_000], clock=Clock.WRITER)
     assert ahead(given) == [1, 3]
+
+
+def test_when_a_file_was_changed_says_nothing_of_its_rows() -> None:
+    assert ahead(rows(600, 1_100, 1_101, appended_us=[0, 0, 5_000], clock=Clock.FILE)) == [2]
 
 
 def test_a_batch_of_a_build_that_knew_only_the_clock_is_repeated_by_the_clock() -> None:
@@ -65,7 +69,7 @@ def test_the_others_are_given_with_where_they_are_and_why() -> None:
     assert taken["k"].to_pylist() == [0, 2]
     assert aside is not None
     first, second = zip(*(column.to_pylist() for column in aside.columns), strict=True)
-    assert first[:1] + first[2:] == (1, "v", "t:0", None, None, "ts is too far ahead of when the row was appended")
+    assert first[:1] + first[2:] == (1, "v", "t:0", None, None, "ts is too far ahead of the clock")
     assert second == (None, None, None, "t:0", 7, b"?", "spoilt")
 
 

@@ -22,7 +22,7 @@ from trimtab.sources.file_partitions import ALL, assigned, checked
 from trimtab.sources.file_rows import PARSERS, SCHEMAS, rows_of
 from trimtab.sources.file_settling import Settling
 from trimtab.sources.file_store import FileStore, Found
-from trimtab.sources.source import UNDECODED, Partition, Range, Rows
+from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
 from trimtab.state.files import Folder
 
 SETTLED_AFTER_S = 2.0
@@ -168,7 +168,7 @@ class Files:
                 pa.array(column, field.type) for column, field in zip(zip(*lost, strict=True), UNDECODED, strict=True)
             ]
             undecoded = pa.Table.from_arrays(arrays, schema=UNDECODED)
-        return Rows(pa.concat_tables(tables), pa.array(np.repeat(times, counts), pa.int64()), undecoded)
+        return Rows(pa.concat_tables(tables), pa.array(np.repeat(times, counts), pa.int64()), undecoded, Clock.FILE)
 
     def _fetched(self, found: Sequence[Found]) -> Iterator[tuple[Found, pa.NativeFile]]:
         if self._store.folder.is_local or len(found) < 2:

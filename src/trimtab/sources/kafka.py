@@ -20,7 +20,7 @@ from trimtab.sources.json_values import JsonValues
 from trimtab.sources.kafka_clients import Access, Setting, borrowed_consumer, check_options
 from trimtab.sources.kafka_offsets import earliest_of, latest_of, partitions_of, since
 from trimtab.sources.kafka_range import COLUMNS, Piece, Stretch, pieces_of
-from trimtab.sources.source import UNDECODED, Partition, Range, Rows
+from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
 from trimtab.sources.values import BytesValues, Decoder, StringValues
 
 Value = Literal["json", "avro", "string", "bytes"]
@@ -47,7 +47,7 @@ class Kafka:
     that a key was deleted, and has no columns to say more.
 
     `appended_us` is the timestamp of the message: by the topic's `message.timestamp.type`, that of its producer
-    (`is_writers_clock`) or that of the server.
+    (`Clock.WRITER`) or that of the server.
 
     A range that is read again gives the same rows, as long as Kafka has the messages. Of a compacted topic it may give
     fewer: what was compacted in between is gone, and no error.
@@ -131,7 +131,7 @@ class Kafka:
             pa.concat_tables([each.table for each in rows]),
             pa.concat_arrays([each.appended_us for each in rows]),
             pa.concat_tables(bad) if bad else None,
-            any(each.is_writers_clock for each in rows),
+            Clock.WRITER if any(each.clock is Clock.WRITER for each in rows) else Clock.SOURCE,
         )
 
     def _rows(self, part: Range, piece: Piece) -> Rows:
@@ -148,7 +148,8 @@ class Kafka:
             is_good[wrong] = False
             piece = _some(piece, pa.array(is_good))
         columns = [*decoded.table.columns, *piece.more.values()]
-        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, piece.is_producers_clock)
+        clock = Clock.WRITER if piece.is_producers_clock else Clock.SOURCE
+        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, clock)
 
 
 def partition_name(topic: str, number: int) -> str:

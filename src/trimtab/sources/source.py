@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -42,6 +43,14 @@ class Partition:
     start: int
 
 
+class Clock(Enum):
+    """Whose clock shows when rows were appended, and so what that says of how far ahead a row is."""
+
+    SOURCE = "the source's own: it alone decides"
+    WRITER = "that of those who wrote the rows: it is believed as far as the job's clock has come"
+    FILE = "when the row's file was changed: it says nothing, as copies keep times or get new ones"
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """What a range holds.
@@ -49,13 +58,13 @@ class Rows:
     table         the rows that could be decoded, in the order of their positions, with the source's schema
     appended_us   when each of them was appended to the source, in microseconds since 1970; None: that isn't known
     undecoded     the others, with the columns `UNDECODED`; None: there are none
-    is_writers_clock   whether those who wrote the rows say when, and not the source: their clocks may be wrong
+    clock         whose clock shows when rows were appended
     """
 
     table: pa.Table
     appended_us: pa.Array | None = None
     undecoded: pa.Table | None = None
-    is_writers_clock: bool = False
+    clock: Clock = Clock.SOURCE
 
 
 UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime
-from trimtab.sources.source import UNDECODED, Rows
+from trimtab.sources.source import UNDECODED, Clock, Rows
 from trimtab.worker.intake import own_spelling
 from trimtab.worker.orders import BoolArray
 
@@ -28,7 +28,9 @@ def taken_and_aside(
     column = str(own_spelling(event_time, schema))
     ahead = is_ahead(table.column(column), rows, time)
     if ahead is not None:
-        found.append(_because(f"{column} is too far ahead of when the row was appended", table, ahead, partition))
+        is_by_append = rows.appended_us is not None and rows.clock is not Clock.FILE
+        moment = "when the row was appended" if is_by_append else "the clock"
+        found.append(_because(f"{column} is too far ahead of {moment}", table, ahead, partition))
         table = table.filter(pa.array(~ahead))
     if rows.undecoded is not None and rows.undecoded.num_rows:
         bad = rows.undecoded.cast(UNDECODED)
@@ -46,9 +48,9 @@ def is_ahead(times: pa.ChunkedArray, rows: Rows, time: BatchTime) -> BoolArray |
         return None
     moments, no_time = times_us(times)
     limits_us = np.full(len(moments), time.latest_us)
-    if rows.appended_us is not None and time.max_ahead_us is not None:
+    if rows.appended_us is not None and rows.clock is not Clock.FILE and time.max_ahead_us is not None:
         by_append = rows.appended_us.fill_null(time.latest_us - time.max_ahead_us).to_numpy() + time.max_ahead_us
-        limits_us = np.minimum(by_append, limits_us) if rows.is_writers_clock else by_append
+        limits_us = np.minimum(by_append, limits_us) if rows.clock is Clock.WRITER else by_append
     ahead: BoolArray = moments > limits_us
     if no_time is not None:
         ahead &= ~no_time
