@@ -28,8 +28,7 @@ def taken_and_aside(
     column = str(own_spelling(event_time, schema))
     ahead = is_ahead(table.column(column), rows, time)
     if ahead is not None:
-        is_by_append = rows.appended_us is not None and rows.clock is not Clock.FILE
-        moment = "when the row was appended" if is_by_append else "the clock"
+        moment = "the clock" if _appended_us(rows) is None else "when the row was appended"
         found.append(_because(f"{column} is too far ahead of {moment}", table, ahead, partition))
         table = table.filter(pa.array(~ahead))
     if rows.undecoded is not None and rows.undecoded.num_rows:
@@ -48,13 +47,19 @@ def is_ahead(times: pa.ChunkedArray, rows: Rows, time: BatchTime) -> BoolArray |
         return None
     moments, no_time = times_us(times)
     limits_us = np.full(len(moments), time.latest_us)
-    if rows.appended_us is not None and rows.clock is not Clock.FILE and time.max_ahead_us is not None:
-        by_append = rows.appended_us.fill_null(time.latest_us - time.max_ahead_us).to_numpy() + time.max_ahead_us
+    appended_us = _appended_us(rows)
+    if appended_us is not None and time.max_ahead_us is not None:
+        by_append = appended_us.fill_null(time.latest_us - time.max_ahead_us).to_numpy() + time.max_ahead_us
         limits_us = np.minimum(by_append, limits_us) if rows.clock is Clock.WRITER else by_append
     ahead: BoolArray = moments > limits_us
     if no_time is not None:
         ahead &= ~no_time
     return ahead if ahead.any() else None
+
+
+def _appended_us(rows: Rows) -> pa.Array | None:
+    """When the rows were appended, if that says how far ahead they are."""
+    return None if rows.clock is Clock.FILE else rows.appended_us
 
 
 def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
