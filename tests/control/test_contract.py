@@ -1,4 +1,4 @@
-"""What every controller promises, of those of one loop, and what a PI controller promises for every stable model."""
+"""What every controller promises, and what a PI controller promises for every stable model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.controller_contract import *  # noqa: F403  (all of the contract)
-from tests.support.controller_contract import ControllerCase
-from trimtab.control import FirstOrderModel, PIController, PIGains, Schedule, place_poles
+from tests.support.controller_contract import ControllerCase, play
+from trimtab.control import FirstOrderModel, PairBalancer, PIController, PIGains, Schedule, balance_by_lqr, place_poles
 
 RANDOM = np.random.default_rng(7)
+LEAST_SHARE = {"pair": 0.1, "lqr": 0.05}
 CASES = {
     "pi": ControllerCase(PIController(PIGains(0.2, 0.1), 5.0, 0.0, 8.0), 2.0, list(RANDOM.normal(5.0, 4.0, 50))),
     "schedule": ControllerCase(Schedule((1.0, 2.0, 3.0)), 0.0, [5.0] * 10),
+    "pair": ControllerCase(
+        PairBalancer(PIGains(0.1, 0.05), minimum=LEAST_SHARE["pair"]),
+        np.array([0.5, 0.5]),
+        list(RANDOM.random((50, 2))),
+    ),
+    "lqr": ControllerCase(
+        balance_by_lqr([FirstOrderModel(0.8, 3.0, delay=2)] * 4, caution=1.0, minimum=LEAST_SHARE["lqr"]),
+        np.full(4, 0.25),
+        list(RANDOM.random((50, 4))),
+    ),
 }
 
 
@@ -24,6 +35,14 @@ CASES = {
 def case(request: pytest.FixtureRequest) -> ControllerCase:
     found: ControllerCase = request.param
     return found
+
+
+@pytest.mark.parametrize("name", LEAST_SHARE)
+def test_shares_add_up_and_respect_their_minimum(name: str) -> None:
+    actions = np.array(play(CASES[name]))
+    assert np.allclose(actions.sum(axis=1), 1.0, atol=1e-12)
+    assert actions.min() >= LEAST_SHARE[name] - 1e-15
+    assert actions.std() > 0.01
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(-50, 50), st.floats(0, 100))

@@ -283,3 +283,11 @@ def test_an_entry_is_found_by_the_name_of_its_file(tmp_path: Path) -> None:
     assert list(folder.entries()) == [entry]
     assert folder.has("a.b.c")
     assert not folder.has("a.b")
+    os.utime(folder.path, (1.0, 1.0))  # nothing has changed for long: the listing is kept
+    assert folder.has("a.b.c")
+    (folder.path / entry.file).rename(tmp_path / entry.file)
+    os.utime(folder.path, (1.0, 1.0))
+    assert folder.has("a.b.c")
+    folder.write(Entry("d", "1"), b"code")
+    assert folder.has("d")
+    assert not folder.has("a.b.c")

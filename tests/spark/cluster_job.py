@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from tests.support.kept_source import KeptSource
 from tests.support.spark_laws import SETTINGS
 from trimtab.api.evaluate import evaluate
 from trimtab.api.run import Run
+from trimtab.sources.source import Partition, Range, Rows
 from trimtab.spark.session import start_session
+from trimtab.worker.whereabouts import this_executor
 from trimtab_lab.live.cluster import Cluster
 
 PATIENCE_S = 180.0
@@ -86,6 +89,45 @@ def from_own_source(spark: Any, folder: pathlib.Path) -> list[list[str]]:
     return [[engine.executor for engine in batch.engines] for batch in run.history]
 
 
+@dataclass(frozen=True)
+class SlowOnOne:
+    """Rows that an executor takes its time to read."""
+
+    rows: trimtab.Rate
+    slow: str
+    row_s: float = 20e-6
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
+
+    def partitions(self) -> Mapping[str, Partition]:
+        return self.rows.partitions()
+
+    def latest(self) -> Mapping[str, int]:
+        return self.rows.latest()
+
+    def read(self, part: Range) -> Rows:
+        if this_executor() == self.slow:
+            time.sleep(self.row_s * (part.end - part.start))
+        return self.rows.read(part)
+
+
+def shares_of_reading(spark: Any, folder: pathlib.Path, slow: str) -> list[dict[str, float]]:
+    """Which part of each batch every executor is to read, of a job whose rows one of them reads slowly."""
+    source = SlowOnOne(trimtab.Rate(None, partitions=4, keys=50, rows=4_000_000), slow)
+    intake = trimtab.Intake(min_rows=40_000, max_rows=40_000, first_rows=40_000)
+    job = trimtab.Job(spark, checkpoint=str(folder / "shares"), engines=2, intake=intake, warm=False, balance=None)
+    job.stream("t", source, event_time="ts", max_ahead=None)
+    job.query("all", "SELECT k, COUNT(*) AS n FROM t GROUP BY k, window(ts, '1 second')").write(lambda *_: None)
+    run = job.start()
+    wait(has_run(run, 12), "batch")
+    run.stop()
+    run.await_termination()
+    assert run.progress.late == run.progress.quarantined == 0
+    return [dict(each.decision.intake.shares) for each in run.history if each.decision and each.decision.intake]
+
+
 def main(url: str, folder: pathlib.Path) -> None:
     """Six batches in a row on two executors, then on one, then on two again."""
     spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings})
@@ -115,6 +157,10 @@ def main(url: str, folder: pathlib.Path) -> None:
     at_home = from_own_source(spark, folder)
     assert set(at_home[0]) == {left.id, new}
     assert at_home == [at_home[0]] * len(at_home), f"engines of the column way change executors: {at_home}"
+
+    shares = shares_of_reading(spark, folder, slow=left.id)
+    assert set(shares[-1]) == {left.id, new}
+    assert shares[-1][left.id] < 0.4, f"the slow one reads as much as ever: {shares}"
     spark.stop()
     sys.stdout.write("all as it should be\n")
 

@@ -59,8 +59,12 @@ def test_the_same_of_an_rdd_that_python_functions_have_made(spark: Any) -> None:
     preferred = [located.preferredLocations(partition).mkString() for partition in located.partitions()]
     assert preferred == [f"executor_any_{home}" for home in homes.of(2)]
     assert pinned.collect() == [(row, row // 3) for row in range(6)]
+    assert homes.slots() == {"0": 1, "1": 1}
+    placed = homes.placed_rdd(rows, ["1", "0"])
+    assert placed.collect() == pinned.collect()
     homes.executors = Executors(spark)
     assert homes.pinned_rdd(rows, 2) is rows, "on one machine there are no executors"
+    assert not homes.slots()
 
 
 def test_a_wait_that_the_user_has_set_is_left_alone(spark: Any, conf: Any) -> None:

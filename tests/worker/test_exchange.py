@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.kept_source import KeptSource
 from tests.support.tier_one_cases import ENGINES, KEY_GROUPS, SCHEMA, bag, intake_for, orders_for, rows_of
 from trimtab.engine.columns.watermark import BatchTime, TimeRule
 from trimtab.sources.source import UNDECODED, Range
 from trimtab.worker import exchange
-from trimtab.worker.exchange import Parcel, Reading, head_of_all, pieces, shared_out
+from trimtab.worker.exchange import Parcel, Reading, head_of_all
 from trimtab.worker.orders import Head
 from trimtab.worker.tier_one import ColumnTierOne
 
@@ -84,16 +81,3 @@ def test_ranges_that_are_sent_together_give_the_same_as_apart(
     lost = [each.aside for parcels in sent for each in parcels if each.aside is not None]
     assert sum(each.num_rows for each in lost) == sum(r.undecoded.num_rows for r in whole.values() if r.undecoded)
     assert all(each.aside is None for parcels in sent[1:] for each in parcels)
-
-
-@given(st.lists(st.integers(0, 50), max_size=12), st.integers(1, 6))
-def test_every_range_has_one_task_and_no_task_has_much_more_than_another(counts: list[int], tasks: int) -> None:
-    parts = pieces([Range(f"p{number}", 5, 5 + count) for number, count in enumerate(counts)], tasks)
-    assert sum(part.end - part.start for part in parts) == sum(counts)
-    shares = shared_out(parts, tasks)
-    assert sorted((part for own in shares for part in own), key=str) == sorted(parts, key=str)
-    assert all(shares)
-    assert len(shares) == min(tasks, len(parts))
-    loads = np.array([sum(part.end - part.start for part in own) for own in shares])
-    largest = max((part.end - part.start for part in parts), default=0)
-    assert not len(loads) or loads.max() - loads.min() <= largest

@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.control import FirstOrderModel, PIController, PIGains, Schedule, excitation, identify, place_poles
+from trimtab.control import (
+    FirstOrderModel,
+    PairBalancer,
+    PIController,
+    PIGains,
+    Schedule,
+    balance_by_lqr,
+    excitation,
+    identify,
+    place_poles,
+)
 from trimtab.errors import BalanceError
-from trimtab_lab.controllers import PairBalancer, balance_by_lqr
 from trimtab_lab.simulation.intake_loop import Burst, Element, Hog, arrival_rates, fifo_delays, run_intake, run_split
 
 ELEMENT = Element(rate=200.0, half_speed=3000.0, room=6000.0, result_bytes=100.0, jitter=0.05)

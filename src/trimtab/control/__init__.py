@@ -13,13 +13,18 @@ from trimtab.control.identify import Identified, identify
 from trimtab.control.intake import Held, Intake, IntakeLimit, IntakeObserved
 from trimtab.control.intake_controller import IntakeController, IntakeState
 from trimtab.control.loop import PIGains, closed_loop, gain_margin, is_stable, poles, spectral_radius
+from trimtab.control.lqr import balance_by_lqr, balanced_radius
 from trimtab.control.model import FirstOrderModel, settling_of
+from trimtab.control.pair import PairBalancer, pair_model
 from trimtab.control.pi import PIController, PIState
 from trimtab.control.pole_placement import Design, place_poles
+from trimtab.control.reading_shares import SharesState, next_shares
 from trimtab.control.response import StepResponse, settled_after, step_response
+from trimtab.control.share_balancer import BalancerState, LoadBalancer
 from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
 
 __all__ = [
+    "BalancerState",
     "Controller",
     "Design",
     "FirstOrderModel",
@@ -30,18 +35,25 @@ __all__ = [
     "IntakeLimit",
     "IntakeObserved",
     "IntakeState",
+    "LoadBalancer",
     "PIController",
     "PIGains",
     "PIState",
+    "PairBalancer",
     "PartitionBacklog",
     "Schedule",
+    "SharesState",
     "StepResponse",
+    "balance_by_lqr",
+    "balanced_radius",
     "closed_loop",
     "excitation",
     "gain_margin",
     "identify",
     "is_stable",
     "measured_density",
+    "next_shares",
+    "pair_model",
     "place_poles",
     "poles",
     "ranges",

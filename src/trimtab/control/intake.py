@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -120,6 +120,8 @@ class IntakeObserved:
     latency_s          from the arrival of its rows to its commit; None: unknown
     backlog_rows       how many rows wait now, those of batches that are planned left out; None: unknown
     free_memory_share  the least share of the memory that was free while it ran; None: unknown
+    reading_s          by executor: how long it read, as an average over the tasks that it runs at a time; None: it
+                       didn't. Empty: there are not several executors
     """
 
     rows: int
@@ -129,6 +131,7 @@ class IntakeObserved:
     latency_s: float | None = None
     backlog_rows: int | None = None
     free_memory_share: float | None = None
+    reading_s: Mapping[str, float | None] = field(default_factory=dict)
 
     def measure(self, held: Held) -> float | None:
         """What was measured of what is to be held; None: nothing."""
@@ -147,7 +150,7 @@ class IntakeObserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeLimit:
-    """How many rows the next batch may take, and why.
+    """How many rows the next batch may take, and why; and who reads them.
 
     rows          the limit
     held          the name of what is held, such as "batch_s"
@@ -156,6 +159,7 @@ class IntakeLimit:
     error         the reference minus the measure; None: as above
     is_saturated  whether the limit is at a bound: min_rows, max_rows or max_bytes
     reason        why, as text for people
+    shares        the part of the rows that each executor reads; empty: as tasks become free
     """
 
     rows: int
@@ -165,6 +169,7 @@ class IntakeLimit:
     error: float | None = None
     is_saturated: bool = False
     reason: str = ""
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The limit as plain values, for the log."""

@@ -26,6 +26,7 @@ from trimtab.control.excitation import excitation
 from trimtab.control.intake import Held, Intake, IntakeLimit, IntakeObserved
 from trimtab.control.loop import PIGains
 from trimtab.control.pi import PIController, PIState
+from trimtab.control.reading_shares import SharesState, next_shares
 
 COST_GAINS = PIGains(-0.1, 0.4)
 """Times `1 / b`: the poles of a cost are 0.5 and 0.2. A disturbance halves with every batch, and of the noise of the
@@ -79,6 +80,7 @@ class IntakeState:
     estimate       what batches cost; None: unknown
     excited        how many limits were set at random
     level          the limit around which they were
+    reading        which part of the rows each executor reads; None: there are fewer than two
     """
 
     limit_rows: int
@@ -90,15 +92,22 @@ class IntakeState:
     estimate: CostEstimate | None = None
     excited: int = 0
     level: int = 0
+    reading: SharesState | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The state as plain values."""
-        return {**dataclasses.asdict(self), "estimate": self.estimate and self.estimate.as_json()}
+        nested = {"estimate": self.estimate, "reading": self.reading}
+        return dataclasses.asdict(self) | {name: value and value.as_json() for name, value in nested.items()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> IntakeState:
         """The state that `as_json` returned."""
-        return cls(**{**values, "estimate": values["estimate"] and CostEstimate.from_json(values["estimate"])})
+        estimate, reading = values["estimate"], values.get("reading")  # older logs don't have the latter
+        nested = {
+            "estimate": estimate and CostEstimate.from_json(estimate),
+            "reading": reading and SharesState.from_json(reading),
+        }
+        return cls(**{**values, **nested})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +144,16 @@ class IntakeController:
 
     def limit_of(self, state: IntakeState) -> IntakeLimit:
         """The limit of a state from which control goes on."""
-        return self._limit(state.limit_rows, None, "no batch was measured yet")
+        limit = self._limit(state.limit_rows, None, "no batch was measured yet")
+        return limit if state.reading is None else replace(limit, shares=state.reading.by_name)
 
     def step(self, state: IntakeState, observed: IntakeObserved) -> tuple[IntakeState, IntakeLimit]:
-        """The limit after one more batch; called for every batch, in order."""
+        """The limit after one more batch, and who reads the next one; called for every batch, in order."""
+        state, limit = self._limited(state, observed)
+        reading = next_shares(state.reading, observed.reading_s)
+        return replace(state, reading=reading), replace(limit, shares={} if reading is None else reading.by_name)
+
+    def _limited(self, state: IntakeState, observed: IntakeObserved) -> tuple[IntakeState, IntakeLimit]:
         held = self.intake.held
         state = replace(state, batches=state.batches + 1, bytes_a_row=_bytes_a_row(state, observed))
         measure = observed.measure(held)

@@ -19,6 +19,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ _log = logging.getLogger("trimtab")
 SUFFIX = ".kernel"
 DIGEST_BYTES = 32
 WRITABLE_BY_OTHERS = 0o022
+LISTED_AFTER_NS = 2_000_000_000
 _RELEVANT = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part", "Features")
 """The fields of /proc/cpuinfo that a processor's instructions depend on; the others differ from core to core."""
 
@@ -70,6 +72,7 @@ class Folder:
         self.path = path
         self._owners = {os.geteuid()} if owners is None else set(owners)
         self._forbidden = WRITABLE_BY_OTHERS & ~open_to
+        self._listed: tuple[int, frozenset[str]] | None = None  # when the folder was changed, and what it has
 
     def read(self, entry: Entry) -> bytes | None:
         """The code of an entry; None if there is none that counts."""
@@ -115,9 +118,26 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether there is machine code for a function, for some types."""
-        if not self.is_own():
+        try:
+            found = self.path.stat()
+            return self._is_own(found) and name in self._names(found.st_mtime_ns)
+        except OSError:
             return False
-        return any(file.startswith(f"{name}-") and file.endswith(SUFFIX) for file in os.listdir(self.path))
+
+    def _names(self, changed_ns: int) -> frozenset[str]:
+        """The functions of which there is machine code; the folder was last changed at that time.
+
+        Asked for every pattern in every batch: the folder, which may have thousands of files, is listed when it has
+        changed. Files that come within the same tick of the clock don't change that time, so a listing is kept only if
+        it was made a while later.
+        """
+        if self._listed is not None and self._listed[0] == changed_ns:
+            return self._listed[1]
+        is_old = time.time_ns() - changed_ns > LISTED_AFTER_NS
+        files = (file.removesuffix(SUFFIX) for file in os.listdir(self.path) if file.endswith(SUFFIX))
+        names = frozenset(file.rpartition("-")[0] for file in files)
+        self._listed = (changed_ns, names) if is_old else None
+        return names
 
     def entries(self) -> Iterator[Entry]:
         """All entries of the folder."""

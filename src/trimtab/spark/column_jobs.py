@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -20,8 +20,9 @@ from trimtab.sources.source import Range
 from trimtab.spark import lost_workers
 from trimtab.spark.carried_errors import carrying
 from trimtab.spark.engine_jobs import Ran
-from trimtab.worker.exchange import Reading, pieces, run_with_parcels, shared_out
+from trimtab.worker.exchange import Reading, run_with_parcels
 from trimtab.worker.orders import Head
+from trimtab.worker.reading_tasks import in_proportion, pieces, shared_out
 
 SMALL = 20_000
 """Up to this many rows are read by the driver: a second stage would take longer than they do."""
@@ -31,26 +32,41 @@ TASKS_A_CORE = 2
 """How many tasks read a batch, at most, for each core: more of them would each have less to do than it takes to begin,
 and with one a core, a task that takes longer than the others would leave cores idle."""
 
-Pinned = Callable[[Any, int], Any]
-"""Names an executor for each partition of an RDD, whose partitions are this many engines."""
+
+class Places(Protocol):
+    """Which executors a batch runs on, if there are several: see `Homes`."""
+
+    def pinned_rdd(self, rdd: Any, engines: int) -> Any:
+        """The RDD, whose partitions are this many engines, with an executor named for each."""
+
+    def placed_rdd(self, rdd: Any, executors: Sequence[str]) -> Any:
+        """The RDD with this executor named for each partition."""
+
+    def slots(self) -> Mapping[str, int]:
+        """How many tasks each executor runs at a time; empty: executors can't be named."""
 
 
-def run_columns(context: SparkContext, reading: Reading, expected_rows: float, pinned: Pinned) -> Ran:
+def run_columns(
+    context: SparkContext, reading: Reading, expected_rows: float, places: Places, shares: Mapping[str, float]
+) -> Ran:
     """Let tasks read the ranges of a batch, send the rows to their engines, and collect a report from each.
+
+    `shares`: the part of the rows that each executor should read; empty: that doesn't matter.
+
 
     Retried if a worker or executor is lost. Raises the error that an engine reports.
     """
     began_s = time.perf_counter()
     orders, ranges = reading.orders, reading.orders.ranges
     if ranges and expected_rows > SMALL:
-        sent, few = _by_tasks(context, reading, ranges), None
+        sent, few = _by_tasks(context, reading, ranges, places, shares), None
     else:
         sent, few = _by_driver(context, reading, ranges)
 
     def engine(number: int, parcels: Iterator[bytes]) -> Iterator[tuple[Head, bytes]]:
         yield run_with_parcels(orders, number, parcels if few is None else few[number])
 
-    job: Any = pinned(sent.mapPartitionsWithIndex(engine, preservesPartitioning=True), orders.engines)
+    job: Any = places.pinned_rdd(sent.mapPartitionsWithIndex(engine, preservesPartitioning=True), orders.engines)
     planning_s = time.perf_counter() - began_s
     found: list[tuple[Head, bytes]] = lost_workers.retried(job.collect)
     reports = sorted((pickle.loads(report) for _, report in found), key=lambda report: report.engine)
@@ -60,9 +76,15 @@ def run_columns(context: SparkContext, reading: Reading, expected_rows: float, p
     return Ran(tuple(reports), found[0][0], planning_s)  # all engines have the same head
 
 
-def _by_tasks(context: SparkContext, reading: Reading, ranges: Sequence[Range]) -> Any:
-    cores = context.defaultParallelism
-    shares = shared_out(pieces(ranges, cores), cores * TASKS_A_CORE)
+def _by_tasks(
+    context: SparkContext, reading: Reading, ranges: Sequence[Range], places: Places, shares: Mapping[str, float]
+) -> Any:
+    cores, slots = context.defaultParallelism, places.slots()
+    tasks = [name for name, count in slots.items() for _ in range(count * TASKS_A_CORE)]
+    if shares.keys() == slots.keys() and tasks:
+        parts = in_proportion(ranges, [shares[name] / slots[name] for name in tasks])
+    else:
+        parts, tasks = shared_out(pieces(ranges, cores), cores * TASKS_A_CORE), []
 
     def read(of_tasks: Iterable[Sequence[Range]]) -> Iterator[bytes | pa.Buffer]:
         reading.orders.machine_code.accept()
@@ -72,7 +94,9 @@ def _by_tasks(context: SparkContext, reading: Reading, ranges: Sequence[Range]) 
                     yield pack_long(engine)  # type: ignore[no-untyped-call]
                     yield parcel
 
-    return _shuffled(context, context.parallelize(shares, len(shares)).mapPartitions(read), reading.orders.engines)
+    addressed: Any = context.parallelize(parts, len(parts)).mapPartitions(read)
+    addressed._bypass_serializer = True
+    return _shuffled(context, places.placed_rdd(addressed, tasks) if tasks else addressed, reading.orders.engines)
 
 
 def _shuffled(context: SparkContext, addressed: Any, engines: int) -> Any:
@@ -81,7 +105,6 @@ def _shuffled(context: SparkContext, addressed: Any, engines: int) -> Any:
     `RDD.partitionBy` gives the same; but it pickles what it sends, and copies it several times on the way.
     """
     jvm: Any = context._jvm
-    addressed._bypass_serializer = True
     pairs = jvm.PairwiseRDD(addressed._jrdd.rdd()).asJavaPairRDD()
     sent = pairs.partitionBy(jvm.PythonPartitioner(engines, 0))
     return RDD(jvm.PythonRDD.valueOfPair(sent), context, NoOpSerializer())

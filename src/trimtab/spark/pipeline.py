@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from trimtab.control.intake import Intake
+from trimtab.control.intake import Intake, IntakeLimit
 from trimtab.deciding.balancer import Balancer
 from trimtab.deciding.coordinator import Coordinator
 from trimtab.deciding.observation import observe
@@ -219,8 +219,11 @@ class Pipeline(Shell):
     @property
     def limit_rows(self) -> int | None:
         """How many rows a batch of the stream's source may have; None: any number."""
-        limit = None if self._balancer is None else self._balancer.limit
-        return None if limit is None else limit.rows
+        return None if self._limit is None else self._limit.rows
+
+    @property
+    def _limit(self) -> IntakeLimit | None:
+        return None if self._balancer is None else self._balancer.limit
 
     def know_partitions(self, names: Iterable[str]) -> None:
         """From the next batch on, the watermark also waits for these partitions of the stream's source."""
@@ -314,7 +317,7 @@ class Pipeline(Shell):
         progress = progress_of(
             known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
         )
-        intake = batch.intake(ended_s, ended_at_s)
+        intake = batch.intake(ended_s, ended_at_s, self.homes.slots())
         self._on_progress(replace(progress, decision=decision, backlog=batch.backlog, intake=intake))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)
@@ -350,7 +353,9 @@ class Pipeline(Shell):
             if isinstance(tier_one, ColumnTierOne):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
-                ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows, self.homes.pinned_rdd)
+                limit = self._limit
+                shares = {} if limit is None else limit.shares
+                ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows, self.homes, shares)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -40,8 +40,11 @@ class BatchUnderWay:
         """About how many rows wait behind it; None: that isn't known."""
         return round(self.read.waiting) if self.read.ranges and math.isfinite(self.read.waiting) else None
 
-    def intake(self, ended_s: float, ended_at_s: float) -> IntakeObserved | None:
-        """What its reading tells of the intake; None: nothing. It ended at `ended_s`, by the clock at `ended_at_s`."""
+    def intake(self, ended_s: float, ended_at_s: float, slots: Mapping[str, int]) -> IntakeObserved | None:
+        """What its reading tells of the intake; None: nothing. It ended at `ended_s`, by the clock at `ended_at_s`.
+
+        slots   how many tasks each executor runs at a time; empty: on this cluster nothing can be shared out to them
+        """
         if not self.read.ranges or self.read.limit_rows is None:
             return None
         measures = self.head.measures
@@ -58,4 +61,9 @@ class BatchUnderWay:
             latency_s=None if measures.oldest_us is None else max(0.0, ended_at_s - measures.oldest_us / 1e6),
             backlog_rows=self.backlog,
             free_memory_share=least(*shares),
+            reading_s={name: _over(measures.reading_s.get(name), count) for name, count in slots.items()},
         )
+
+
+def _over(seconds: float | None, tasks: int) -> float | None:
+    return None if seconds is None else seconds / tasks

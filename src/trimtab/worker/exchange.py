@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from trimtab.worker.orders import Head, Orders
 from trimtab.worker.ready import unpacked
 from trimtab.worker.set_aside import taken_and_aside
 from trimtab.worker.tier_one import ColumnTierOne
+from trimtab.worker.whereabouts import this_executor
 
 TOGETHER = 250_000
 """A task sends the rows of small ranges together, until they are this many: each parcel takes some time of its own."""
@@ -79,7 +81,7 @@ class Reading:
     def parcels(self, parts: Sequence[Range]) -> Iterator[tuple[int, pa.Buffer]]:
         """What goes to which engine, packed; in order of the ranges."""
         tables, aside, counts = list[pa.Table](), list[pa.Table](), list[tuple[str, int]]()
-        measures = Measures()
+        measures, began_s = Measures(), time.perf_counter()
         some, event_time = [part for part in parts if part.end > part.start], self.tier_one.event_time
         for part, rows in zip(some, rows_of(self.source, some), strict=True):
             measures += Measures.of(rows)
@@ -88,10 +90,10 @@ class Reading:
             aside += [] if others is None else [others]
             counts.append((part.partition, taken.num_rows))
             if sum(count for _, count in counts) >= TOGETHER:
-                yield from self._sent(tables, aside, counts, measures)
-                tables, aside, counts, measures = [], [], [], Measures()
+                yield from self._sent(tables, aside, counts, measures, began_s)
+                tables, aside, counts, measures, began_s = [], [], [], Measures(), time.perf_counter()
         if tables:
-            yield from self._sent(tables, aside, counts, measures)
+            yield from self._sent(tables, aside, counts, measures, began_s)
 
     def _sent(
         self,
@@ -99,11 +101,13 @@ class Reading:
         aside: Sequence[pa.Table],
         counts: Sequence[tuple[str, int]],
         measures: Measures,
+        began_s: float,
     ) -> Iterator[tuple[int, pa.Buffer]]:
         with if_missing(Missing.PLAIN):  # the stream waits
             whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
             head, parts = self.tier_one.split(whole, self.orders, counts, is_hashed=False)
         others = pa.concat_tables(aside) if aside else None
+        measures += Measures(reading_s={this_executor(): time.perf_counter() - began_s})
         head = replace(head, events=head.events + (0 if others is None else others.num_rows), measures=measures)
         for engine, table in enumerate(parts):
             first, *more = _cut(table)
@@ -153,34 +157,3 @@ def _hashed(orders: Orders, parcels: Sequence[Parcel]) -> Iterator[pa.RecordBatc
         with if_missing(Missing.PLAIN):
             rows = hashes.hashed(pa.Table.from_batches(batches).combine_chunks(), plan.schema)
         yield from rows.to_batches()
-
-
-def pieces(ranges: Sequence[Range], tasks: int) -> list[Range]:
-    """The ranges, cut further so that there is work for this many tasks; a position is never cut.
-
-    >>> pieces([Range("a", 0, 9), Range("b", 5, 6)], 4)
-    [Range(partition='a', start=0, end=4), Range(partition='a', start=4, end=9), Range(partition='b', start=5, end=6)]
-    """
-    some = [part for part in ranges if part.end > part.start]
-    cuts = max(1, tasks // max(1, len(some)))
-    found = []
-    for part in some:
-        count = min(cuts, part.end - part.start)
-        edges = [part.start + (part.end - part.start) * number // count for number in range(count + 1)]
-        found += [Range(part.partition, start, end) for start, end in itertools.pairwise(edges)]
-    return found
-
-
-def shared_out(parts: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """The ranges for each of at most this many tasks: the largest ones first, each to the task that has least.
-
-    >>> [[part.partition for part in own] for own in shared_out([Range(n, 0, len(n)) for n in ("a", "bbb", "cc")], 2)]
-    [['bbb'], ['a', 'cc']]
-    """
-    loads = [0] * min(tasks, len(parts))
-    shares: list[list[int]] = [[] for _ in loads]
-    for number in sorted(range(len(parts)), key=lambda number: parts[number].start - parts[number].end):
-        task = loads.index(min(loads))
-        loads[task] += parts[number].end - parts[number].start
-        shares[task].append(number)
-    return [[parts[number] for number in sorted(own)] for own in shares]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.control import Controller, FirstOrderModel
-from trimtab_lab.controllers import PairBalancer, balance_by_lqr, balanced_radius
+from trimtab.control import Controller, FirstOrderModel, PairBalancer, balance_by_lqr, balanced_radius
 from trimtab_lab.experiment import Check, Experiment, Results, Settings, Table, Verdict
 from trimtab_lab.simulation.intake_loop import Hog, SplitTrace, arrival_rates, run_split
 from trimtab_lab.xu_2005.testbed import (

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.control import FirstOrderModel, PIController, PIGains, place_poles, poles, spectral_radius, step_response
-from trimtab_lab.controllers import PairBalancer
+from trimtab.control import (
+    FirstOrderModel,
+    PairBalancer,
+    PIController,
+    PIGains,
+    place_poles,
+    poles,
+    spectral_radius,
+    step_response,
+)
 from trimtab_lab.experiment import Cell, Check, Experiment, Results, Settings, Table, Verdict
 from trimtab_lab.simulation.intake_loop import arrival_rates, run_intake, run_split
 from trimtab_lab.xu_2005.printed_figures import PAPER_POLE, corrected_gains, printed_figures

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -95,6 +95,16 @@ class Homes:
         if not homes or self._pin is None:
             return rdd
         return self._pin.pinned_rdd(rdd, homes)
+
+    def slots(self) -> Mapping[str, int]:
+        """How many tasks each executor runs at a time; empty if there are fewer than two, or none can be named."""
+        live = self.executors.live()
+        return {} if len(live) < 2 or self._pin is None else {each.id: each.slots for each in live}
+
+    def placed_rdd(self, rdd: Any, executors: Sequence[str]) -> Any:
+        """An RDD of Python's with an executor named for each partition, where `slots` isn't empty."""
+        assert self._pin is not None
+        return self._pin.pinned_rdd(rdd, executors)
 
     def fit(self, engines: int) -> None:
         """Request or release executors so that they fit this many engines, counted over all streams.

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trimtab.control.model import FirstOrderModel
+from trimtab.control.riccati import solve_riccati
+from trimtab.control.share_balancer import LoadBalancer
 from trimtab.errors import BalanceError
-from trimtab_lab.controllers.balancer import LoadBalancer
 
 Float64Array = npt.NDArray[np.float64]
 
@@ -34,9 +35,9 @@ def balance_by_lqr(
     integral_weight  the weight of lasting deviations; 0.1 removes them slowly
 
     States are the deviations, their sums, and the decisions that wait for the delay to pass; the cost is
-    `sum(deviations^2 + integral_weight sums^2 + caution (mean b x changes)^2)`, and the gains come from scipy's
-    solution of the discrete Riccati equation. Decisions are changes that add up to 0, so the sum of
-    the shares stays constant whatever the elements do.
+    `sum(deviations^2 + integral_weight sums^2 + caution (mean b x changes)^2)`, and the gains come from the solution
+    of the discrete Riccati equation. Decisions are changes that add up to 0, so the sum of the shares stays constant
+    whatever the elements do.
 
     >>> balancer = balance_by_lqr([FirstOrderModel(0.9, 5.0)] * 4)
     >>> state = balancer.start(np.full(4, 0.25))
@@ -59,8 +60,6 @@ def balance_by_lqr(
         raise BalanceError(
             "control.limits", f"{count} shares of at least {minimum} with {total} in all", "a smaller minimum"
         )
-    from scipy.linalg import solve_discrete_are  # imported here, as only a design needs it
-
     basis, n = zero_sum_basis(count), count - 1
     # Decisions are measured by their effect on a response, so that tiny or huge b don't make it ill-conditioned.
     scale = float(np.abs(b).mean())
@@ -68,7 +67,7 @@ def balance_by_lqr(
     state_weights = np.diag([1.0] * n + [integral_weight] * n + [0.0] * (n * delay))
     action_weights = caution * np.eye(n)
     try:
-        cost = solve_discrete_are(system, entry, state_weights, action_weights)
+        cost = solve_riccati(system, entry, state_weights, action_weights)
         gains = np.linalg.solve(action_weights + entry.T @ cost @ entry, entry.T @ cost @ system)
     except (np.linalg.LinAlgError, ValueError) as error:
         raise BalanceError(

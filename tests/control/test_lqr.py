@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.control import FirstOrderModel, PIGains
+from trimtab.control import FirstOrderModel, LoadBalancer, PairBalancer, PIGains, balance_by_lqr, balanced_radius
+from trimtab.control.lqr import zero_sum_basis
+from trimtab.control.share_balancer import onto_shares
 from trimtab.errors import BalanceError
-from trimtab_lab.controllers import LoadBalancer, PairBalancer, balance_by_lqr, balanced_radius
-from trimtab_lab.controllers.balancer import onto_shares
-from trimtab_lab.controllers.lqr import zero_sum_basis
 
 Float64Array = npt.NDArray[np.float64]
 
