@@ -68,13 +68,14 @@ def balance_by_lqr(
     action_weights = caution * np.eye(n)
     try:
         cost = solve_riccati(system, entry, state_weights, action_weights)
-        gains = np.linalg.solve(action_weights + entry.T @ cost @ entry, entry.T @ cost @ system)
+        found = np.linalg.solve(action_weights + entry.T @ cost @ entry, entry.T @ cost @ system)
     except (np.linalg.LinAlgError, ValueError) as error:
         raise BalanceError(
             "control.unstable",
             "no regulator levels these elements",
             "every b must have the same sign, and none may be near 0 beside the others",
         ) from error
+    gains = np.asarray(found, np.float64)
     balancer = LoadBalancer(
         response_gains=gains[:, :n] / scale,
         integral_gains=gains[:, n : 2 * n] / scale,
