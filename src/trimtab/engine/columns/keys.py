@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from trimtab.engine.columns.arrays import Int64Array, canonical, int64s, plain, plain_type, single
 from trimtab.engine.columns.groups import LARGE, compiled_first_rows, counting_order, first_rows
 from trimtab.engine.columns.kernels import column_kernel
+from trimtab.engine.columns.memo import Memo
 from trimtab.engine.columns.order import is_counted_time, order_codes, unfit
 from trimtab.keyed_state import KEY, ROW
 
@@ -145,8 +146,13 @@ class Keys:
         return Keys({name: c.take(places) for name, c in self.columns.items()}, len(numbers))
 
 
-def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) -> tuple[Int64Array, Keys]:
+def encode_keys(
+    known: pa.Table | None, rows: pa.Table, columns: Sequence[str], memo: Memo | None = None
+) -> tuple[Int64Array, Keys]:
     """The key number of every row, and the keys: the `known` ones first, then the new ones.
+
+    Queries with these keys over these rows share the numbering of the rows by their `memo`; what each of them does
+    itself grows with the keys, not with the rows.
 
     Without key columns all rows have the one key 0. A key is shown as 0.0, never as -0.0, whichever came first: so it
     is the same wherever the stream is cut, and the same as in Spark.
@@ -155,15 +161,21 @@ def encode_keys(known: pa.Table | None, rows: pa.Table, columns: Sequence[str]) 
     if not columns:
         return np.zeros(rows.num_rows, np.int64), Keys({}, min(1, before + rows.num_rows))
     arrays = {name: plain(rows[name]) for name in columns}
-    if known is not None:
-        arrays = {
-            name: pa.concat_arrays([plain(known[name]).cast(array.type), array]) for name, array in arrays.items()
-        }
-    codes, count = key_codes(list(arrays.values()), before + rows.num_rows)
-    # Known keys are distinct, so their numbers are their rows.
-    assert not before or codes[before - 1] == before - 1
-    keys = Keys(arrays, len(codes)).take(first_rows(codes, count))
-    return codes[before:], Keys({name: canonical(array) for name, array in keys.columns.items()}, count)
+    codes, first = (memo or Memo()).once(_keys_of_rows, list(arrays.values()))
+    keys = Keys(arrays, rows.num_rows).take(first)
+    if before and known is not None:
+        both = {name: pa.concat_arrays([plain(known[name]).cast(c.type), c]) for name, c in keys.columns.items()}
+        joint, count = key_codes(list(both.values()), before + keys.count)
+        # Known keys are distinct, so their numbers are their rows.
+        assert joint[before - 1] == before - 1
+        codes, keys = joint[before:][codes], Keys(both, len(joint)).take(first_rows(joint, count))
+    return codes, Keys({name: canonical(array) for name, array in keys.columns.items()}, keys.count)
+
+
+def _keys_of_rows(*columns: pa.Array) -> tuple[Int64Array, Int64Array]:
+    """The key number of every row, in order of appearance, and the first row of each key."""
+    codes, count = key_codes(columns, len(columns[0]))
+    return codes, first_rows(codes, count)
 
 
 def kept_rows(table: pa.Table | None, columns: Sequence[str], schema: pa.Schema) -> tuple[pa.Table, Int64Array]:

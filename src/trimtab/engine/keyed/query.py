@@ -72,7 +72,7 @@ class Visitor(Operator):
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Hand over the rows older than the watermark, and wake the keys that are due."""
-        numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
+        numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition, moment.memo)
         memory = self._with_rows(self._memory(state, rows.schema), rows, numbers)
         memory, leaving, leaving_keys = self._leaving(memory, moment)
         shown, starts = self._by_key(leaving, leaving_keys, keys.count)

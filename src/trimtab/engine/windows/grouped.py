@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array, int64s, plain, plain_type
 from trimtab.engine.columns.keys import Keys, distinct_numbers, encode_keys, joint_codes
+from trimtab.engine.columns.memo import Memo
 from trimtab.engine.columns.order import sorted_by, stable_order
 from trimtab.engine.columns.times import floor_us, tick_type, ticks, ticks_per_us
 from trimtab.engine.made_up import made_up
@@ -99,10 +100,9 @@ class Grouper(Operator):
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Add rows to their windows, and put out the windows that are complete."""
-        by_arrival = sorted_by([int64s(plain(rows[ARRIVAL]))])
-        if by_arrival is not None:
-            rows = rows.take(pa.array(by_arrival))  # sketches take rows in that order
-        numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition)
+        memo = moment.memo or Memo()
+        rows = _by_arrival(rows, memo)  # sketches take rows in that order
+        numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition, memo)
         before = _Open.of_state(state.get(WINDOWS), self.query.accumulators(rows.schema))
         now = self._with_rows(before, rows, numbers)
         ends, scale = self._ends(now, rows.schema), self.query.scale(rows.schema)
@@ -215,6 +215,23 @@ class Grouper(Operator):
                 windows[f"{call.name}.{field.name}"] = part
         kept = keys.take(used).columns | {DEADLINE: pa.array(deadlines)}
         return {KEYS: pa.table(kept), WINDOWS: pa.table(windows)}
+
+
+def _by_arrival(rows: pa.Table, memo: Memo) -> pa.Table:
+    """The rows in order of arrival; queries over the same rows share the order, and the columns in it."""
+    order = memo.once(_arrival_order, [rows[ARRIVAL]])
+    if order is None:
+        return rows
+    return pa.table([memo.once(_taken, [column, order]) for column in rows.columns], names=rows.column_names)
+
+
+def _arrival_order(arrival: pa.Array) -> pa.Array | None:
+    order = sorted_by([int64s(arrival)])
+    return None if order is None else pa.array(order)
+
+
+def _taken(column: pa.Array, order: pa.Array) -> pa.Array:
+    return column.take(order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Slider(Operator):
         """Take rows in, and give those that are decided with their values."""
         query = self.query
         over = OverColumns(query.order, query.calls, query.keep, rows.schema)
-        numbers, keys = encode_keys(state.get(KEYS), rows, query.partition)
+        numbers, keys = encode_keys(state.get(KEYS), rows, query.partition, moment.memo)
         memory = Memory.of_state(over, state, keys.count)
         batch = _sort(over, rows, numbers, memory, moment)
         if moment.watermark_us is None:
