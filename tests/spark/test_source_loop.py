@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -127,6 +129,45 @@ def test_values_that_can_not_be_decoded_and_rows_that_are_ahead_are_kept_in_quar
     assert (ahead["k"], ahead["x"], ahead["source_partition"], ahead["query"]) == (1, 6, "a", None)
     assert known(bench).newest_us == {"a": appended_us + 3_000_000}, "what is too far ahead moves no watermark"
     assert (len(bad), run.progress.quarantined, run.progress.events) == (3, 3, 5)
+
+
+@trimtab.operator("worker_of")
+@dataclass(frozen=True)
+class WorkerOf(trimtab.KeyedOperator):
+    """Which process took the rows of a key."""
+
+    columns = ("x",)
+    output = pa.schema([("pid", pa.int64())])
+    state = pa.schema([("last", pa.int64())])
+
+    def open(self, snapshot: Mapping[str, Any] | None) -> WorkerOf:
+        del snapshot
+        return self
+
+    def on_rows(self, rows: pa.Table) -> pa.Table:
+        return pa.table({"pid": [os.getpid()] * min(1, rows.num_rows)}, schema=self.output)
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {"last": os.getpid()}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_workers_are_reused_from_batch_to_batch(
+    bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark ends those that leave some of their input unread, and new ones have everything to import again."""
+    take_way(way, monkeypatch)
+    source.add("0", partition(0, 60))
+    query = "SELECT * FROM worker_of(TABLE(t) PARTITION BY k ORDER BY ts)"
+    job = trimtab.Job(
+        bench.spark, checkpoint=str(bench.checkpoint), engines=2, intake=Intake(min_rows=6, max_rows=6, first_rows=6)
+    )
+    job.stream("t", source, event_time="ts", delay="0 seconds")
+    job.query("workers", query).write(bench.keep("workers"))
+    run = finished(job)
+    assert len(run.history) >= 10
+    pids = {row["pid"] for row in bench.rows("workers")}
+    assert 0 < len(pids) <= 6, "with new ones for every batch there are twenty"
 
 
 def test_a_restart_goes_on_where_the_last_one_ended(bench: Bench, source: KeptSource) -> None:

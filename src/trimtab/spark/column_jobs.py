@@ -64,7 +64,8 @@ def run_columns(
         sent, few = _by_driver(context, reading, ranges)
 
     def engine(number: int, parcels: Iterator[bytes]) -> Iterator[tuple[Head, bytes]]:
-        yield run_with_parcels(orders, number, parcels if few is None else few[number])
+        came = list(parcels)  # read to its end: Spark reuses no worker that leaves some of its input unread
+        yield run_with_parcels(orders, number, came if few is None else few[number])
 
     job: Any = places.pinned_rdd(sent.mapPartitionsWithIndex(engine, preservesPartitioning=True), orders.engines)
     planning_s = time.perf_counter() - began_s

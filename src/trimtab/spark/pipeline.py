@@ -217,12 +217,8 @@ class Pipeline(Shell):
             return self._batch.head.events
 
     @property
-    def limit_rows(self) -> int | None:
-        """How many rows a batch of the stream's source may have; None: any number."""
-        return None if self._limit is None else self._limit.rows
-
-    @property
-    def _limit(self) -> IntakeLimit | None:
+    def limit(self) -> IntakeLimit | None:
+        """How many rows a batch of the stream's source may have, and who reads them; None: any number."""
         return None if self._balancer is None else self._balancer.limit
 
     def know_partitions(self, names: Iterable[str]) -> None:
@@ -353,8 +349,7 @@ class Pipeline(Shell):
             if isinstance(tier_one, ColumnTierOne):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
-                limit = self._limit
-                shares = {} if limit is None else limit.shares
+                shares = {} if self.limit is None else self.limit.shares
                 ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows, self.homes, shares)
             else:
                 frame = batch.frame

@@ -110,7 +110,9 @@ class SourceLoop:
         start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
         begin = beginnings(positions, self._partitions, start_at)
         latest = self._source.latest() if end is None else end
-        return with_beginnings(self._reader.next_read(begin, latest, self._pipeline.limit_rows), positions, begin)
+        limit = self._pipeline.limit
+        read = self._reader.next_read(begin, latest, None if limit is None else limit.rows)
+        return with_beginnings(read, positions, begin)
 
     def _look(self) -> None:
         """Find the partitions that there are."""
