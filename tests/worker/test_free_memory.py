@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from trimtab.worker import free_memory
 from trimtab.worker.free_memory import free_memory_share
 
 GIB = 1 << 30
@@ -70,3 +72,13 @@ def test_a_system_that_does_not_tell_is_unknown(tmp_path: Path) -> None:
     assert free_memory_share(tmp_path, tmp_path) is None
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\n")
     assert free_memory_share(tmp_path, tmp_path) is None
+
+
+def test_a_share_of_a_moment_ago_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free_memory, "_last", (time.monotonic(), 0.25))
+    assert free_memory.free_memory_lately() == 0.25
+    monkeypatch.setattr(free_memory, "_last", (time.monotonic() - 60, 0.25))
+    monkeypatch.setattr(free_memory, "free_memory_share", lambda: 0.5)
+    assert free_memory.free_memory_lately() == 0.5
+    monkeypatch.setattr(free_memory, "free_memory_share", lambda: 0.75)
+    assert free_memory.free_memory_lately() == 0.5

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from trimtab.control.intake import IntakeObserved
 from trimtab.driver.reading import Read
-from trimtab.worker.free_memory import free_memory_share
+from trimtab.worker.free_memory import free_memory_lately
 from trimtab.worker.measures import least
 from trimtab.worker.orders import EngineReport, Head
 
@@ -33,7 +33,7 @@ class BatchUnderWay:
     def spent(self, stage: str, seconds: float) -> None:
         """Add time to a stage, a part of which ends now."""
         self.stages_s[stage] = self.stages_s.get(stage, 0.0) + seconds
-        self.free_memory_share = least(self.free_memory_share, free_memory_share())
+        self.free_memory_share = least(self.free_memory_share, free_memory_lately())
 
     @property
     def backlog(self) -> int | None:

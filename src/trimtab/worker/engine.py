@@ -21,7 +21,7 @@ from trimtab.state.checkpoint import segment_name
 from trimtab.state.manifest import SegmentFile
 from trimtab.state.segment import PartSize, write_segment
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.free_memory import free_memory_share
+from trimtab.worker.free_memory import free_memory_lately
 from trimtab.worker.measures import least
 from trimtab.worker.orders import EngineReport, Orders
 from trimtab.worker.ready import ReadyPlan, unpacked, warm_engines
@@ -41,7 +41,7 @@ def run_engine(
     orders.machine_code.accept()
     plan = unpacked(orders)
     rows = [batch for batch in batches if batch.num_rows]
-    arrived, free = time.perf_counter(), free_memory_share()
+    arrived, free = time.perf_counter(), free_memory_lately()
     engine = Engine(orders, plan, number)
     engine.accounts.stages_ms["receive"] = (arrived - began) * 1e3
     try:
@@ -54,7 +54,7 @@ def run_engine(
         wide = InputError("input.value", message, "cast it to a wider type in the query")
         report = engine.failed(noted_as(wide, error))
     busy_ms = (time.perf_counter() - began) * 1e3
-    free = least(free, free_memory_share())  # its answers and its new state are still in memory
+    free = least(free, free_memory_lately())  # its answers and its new state are still in memory
     report = replace(_with_machine_code(report, orders), busy_ms=busy_ms, free_memory_share=free)
     yield pa.record_batch({"report": pa.array([pickle.dumps(report, protocol=5)], pa.binary())})
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pyarrow.compute as pc
 
 from trimtab.sources.source import Rows
-from trimtab.worker.free_memory import free_memory_share
+from trimtab.worker.free_memory import free_memory_lately
 
 Number = TypeVar("Number", int, float)
 
@@ -46,7 +46,7 @@ class Measures:
         """The measures of rows that were read just now, and are still in memory."""
         oldest = None if rows.appended_us is None else pc.min(rows.appended_us).as_py()
         others = 0 if rows.undecoded is None else rows.undecoded.nbytes
-        return cls(rows.table.nbytes + others, oldest, free_memory_share())
+        return cls(rows.table.nbytes + others, oldest, free_memory_lately())
 
 
 def added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
