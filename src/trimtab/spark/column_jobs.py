@@ -22,6 +22,7 @@ from trimtab.spark.carried_errors import carrying
 from trimtab.spark.engine_jobs import Ran
 from trimtab.worker.exchange import Reading, run_with_parcels
 from trimtab.worker.orders import Head
+from trimtab.worker.pauses import avoid_pauses
 from trimtab.worker.reading_tasks import in_proportion, pieces, shared_out
 
 SMALL = 20_000
@@ -64,6 +65,7 @@ def run_columns(
         sent, few = _by_driver(context, reading, ranges)
 
     def engine(number: int, parcels: Iterator[bytes]) -> Iterator[tuple[Head, bytes]]:
+        avoid_pauses()
         came = list(parcels)  # read to its end: Spark reuses no worker that leaves some of its input unread
         yield run_with_parcels(orders, number, came if few is None else few[number])
 
@@ -88,6 +90,7 @@ def _by_tasks(
         parts, tasks = shared_out(pieces(ranges, cores), cores * TASKS_A_CORE), []
 
     def read(of_tasks: Iterable[Sequence[Range]]) -> Iterator[bytes | pa.Buffer]:
+        avoid_pauses()
         reading.orders.machine_code.accept()
         with carrying():
             for own in of_tasks:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from trimtab.state.compaction import Merge, plan_merges
 from trimtab.state.manifest import Manifest
 from trimtab.state.merging import Merged, Work, run_merge
 from trimtab.state.sweep import sweep_orphans
+from trimtab.worker.pauses import avoid_pauses
 
 MOST_SEQUENCES = 40
 """When the runs of more batches than this wait to be merged, the stream waits for the merge under way."""
@@ -44,8 +46,11 @@ class Compactor:
         self._not_before = 0  # the batch after which merges are planned again
         self._considered = 0
 
-    def consider(self, manifest: Manifest) -> None:
-        """Plan merges for this version, unless some are under way or have just failed."""
+    def consider(self, manifest: Manifest, *, over_columns: bool = False) -> None:
+        """Plan merges for this version, unless some are under way or have just failed.
+
+        over_columns   whether the stream's engines run in `column_jobs`, so that merges find workers of that kind
+        """
         if self._under_way is not None:
             return
         self._considered += 1
@@ -62,7 +67,7 @@ class Compactor:
         if merges:
             work = [self._work(merge, manifest) for merge in merges]
             with suppress(RuntimeError):  # the process is ending
-                self._under_way = self._threads.submit(self._run, work)
+                self._under_way = self._threads.submit(self._run, work, over_columns)
 
     def _work(self, merge: Merge, manifest: Manifest) -> Work:
         files = {run.segment: manifest.segments[run.segment] for run in merge.runs}
@@ -102,17 +107,29 @@ class Compactor:
         except Exception as error:  # the next start deletes what is left
             log.warning("files that repeated tasks have left were not deleted: %s", error)
 
-    def _run(self, work: list[Work]) -> list[Merged]:
-        """Run one task per merge, in the engines' workers, which have the code loaded."""
+    def _run(self, work: list[Work], over_columns: bool) -> list[Merged]:
+        """Run one task per merge, in the engines' workers, which have the code loaded.
 
-        def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        Spark has other workers for its RDDs than for its DataFrames; a new one would import for more than a second.
+        """
+
+        def merged(numbers: Iterable[int]) -> Iterator[bytes]:
+            avoid_pauses()
+            for number in numbers:
+                yield pickle.dumps(run_merge(work[number]))
+
+        def of_frame(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                done = [pickle.dumps(run_merge(work[number])) for number in batch.column(0).to_pylist()]
-                yield pa.record_batch({"merged": pa.array(done, pa.binary())})
+                yield pa.record_batch({"merged": pa.array(list(merged(batch.column(0).to_pylist())), pa.binary())})
 
-        numbers = self._spark.range(0, len(work), 1, len(work))
-        found = lost_workers.retried(lambda: numbers.mapInArrow(merge, "merged binary").collect())
-        return [pickle.loads(row.merged) for row in found]
+        if over_columns:
+            context = self._spark.sparkContext
+            tasks: Any = context.parallelize(range(len(work)), len(work)).mapPartitions(merged)
+            found = lost_workers.retried(tasks.collect)
+        else:
+            frame = self._spark.range(0, len(work), 1, len(work)).mapInArrow(of_frame, "merged binary")
+            found = [row.merged for row in lost_workers.retried(frame.collect)]
+        return [pickle.loads(each) for each in found]
 
 
 def _waiting(manifest: Manifest) -> int:

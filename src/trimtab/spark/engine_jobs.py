@@ -15,6 +15,7 @@ from trimtab.spark import lost_workers
 from trimtab.spark.tier_one import TierOne
 from trimtab.worker.engine import run_engine
 from trimtab.worker.orders import EngineReport, Head, Orders
+from trimtab.worker.pauses import avoid_pauses
 
 Pinned = Callable[[DataFrame, int], DataFrame]
 """Names an executor for each partition of a frame, whose partitions are this many engines."""
@@ -56,6 +57,7 @@ def _run(tier_one: TierOne, frame: DataFrame, orders: Orders, pinned: Pinned) ->
     sent = replace(orders, head=head)
 
     def engine(batches: Any) -> Any:
+        avoid_pauses()
         context = TaskContext.get()
         assert context is not None
         return run_engine(sent, context.partitionId(), batches)

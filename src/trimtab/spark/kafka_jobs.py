@@ -23,6 +23,7 @@ from trimtab.spark.kafka_writer import Identity, Writer
 from trimtab.spark.outbox import Piece
 from trimtab.spark.sinks import Delivery
 from trimtab.worker.orders import packed
+from trimtab.worker.pauses import avoid_pauses
 
 Parcel = tuple[tuple[int, int], bytes]
 """Some messages of a writer: their place in the batch, and a table as `message_columns` gives it."""
@@ -44,6 +45,7 @@ class Cargo:
 
     def parcels(self, pieces: Iterable[Piece]) -> Iterator[tuple[int, Parcel]]:
         """What goes to which writer."""
+        avoid_pauses()
         for piece in pieces:
             with if_missing(Missing.PLAIN):
                 for place, table in enumerate(piece.tables()):
@@ -75,6 +77,7 @@ def write_by_tasks(cargo: Cargo, delivery: Delivery) -> None:
     read = context.parallelize(pieces, readers).mapPartitions(cargo.parcels)
 
     def write(number: int, parcels: Iterator[tuple[int, Parcel]]) -> Iterator[TrimtabError | str]:
+        avoid_pauses()
         try:
             cargo.write(number, [parcel for _, parcel in parcels])
         except TrimtabError as error:

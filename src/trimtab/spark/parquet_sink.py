@@ -23,6 +23,7 @@ from trimtab.spark.sink_formats import partition_columns, place_of
 from trimtab.spark.sinks import Delivery, Sink
 from trimtab.state.checkpoint import own_name, safe_name
 from trimtab.state.files import Folder
+from trimtab.worker.pauses import avoid_pauses
 
 _Left = tuple[Parts, str]
 """Names of folders, one in the other, and the name of a file in the outbox that is to go there."""
@@ -99,6 +100,7 @@ class ParquetSink(Sink):
         by, compression, batch, epoch = tuple(self.partition_by), self.compression, delivery.batch, delivery.epoch
 
         def write(own: Iterable[Piece]) -> Iterator[tuple[int, list[_Left] | TrimtabError]]:
+            avoid_pauses()
             for piece in own:
                 try:
                     yield piece.number, _leave_parts(piece, by, compression, batch, epoch)

@@ -391,7 +391,8 @@ class Pipeline(Shell):
 
     def plan_merges(self, manifest: Manifest) -> None:
         """Start Spark tasks for the merges that are due."""
-        self._compactor.consider(manifest)
+        ready = cast(ReadyOnSpark, self._ready)
+        self._compactor.consider(manifest, over_columns=isinstance(ready.tier_one, ColumnTierOne))
 
     def before_commit(self) -> None:
         """Raise if another job has taken the checkpoint's lock."""

@@ -17,6 +17,7 @@ from trimtab.sources.source import UNDECODED, Range, Source
 from trimtab.spark.carried_errors import carrying
 from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
 from trimtab.worker.measures import Measures
+from trimtab.worker.pauses import avoid_pauses
 from trimtab.worker.set_aside import taken_and_aside
 
 
@@ -67,6 +68,7 @@ class SourceRows:
         schema = self.schema
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            avoid_pauses()
             source: Source = pickle.loads(packed)
             for each in (each for batch in batches for each in batch.column(0).to_pylist()):
                 part: Range = pickle.loads(each)
