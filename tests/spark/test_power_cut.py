@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +91,20 @@ def test_checksums_that_were_cut_off_are_no_obstacle(bench: Bench) -> None:
         cut_off(file, file.read_bytes())
     bench.run(events((1, 2, 3)), columns=COLUMNS)
     assert bench.rows("columns") == [{"k": 1, "x": 1}, {"k": 1, "x": 2}, {"k": 1, "x": 3}]
+
+
+def test_what_spark_was_writing_when_it_ended_is_no_obstacle(bench: Bench) -> None:
+    bench.run(events((1, 0, 1)), columns=COLUMNS)
+    for folder in ("streams", "spark"):  # as if the job had ended when Spark wrote what its first batch has
+        shutil.rmtree(bench.checkpoint / folder)
+    bench.given.clear()
+    logged(bench, "offsets").mkdir(parents=True)
+    leftovers = [logged(bench, f"offsets/{name}") for name in (".0.a1b2.tmp", "..0.a1b2.tmp.crc", ".0.crc")]
+    for file in leftovers:
+        file.write_bytes(b"v")
+    bench.run(events((1, 1, 2)), columns=COLUMNS)
+    assert bench.rows("columns") == [{"k": 1, "x": 1}, {"k": 1, "x": 2}]
+    assert logged(bench, "offsets/.0.crc").read_bytes() != b"v", "the checksum is Spark's"
 
 
 @pytest.mark.parametrize("damage", [emptied, cut_off])

@@ -211,7 +211,8 @@ class Life:
         for name in self._streams:
             home, log = (self._folder / "checkpoint" / kind / name for kind in ("streams", "spark"))
             files = [*home.glob("manifests/*.json"), *home.glob("plans/*.json")]
-            known = [json.loads(file.read_bytes())["body"]["spark_batch"] for file in files]
+            # A reservation, which a job makes before its first batch, has no batch of Spark's.
+            known = [json.loads(file.read_bytes())["body"].get("spark_batch") for file in files]
             last = max((batch for batch in known if batch is not None), default=-1)
             lost = [file for file in log.glob("offsets/[0-9]*") if int(file.name) > last]
             for file in (*log.glob("commits/[0-9]*"), *lost):

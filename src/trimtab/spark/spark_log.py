@@ -95,6 +95,7 @@ class SparkLog:
                     self._remove(folder, name)
         for folder in (self._folder, self.offsets, self._child("commits"), *self._sources()):
             _remove_cut_checksums(folder)
+            _remove_leftovers(folder)
 
     def _repair_offsets(self, last: int) -> None:
         offsets = self.offsets
@@ -153,6 +154,20 @@ def _remove_cut_checksums(folder: Folder) -> None:
             content, blocks = checksums.read_bytes(), -(-os.path.getsize(folder.path_of(name)) // 512)
             if content[:4] != b"crc\0" or len(content) != 8 + 4 * blocks:
                 checksums.unlink()
+
+
+def _remove_leftovers(folder: Folder) -> None:
+    """Remove files that Spark was writing when it ended, and checksums of files that aren't there.
+
+    They are hidden, and Spark refuses to begin a query whose folder of offsets has one and nothing else.
+    """
+    if not folder.exists():
+        return
+    names = {entry.name for entry in os.scandir(folder.location) if entry.is_file()}
+    whole = {f".{name}.crc" for name in names if not name.startswith(".")}
+    for name in names - whole:
+        if name.startswith(".") and name.endswith((".tmp", ".crc")):
+            os.unlink(folder.path_of(name))
 
 
 def _is_damaged(folder: Folder, name: str, *, lines: int) -> bool:
