@@ -43,7 +43,9 @@ class Reader:
         path = ":".join(map(str, jars(f"kafka-tools-{VERSION}", TOOL_JARS)))
         options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
         commands = {name: f'java {options} -cp "{path}" {tool}' for name, tool in TOOLS.items()}
-        for name, command in {**commands, "trimtab": f'"{sys.executable}" -m trimtab.cli.main'}.items():
+        # Java says on its output that it takes these options, so only the command gets them, whose output isn't read.
+        ours = f'env JDK_JAVA_OPTIONS="{os.environ["JDK_JAVA_OPTIONS"]}" "{sys.executable}" -m trimtab.cli.main'
+        for name, command in {**commands, "trimtab": ours}.items():
             script = bin_folder / name
             script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             script.chmod(0o755)

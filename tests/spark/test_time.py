@@ -35,7 +35,7 @@ def partition(part: int, rows: int) -> pa.Table:
     return pa.table(columns, schema=PARTITIONED)
 
 
-@pytest.mark.parametrize(("files", "partitions"), [(1, 3), (4, [0, 1, 2]), (9, 3)])
+@pytest.mark.parametrize(("files", "partitions"), [(1, 3), (3, [0, 1, 2]), (5, 3)])
 def test_a_backlog_read_partition_by_partition_makes_no_row_late(bench: Bench, files: int, partitions: Any) -> None:
     bench.stream = FileStream(bench.folder / "parts", bench.spark, PARTITIONED)
     whole = [partition(part, 36) for part in range(3)]
