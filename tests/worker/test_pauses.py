@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 from collections.abc import Iterator
 
@@ -52,3 +53,12 @@ def test_connections_acknowledge_at_once() -> None:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
             connection.sendall(b"still open")
             assert there.recv(10) == b"still open"
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux lets a program choose")
+def test_connections_go_on_waiting_where_the_process_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        connection.settimeout(None)
+        monkeypatch.setattr(socket, "getdefaulttimeout", lambda: 3.0)
+        avoid_pauses()
+        assert os.get_blocking(connection.fileno())

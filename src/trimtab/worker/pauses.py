@@ -16,12 +16,13 @@ import os
 import socket
 import stat
 import time
+from contextlib import suppress
 from typing import Any
 
 LONG_S = 0.005
 """What survives a full collection that takes longer than this is left out of later ones."""
 _OLDEST = 2
-_SOCKETS = "/proc/self/fd"
+_OPEN_FILES = "/proc/self/fd"
 _began_s = 0.0
 
 
@@ -46,12 +47,16 @@ def _watch(phase: str, about: dict[str, Any]) -> None:
 
 def _acknowledge_at_once() -> None:
     """Acknowledge on all connections of this process what has come; Linux forgets the setting after a while."""
-    for name in os.listdir(_SOCKETS):
-        try:
-            if not stat.S_ISSOCK(os.stat(int(name)).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(int(name))) as connection:
-                if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        except OSError:  # closed meanwhile
-            continue
+    if socket.getdefaulttimeout() is not None:
+        return  # Python would make connections that it looks at wait no longer than that
+    with suppress(OSError):  # without /proc there are pauses
+        for name in os.listdir(_OPEN_FILES):
+            with suppress(OSError):  # closed meanwhile
+                if stat.S_ISSOCK(os.stat(int(name)).st_mode):
+                    _acknowledge(int(name))
+
+
+def _acknowledge(number: int) -> None:
+    with socket.socket(fileno=os.dup(number)) as connection:
+        if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
