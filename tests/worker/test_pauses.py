@@ -56,9 +56,11 @@ def test_connections_acknowledge_at_once() -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux lets a program choose")
-def test_connections_go_on_waiting_where_the_process_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_go_on_waiting_where_the_process_has_a_time_limit() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
-        connection.settimeout(None)
-        monkeypatch.setattr(socket, "getdefaulttimeout", lambda: 3.0)
-        avoid_pauses()
+        socket.setdefaulttimeout(3.0)
+        try:
+            avoid_pauses()
+        finally:
+            socket.setdefaulttimeout(None)
         assert os.get_blocking(connection.fileno())
