@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from trimtab.errors import InputError, JobError
 from trimtab.rowwise.schemas import parse_columns
+from trimtab.sources.file_content import UNREADABLE
 from trimtab.sources.file_log import FileLog
 from trimtab.sources.file_partitions import ALL, assigned, checked
-from trimtab.sources.file_rows import PARSERS, SCHEMAS, rows_of
+from trimtab.sources.file_rows import PARSERS, SCHEMAS, impossible, rows_of
 from trimtab.sources.file_settling import Settling
 from trimtab.sources.file_store import FileStore, Found
 from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
@@ -81,6 +82,9 @@ class Files:
         self._partitions = checked(partitions)
         self._start, self._settled_after_s, self._clock = start, settled_after_s, clock
         self._schema = _schema_of(schema)
+        if self._schema is not None and (field := impossible(format, self._schema)) is not None:
+            hint = "read it as STRING, and take it apart in the query"
+            raise JobError("job.source", f"{format} files have no column {field.name} that is {field.type}", hint)
         self._is_schema_given = schema is not None
         self._log: FileLog | None = None
         self._settling = self._fresh_settling()
@@ -208,7 +212,7 @@ class Files:
         try:
             with self._store.fetched(first) as file:
                 found = SCHEMAS[self._format](file)
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             message = f"{folder.shown_path(first.path)} doesn't say which columns it has: {str(error).splitlines()[0]}"
             raise JobError("job.source", message, "give the columns, schema=..., or remove the file") from error
         return pa.schema([(field.name, field.type) for field in found])  # without the metadata of one file
