@@ -170,10 +170,15 @@ def test_workers_are_reused_from_batch_to_batch(
     assert 0 < len(pids) <= 6, "with new ones for every batch there are twenty"
 
 
-def test_a_restart_goes_on_where_the_last_one_ended(bench: Bench, source: KeptSource) -> None:
+def test_a_restart_goes_on_where_the_last_one_ended(
+    bench: Bench, source: KeptSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[KeptSource] = []
+    monkeypatch.setattr(KeptSource, "close", lambda self: closed.append(self), raising=False)
     source.add("a", events((1, 0, 5), (1, 1, 7)))
     finished(job_of(bench, source, {"rises": RISES}))
     source.add("a", events((1, 2, 3), (1, 3, 9)))
+    assert closed == [source], "the driver keeps nothing open"
     source.add("b", events((2, 4, 1)))  # a partition that is new
     finished(job_of(bench, source, {"rises": RISES}))
     assert known(bench).positions == {"a": 4, "b": 1}

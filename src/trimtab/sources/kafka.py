@@ -17,7 +17,7 @@ from trimtab.errors import JobError
 from trimtab.rowwise.ddl import parse_columns
 from trimtab.sources.avro_values import AvroValues
 from trimtab.sources.json_values import JsonValues
-from trimtab.sources.kafka_clients import Access, Setting, borrowed_consumer, check_options
+from trimtab.sources.kafka_clients import Access, Setting, borrowed_consumer, check_options, close_idle
 from trimtab.sources.kafka_offsets import earliest_of, latest_of, partitions_of, since
 from trimtab.sources.kafka_range import COLUMNS, Piece, Stretch, pieces_of
 from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
@@ -117,6 +117,10 @@ class Kafka:
         """Where each partition ends now, without messages of transactions that are still open."""
         found = latest_of(self._access, partitions_of(self._access, self.topics))
         return {partition_name(each.topic, each.partition): offset for each, offset in found.items()}
+
+    def close(self) -> None:
+        """Close the connections that this process has to the servers and doesn't use; the next use opens new ones."""
+        close_idle(self._access)
 
     def read(self, part: Range) -> Rows:
         """The rows of a range. See `kafka_range.pieces_of` for the errors."""

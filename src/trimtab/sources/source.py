@@ -6,6 +6,7 @@ read the ranges, side by side. No Spark here, and no decision: a source only say
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from trimtab.state.files import Folder
+
+_log = logging.getLogger("trimtab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +117,16 @@ def opened(source: Source, home: Folder) -> Source:
 def rows_each(source: Source) -> float:
     """How many rows a position has, as far as that is known before any are read; infinite: it isn't."""
     return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))
+
+
+def close_source(source: Source | None) -> None:
+    """Let a source that has a method `close` end what it keeps open in this process: its stream has ended.
+
+    It may be used again afterwards. What it raises is logged: nothing may keep a job from ending.
+    """
+    end = getattr(source, "close", None)
+    if end is not None:
+        try:
+            end()
+        except Exception:
+            _log.warning("%r can't be closed", source, exc_info=True)

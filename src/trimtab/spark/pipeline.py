@@ -37,6 +37,7 @@ from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
+from trimtab.sources.source import close_source
 from trimtab.spark.carried_errors import unpacking
 from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
@@ -286,10 +287,11 @@ class Pipeline(Shell):
             pass
 
     def stop(self) -> None:
-        """End the pipeline's threads."""
+        """End the pipeline's threads, and close its source."""
         self._compactor.stop()
         if self._balancer is not None:
             self._balancer.stop()
+        close_source(self._queries.source)
 
     def _run(self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False, read: Read = NOTHING) -> None:
         """Run a Spark batch, or one of ranges; without either it has no rows."""
