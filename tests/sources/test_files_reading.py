@@ -170,3 +170,13 @@ def test_a_file_is_not_damaged_because_there_is_too_little_memory_for_it(
         with pytest.raises(error, match="malloc of size 64 failed"):
             source.read(Range("files", 0, 1))
     assert keys_of(source, 0, 1) == [1, 2]
+
+
+def test_quarantine_can_say_in_which_file_a_row_was(tmp_path: Path) -> None:
+    for number, rows in enumerate(((1, 2), (), (3,))):
+        put(tmp_path / "in" / f"{number}.parquet", numbers(*rows), modified_s=number)
+    source = source_of(tmp_path)
+    source.latest()
+    positions = source.read(Range("files", 0, 3)).positions
+    assert positions is not None
+    assert positions.to_pylist() == [0, 0, 2]

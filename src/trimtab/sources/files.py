@@ -172,7 +172,9 @@ class Files:
                 pa.array(column, field.type) for column, field in zip(zip(*lost, strict=True), UNDECODED, strict=True)
             ]
             undecoded = pa.Table.from_arrays(arrays, schema=UNDECODED)
-        return Rows(pa.concat_tables(tables), pa.array(np.repeat(times, counts), pa.int64()), undecoded, Clock.FILE)
+        of_rows = np.repeat(np.arange(part.start, part.start + len(counts)), counts)
+        appended_us, positions = pa.array(times[of_rows - part.start]), pa.array(of_rows)
+        return Rows(pa.concat_tables(tables), appended_us, undecoded, Clock.FILE, positions)
 
     def _fetched(self, found: Sequence[Found]) -> Iterator[tuple[Found, pa.NativeFile]]:
         if self._store.folder.is_local or len(found) < 2:

@@ -126,7 +126,8 @@ class Kafka:
         """The rows of a range. See `kafka_range.pieces_of` for the errors."""
         topic, number = parse_partition_name(part.partition)
         stretch = Stretch(topic, number, part.start, part.end)
-        rows = [Rows(self.schema.empty_table(), pa.array([], pa.int64()))]
+        none = pa.array([], pa.int64())
+        rows = [Rows(self.schema.empty_table(), none, positions=none)]
         with borrowed_consumer(self._access) as client:
             # A piece is decoded while librdkafka's own threads fetch the next ones.
             rows += [self._rows(part, piece) for piece in pieces_of(client, self._access, stretch, self.columns)]
@@ -136,6 +137,7 @@ class Kafka:
             pa.concat_arrays([each.appended_us for each in rows]),
             pa.concat_tables(bad) if bad else None,
             Clock.WRITER if any(each.clock is Clock.WRITER for each in rows) else Clock.SOURCE,
+            pa.concat_arrays([each.positions for each in rows]),
         )
 
     def _rows(self, part: Range, piece: Piece) -> Rows:
@@ -153,7 +155,7 @@ class Kafka:
             piece = _some(piece, pa.array(is_good))
         columns = [*decoded.table.columns, *piece.more.values()]
         clock = Clock.WRITER if piece.is_producers_clock else Clock.SOURCE
-        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, clock)
+        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, clock, piece.offsets)
 
 
 def partition_name(topic: str, number: int) -> str:

@@ -62,12 +62,14 @@ class Rows:
     appended_us   when each of them was appended to the source, in microseconds since 1970; None: that isn't known
     undecoded     the others, with the columns `UNDECODED`; None: there are none
     clock         whose clock shows when rows were appended
+    positions     where in the partition each of them is, as int64, so that quarantine can say it; None: it doesn't
     """
 
     table: pa.Table
     appended_us: pa.Array | None = None
     undecoded: pa.Table | None = None
     clock: Clock = Clock.SOURCE
+    positions: pa.Array | None = None
 
 
 UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})

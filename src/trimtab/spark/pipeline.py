@@ -117,8 +117,7 @@ class Pipeline(Shell):
         super().__init__(folders, driver)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
-        self._is_first = True
-        self.stopping = False
+        self._is_first, self.stopping = True, False
         self.error: BaseException | None = None
         self.homes = Homes(spark, queries.stream)
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
@@ -356,7 +355,7 @@ class Pipeline(Shell):
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
-                    read = rows.of(orders.ranges, ready.setup.event_time, orders.time, self._measures)
+                    read = rows.of(orders.ranges, ready.setup, orders.time, self._measures)
                     frame = on_session(read, self._queries.own)
                 self._measures.value = Measures()
                 ran = run_jobs(tier_one, frame, orders, self.homes.pinned)
