@@ -173,6 +173,7 @@ class Pipeline(Shell):
         sweep(self.folders, epoch=self.epoch)
         unfinished = self.driver.unfinished
         self.ready(self._setup if unfinished is None else unfinished.setup)
+        self._queries.tell_obstacle()
 
     def _first_placement(self) -> Placement:
         """Where key groups are before the first batch of this start."""
