@@ -72,7 +72,8 @@ class Logs:
             for at, line, is_good in zip(places, lines, is_whole, strict=True)
             if not is_good
         ]
-        return Rows(table, undecoded=pa.Table.from_pylist(bad, UNDECODED) if bad else None)
+        kept = pa.array([at for at, is_good in zip(places, is_whole, strict=True) if is_good], pa.int64())
+        return Rows(table, undecoded=pa.Table.from_pylist(bad, UNDECODED) if bad else None, positions=kept)
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)

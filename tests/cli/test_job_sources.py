@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.live import Live
 
+import trimtab.cli.run as run_command
 import trimtab.sources.kafka_clients as kafka_clients
 from tests.cli.job_files import GOOD, mistake, mistakes, read
-from trimtab.cli.before_spark import check_before_spark, unchecked
+from trimtab.cli.before_spark import check_before_spark, slow_streams, unchecked
+from trimtab.cli.job_build import Backend
 from trimtab.cli.job_sections import OwnSource
+from trimtab.cli.main import main
 from trimtab.control.intake import Intake
 from trimtab.errors import JobError
 from trimtab.sources.files import Files
@@ -175,6 +181,33 @@ def test_options_that_load_code_are_not_tried_out() -> None:
 def test_queries_are_checked_over_the_columns_of_the_source(tmp_path: Path) -> None:
     found = mistakes(tmp_path, job(RATE, "SELECT k, y FROM ticks"))
     assert "queries.drops.sql: error[query.column]: no column named y" in found[0]
+
+
+def test_a_query_that_takes_its_stream_through_the_jvm_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reversed_sql = "SELECT reverse(CAST({} AS STRING)) AS name FROM ticks"
+    unknown = job('source = "files"\npath = "ticks/"\n', "SELECT reverse(whatever) AS name FROM ticks")
+    by_spark = GOOD.replace("SELECT symbol, price FROM ticks WHERE price < 1", reversed_sql.format("symbol"))
+    for text in (job(RATE, OVER_RATE), unknown, by_spark):
+        assert list(slow_streams(read(tmp_path, text))) == []
+    (told,) = slow_streams(read(tmp_path, job(RATE, reversed_sql.format("k"))))
+    assert told == (
+        "all rows of stream ticks go through the JVM, which takes longer than over columns, because of query drops: "
+        "REVERSE(CAST(k AS STRING)): reverse isn't known to give the same here as in Spark"
+    )
+
+    def no_session(_: object) -> None:
+        raise JobError("job.spark", "Spark would have been started")
+
+    live = run_command._View("job.toml", Live(console=Console(file=io.StringIO()), auto_refresh=False))
+    monkeypatch.setattr(
+        run_command, "SPARK", Backend(check=lambda: None, session=no_session, job=lambda *_, **__: None)
+    )
+    monkeypatch.setattr(run_command, "_view", lambda *_, **__: live)
+    for arguments, status in ((["--check"], 0), ([], 1)):
+        assert main(["run", *arguments, str(tmp_path / "job.toml")]) == status
+        assert told in capsys.readouterr().out.splitlines()
 
 
 def test_a_sink_may_not_write_where_files_are_read(tmp_path: Path) -> None:

@@ -138,6 +138,16 @@ class TooFewTimes(Numbers):
         return replace(super().read(part), appended_us=pa.array([], pa.int64()))
 
 
+class TooFewPositions(Numbers):
+    def read(self, part: Range) -> Rows:
+        return replace(super().read(part), positions=pa.array([], pa.int64()))
+
+
+class OtherPositions(Numbers):
+    def read(self, part: Range) -> Rows:
+        return replace(super().read(part), positions=pa.array(range(part.end - part.start), pa.int64()))
+
+
 class Forgetful(Numbers):
     """A copy starts to count elsewhere."""
 
@@ -176,6 +186,8 @@ class Misplaced(Numbers):
         (Greedy(), "is empty, but has 1 rows"),
         (OtherTypes(), "the rows have the schema"),
         (TooFewTimes(), "0 times of appending, as int64, for 100 rows"),
+        (TooFewPositions(), "0 positions, as int64, for 100 rows"),
+        (OtherPositions(earliest=5), "positions of its rows don't ascend, or are outside of the range"),
         (Forgetful(), "read by a pickled copy"),
         (Unpicklable(), "it can't be pickled, .*TypeError: it holds a connection"),
         (Nameless(), r"latest\(\) has no end for partition 'p'"),

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.support.found_files import Clock, K, keys_of, numbers, put, source_of
@@ -201,6 +202,10 @@ def test_mistakes_are_named_with_what_to_do(tmp_path: Path) -> None:
         Files("somewhere", format="csv")
     with pytest.raises(JobError, match="column k is VARIANT"):
         Files("somewhere", schema="k VARIANT")
+    with pytest.raises(JobError, match=r"json files have no column m that is map<string, int64>\n  hint: read it"):
+        Files("somewhere", format="json", schema=K.append(pa.field("m", pa.map_(pa.string(), pa.int64()))))
+    with pytest.raises(JobError, match="csv files have no column l that is list"):
+        Files("somewhere", format="csv", schema="k BIGINT, l ARRAY<BIGINT>")
     with pytest.raises(JobError, match='write "earliest" or "latest"'):
         Files("somewhere", start="now")  # type: ignore[arg-type]
     with pytest.raises(JobError, match="0 or more"):

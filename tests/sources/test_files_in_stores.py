@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,8 +13,10 @@ import pytest
 
 from tests.state.s3_server import location, s3_server
 from tests.state.stores import remote_folder
+from tests.support.found_files import Clock, source_of
 from trimtab.errors import InputError, JobError
-from trimtab.sources.files import Files
+from trimtab.sources.file_store import FileStore, Found
+from trimtab.sources.files import LISTED_EVERY_S, Files
 from trimtab.sources.source import Range
 from trimtab.state.files import Folder
 from trimtab.state.objects import open_objects
@@ -36,7 +39,8 @@ def fill(place: str) -> None:
 
 def check_all(place: str, log: str) -> None:
     fill(place)
-    source = Files(place, partitions=["0", "1"]).opened(Folder(log))
+    clock = Clock()
+    source = Files(place, partitions=["0", "1"], clock=clock).opened(Folder(log))
     assert source.schema == pa.schema({"k": pa.int64()})
     assert source.latest() == {"0": 10, "1": 10}
     rows = pickle.loads(pickle.dumps(source)).read(Range("1", 0, 10))
@@ -44,6 +48,7 @@ def check_all(place: str, log: str) -> None:
     assert len(rows.appended_us) == rows.table.num_rows
     check_source(source, reads=3)
     open_objects(place).write("1/late.parquet", parquet_bytes(99))
+    clock.now_s += LISTED_EVERY_S
     assert source.latest() == {"0": 10, "1": 11}
     assert source.read(Range("1", 10, 11)).table["k"].to_pylist() == [99]
     again = Files(place, partitions=["0", "1"]).opened(Folder(log))
@@ -74,6 +79,40 @@ def test_a_folder_has_no_files_of_one_whose_name_only_begins_like_its_own(monkey
     source = Files(here.child("in").location).opened(here.child("log"))
     assert source.latest() == {"files": 1}
     assert source.read(Range("files", 0, 1)).table["k"].to_pylist() == [2]
+
+
+def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Where folders are listed from now on."""
+    found, listed = list[str](), FileStore.listed
+
+    def noted(store: FileStore, known: Container[str] = ()) -> list[Found]:
+        found.append(store.folder.location)
+        return listed(store, known)
+
+    monkeypatch.setattr(FileStore, "listed", noted)
+    return found
+
+
+def test_a_store_is_listed_once_a_second_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, clock = remote_folder(monkeypatch), Clock()
+    place = here.child("in").location
+    source = Files(place, schema="k BIGINT", clock=clock).opened(here.child("log"))
+    seen = listings(monkeypatch)
+    assert (list(source.partitions()), source.latest(), len(seen)) == (["files"], {"files": 0}, 1)
+    open_objects(place).write("a.parquet", parquet_bytes(1))
+    for passed_s, count in ((0.5, 0), (0.25, 0), (0.25, 1), (0.875, 1), (-7.0, 1)):
+        clock.now_s += passed_s
+        assert source.latest() == {"files": count}
+    assert len(seen) == 3, "the last time because the clock was set back"
+    source.opened(here.child("another log")).latest()
+    assert len(seen) == 4
+
+
+def test_a_local_folder_is_listed_whenever_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(tmp_path)
+    seen = listings(monkeypatch)
+    assert [source.latest() for _ in range(3)] == [{"files": 0}] * 3
+    assert len(seen) == 3
 
 
 @pytest.fixture(scope="module")

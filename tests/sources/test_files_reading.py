@@ -6,12 +6,15 @@ import datetime
 import os
 import pickle
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
 
 from tests.support.found_files import K, keys_of, numbers, put, source_of
 from trimtab.errors import InputError, JobError
+from trimtab.sources.file_content import Content, Parser
+from trimtab.sources.file_rows import PARSERS
 from trimtab.sources.files import Files
 from trimtab.sources.source import Range
 from trimtab.state.files import Folder
@@ -149,3 +152,31 @@ def test_times_are_in_utc(tmp_path: Path) -> None:
     source.latest()
     moment = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     assert source.read(Range("files", 0, 1)).table["ts"].to_pylist() == [moment, moment.replace(microsecond=123456)]
+
+
+@pytest.mark.parametrize("error", [pa.ArrowMemoryError, pa.ArrowCapacityError, MemoryError])
+def test_a_file_is_not_damaged_because_there_is_too_little_memory_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    put(tmp_path / "in" / "a.parquet", numbers(1, 2))
+    source = source_of(tmp_path)
+    source.latest()
+
+    def parse(*_: object) -> Content:
+        raise error("malloc of size 64 failed")
+
+    with monkeypatch.context() as small:
+        small.setitem(cast(dict[str, Parser], PARSERS), "parquet", parse)
+        with pytest.raises(error, match="malloc of size 64 failed"):
+            source.read(Range("files", 0, 1))
+    assert keys_of(source, 0, 1) == [1, 2]
+
+
+def test_quarantine_can_say_in_which_file_a_row_was(tmp_path: Path) -> None:
+    for number, rows in enumerate(((1, 2), (), (3,))):
+        put(tmp_path / "in" / f"{number}.parquet", numbers(*rows), modified_s=number)
+    source = source_of(tmp_path)
+    source.latest()
+    positions = source.read(Range("files", 0, 3)).positions
+    assert positions is not None
+    assert positions.to_pylist() == [0, 0, 2]

@@ -12,7 +12,8 @@ import pytest
 
 from trimtab.errors import JobError
 from trimtab.sources.kafka import Kafka
-from trimtab.sources.source import Range
+from trimtab.sources.kafka_clients import borrowed_consumer
+from trimtab.sources.source import Range, close_source
 
 NOBODY = "127.0.0.1:1"
 MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -104,3 +105,33 @@ def test_defaults_may_be_changed_by_options() -> None:
     access = kafka(options={"group.id": "allowed", "isolation.level": "read_uncommitted"})._access
     assert access.settings(consuming=True)["group.id"] == "allowed"
     assert not access.committed_only
+
+
+def test_a_source_that_is_closed_closes_the_connections_of_its_own_and_opens_new_ones_when_it_is_used() -> None:
+    source, other = kafka(options={"client.id": "mine"}), kafka(options={"client.id": "others"})
+    handles = []
+    for each in (source, other):
+        with borrowed_consumer(each._access) as client, borrowed_consumer(each._access) as second:
+            handles.append((client.handle, second.handle))
+    source.close()
+    source.close()
+    for handle in handles[0]:
+        with pytest.raises(RuntimeError, match="closed"):
+            handle.assignment()
+    assert [handle.assignment() for handle in handles[1]] == [[], []]
+    with borrowed_consumer(source._access) as client:
+        assert client.handle.assignment() == []
+    close_source(source)
+    close_source(other)
+
+
+def test_a_source_that_can_not_be_closed_keeps_nothing_from_ending(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Kafka) -> None:
+        raise OSError("the cable is cut")
+
+    monkeypatch.setattr(Kafka, "close", fail)
+    close_source(kafka())
+    assert "Kafka('127.0.0.1:1', 't') can't be closed" in caplog.text
+    close_source(None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import trimtab
 from trimtab.cli.batch_lines import batch_line, summary
@@ -63,7 +64,9 @@ path = "keys/"
 """
 
 
-def test_a_job_file_with_sources_of_trimtabs_own_runs(spark: Any, tmp_path: Path) -> None:
+def test_a_job_file_with_sources_of_trimtabs_own_runs(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "lines").mkdir()
     lines = ['{"k": 1, "ts": "2026-01-01T00:00:00Z"}', "no json", '{"k": 2, "ts": "2026-01-01T00:00:01Z"}']
     (tmp_path / "lines" / "a.json").write_text("\n".join(lines) + "\n")
@@ -71,6 +74,10 @@ def test_a_job_file_with_sources_of_trimtabs_own_runs(spark: Any, tmp_path: Path
     file = read_job_file(tmp_path / "job.toml")
     running = start(file, spark, make_job)
     assert running.await_termination(PATIENCE_S)
+    told = [each.getMessage() for each in caplog.records if "through the JVM" in each.getMessage()]
+    assert [line.partition(":")[0] for line in told] == [
+        "all rows of stream lines go through the JVM, which takes longer than over columns, because of query keys"
+    ]
 
     rate = trimtab.Rate(None, rows=1000, partitions=2, keys=5)
     rows = pa.concat_tables([rate.read(Range(part, 0, 500)).table for part in ("0", "1")]).group_by("k")

@@ -48,8 +48,9 @@ class KeptSource:
         if part.partition == self.lost:
             raise InputError("source.lost", f"{part.partition} is gone", "a test says so")
         table = self._table(part.partition).slice(part.start, part.end - part.start)
+        positions = pa.array(range(part.start, part.start + table.num_rows), pa.int64())
         if self.spoilt is None:
-            return Rows(table, self._appended(table))
+            return Rows(table, self._appended(table), positions=positions)
         is_spoilt = pc.fill_null(pc.equal(table.column("x"), self.spoilt), False)
         found = [
             (part.partition, part.start + number, b"?", "spoilt")
@@ -57,8 +58,9 @@ class KeptSource:
             if each
         ]
         undecoded = pa.table([list(column) for column in zip(*found, strict=True)] or [[]] * 4, schema=UNDECODED)
-        whole = table.filter(pc.invert(is_spoilt))
-        return Rows(whole, self._appended(whole), undecoded)
+        is_whole = pc.invert(is_spoilt).combine_chunks()
+        whole = table.filter(is_whole)
+        return Rows(whole, self._appended(whole), undecoded, positions=positions.filter(is_whole))
 
     def _appended(self, rows: pa.Table) -> pa.Array | None:
         return None if self.appended_us is None else pa.array([self.appended_us] * rows.num_rows, pa.int64())

@@ -13,6 +13,7 @@ from trimtab.engine.columns.watermark import BatchTime, TimeRule
 from trimtab.sources.source import UNDECODED, Range
 from trimtab.worker import exchange
 from trimtab.worker.exchange import Parcel, Reading, head_of_all
+from trimtab.worker.intake import ORIGINAL, PARTITION, POSITION, SOURCE_PARTITION
 from trimtab.worker.orders import Head
 from trimtab.worker.tier_one import ColumnTierOne
 
@@ -81,3 +82,19 @@ def test_ranges_that_are_sent_together_give_the_same_as_apart(
     lost = [each.aside for parcels in sent for each in parcels if each.aside is not None]
     assert sum(each.num_rows for each in lost) == sum(r.undecoded.num_rows for r in whole.values() if r.undecoded)
     assert all(each.aside is None for parcels in sent[1:] for each in parcels)
+
+
+def test_whole_rows_arrive_with_their_places_in_the_source_and_others_without(tmp_path: Path) -> None:
+    source = KeptSource(str(tmp_path), SCHEMA, spoilt=11)
+    whole = {f"p{number}": rows_of(30, seed=number) for number in range(2)}
+    for name, rows in whole.items():
+        source.add(name, rows)
+    intake = intake_for("routes", SOURCE_PARTITION)
+    for keep_original in (True, False):
+        one = ColumnTierOne(intake, SCHEMA, KEY_GROUPS, keep_original=keep_original)
+        reading = Reading(source, SCHEMA, one, orders_for(BatchTime(TimeRule(0))))
+        parcels = [Parcel.unpacked(packed) for _, packed in reading.parcels([Range(name, 3, 30) for name in whole])]
+        sent = pa.Table.from_batches([batch for each in parcels for batch in each.batches])
+        assert {PARTITION, POSITION} <= {*sent.column_names} if keep_original else POSITION not in sent.column_names
+        for row in sent.select([PARTITION, POSITION, ORIGINAL]).to_pylist() if keep_original else ():
+            assert repr(row[ORIGINAL]) == repr(whole[row[PARTITION]].slice(row[POSITION], 1).to_pylist()[0])

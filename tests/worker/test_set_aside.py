@@ -11,6 +11,7 @@ from trimtab.deciding.placement import Placement
 from trimtab.driver.batch_plan import BatchPlan, QuerySetup, Setup
 from trimtab.engine.columns.watermark import BatchTime, TimeRule
 from trimtab.sources.source import UNDECODED, Clock, Rows
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION
 from trimtab.worker.set_aside import is_ahead, taken_and_aside
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us", "UTC"), "value": pa.string()})
@@ -18,11 +19,17 @@ CLOCK_US, MAX_US = 1_000, 100
 TIME = BatchTime(TimeRule(0), latest_us=CLOCK_US + MAX_US, max_ahead_us=MAX_US)
 
 
-def rows(*times_us: int | None, appended_us: list[int | None] | None = None, clock: Clock = Clock.SOURCE) -> Rows:
+def rows(
+    *times_us: int | None,
+    appended_us: list[int | None] | None = None,
+    clock: Clock = Clock.SOURCE,
+    positions: list[int] | None = None,
+) -> Rows:
     count = len(times_us)
     table = pa.table([pa.array(range(count)), pa.array(times_us, pa.int64()), pa.array(["v"] * count)], SCHEMA.names)
     appended = None if appended_us is None else pa.array(appended_us, pa.int64())
-    return Rows(table.cast(SCHEMA), appended, clock=clock)
+    places = None if positions is None else pa.array(positions, pa.int64())
+    return Rows(table.cast(SCHEMA), appended, clock=clock, positions=places)
 
 
 def ahead(given: Rows, time: BatchTime = TIME) -> list[int]:
@@ -64,16 +71,27 @@ def test_a_batch_of_a_build_that_knew_only_the_clock_is_repeated_by_the_clock() 
 
 def test_the_others_are_given_with_where_they_are_and_why() -> None:
     bad = pa.table([["t:0"], [7], [b"?"], ["spoilt"]], UNDECODED.names).cast(UNDECODED)
-    given = replace(rows(5, 1_101, 6), undecoded=bad)
-    taken, aside = taken_and_aside(given, SCHEMA, "TS", TIME, "t:0")
+    given = replace(rows(5, 1_101, 6, positions=[4, 5, 6]), undecoded=bad)
+    taken, aside = taken_and_aside(given, SCHEMA, "TS", TIME, "t:0", with_places=False)
     assert taken["k"].to_pylist() == [0, 2]
     assert aside is not None
     first, second = zip(*(column.to_pylist() for column in aside.columns), strict=True)
-    assert first[:1] + first[2:] == (1, "v", "t:0", None, None, "ts is too far ahead of the clock")
+    assert first[:1] + first[2:] == (1, "v", "t:0", 5, None, "ts is too far ahead of the clock")
     assert second == (None, None, None, "t:0", 7, b"?", "spoilt")
 
 
 @pytest.mark.parametrize("given", [rows(), rows(5, None)])
 def test_mostly_there_are_none(given: Rows) -> None:
-    taken, aside = taken_and_aside(given, SCHEMA, "ts", TIME, "t:0")
+    taken, aside = taken_and_aside(given, SCHEMA, "ts", TIME, "t:0", with_places=False)
     assert (taken, aside) == (given.table, None)
+
+
+def test_rows_that_can_be_taken_know_where_they_are_if_an_engine_may_set_them_aside() -> None:
+    for positions, left in (([4, 5, 6], [4, 6]), (None, [None, None])):
+        given = rows(5, 1_101, 6, positions=positions)
+        taken, aside = taken_and_aside(given, SCHEMA, "ts", TIME, "t:0", with_places=True)
+        assert taken.select(SCHEMA.names).schema == SCHEMA
+        assert taken[SOURCE_PARTITION].to_pylist() == ["t:0", "t:0"]
+        assert taken[SOURCE_POSITION].to_pylist() == left
+        assert aside is not None
+        assert aside.column_names == [*SCHEMA.names, *UNDECODED.names]

@@ -19,10 +19,10 @@ from trimtab.language.intervals import delay_us
 from trimtab.sources.source import Source
 from trimtab.spark.sinks import BatchFunction, Sink, make_sink
 from trimtab.spark.source_rows import SourceRows, schema_on_spark
-from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION, SOURCE_UNDECODED
 from trimtab.worker.orders import LATE, QUARANTINE
 
-HIDDEN = (SOURCE_PARTITION, SOURCE_UNDECODED)
+HIDDEN = (SOURCE_PARTITION, SOURCE_POSITION, SOURCE_UNDECODED)
 Length = str | datetime.timedelta | None
 """A length of time, such as "2 seconds"."""
 

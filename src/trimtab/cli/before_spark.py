@@ -37,6 +37,7 @@ from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.files import Folder
 from trimtab.state.lock import check_free
 from trimtab.state.manifest import Manifest
+from trimtab.worker.ways import obstacle_told
 
 KAFKA = ("kafka", "org.apache.spark.sql.kafka010.KafkaSourceProvider")
 _HERE = ("localhost", "127.0.0.1", "::1")
@@ -208,6 +209,21 @@ def _is_listened_to(port: int) -> bool:
     tables = [path for path in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if path.exists()]
     rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
     return not tables or any(int(row[1].rpartition(":")[2], 16) == port and row[3] == _LISTENING for row in rows)
+
+
+# Which way rows go ---------------------------------------------------------------------------------
+
+
+def slow_streams(file: JobFile) -> Iterator[str]:
+    """Why streams that trimtab reads itself go through the JVM, as far as that is known without Spark; for people."""
+    streams, known = known_streams(file.streams), file.are_modules_imported
+    compiled = {each.name: compile_known(each.sql, streams, are_operators_known=known) for each in file.queries}
+    for stream in file.streams:
+        columns, event_time = streams[stream.name]
+        if stream.own is not None and columns is not None:
+            own = {name: each for name, each in compiled.items() if each is not None and each.source == stream.name}
+            if (told := obstacle_told(stream.name, own, columns, event_time)) is not None:
+                yield told
 
 
 # What isn't checked --------------------------------------------------------------------------------

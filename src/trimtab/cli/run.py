@@ -20,7 +20,7 @@ from rich.live import Live
 
 from trimtab.cli.around_spark import spark_errors, stderr_to_file
 from trimtab.cli.batch_lines import batch_line, summary
-from trimtab.cli.before_spark import check_before_spark, unchecked
+from trimtab.cli.before_spark import check_before_spark, slow_streams, unchecked
 from trimtab.cli.job_build import SPARK, Backend, RunningJob, start
 from trimtab.cli.job_file import read_job_file
 from trimtab.cli.job_sections import JobFile
@@ -57,12 +57,11 @@ def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
     backend.check()
     check_before_spark(file)
     if options.check:
-        streams, queries = (", ".join(each.name for each in part) for part in (file.streams, file.queries))
-        print(f"{options.job} is fine: streams {streams}; queries {queries}")
-        if left := unchecked(file):
-            print("not checked, because that takes Spark or the job's own code:", *left, sep="\n  ")
+        _print_checked(options.job, file)
         return 0
     view = _view(file, plain=options.plain)
+    if view.live is not None:  # the job logs it, too, but a live view hides its log
+        _print_slow(file)
     print("starting Spark ...", flush=True)
     spark, log, requests = None, None, _StopRequests()
     with requests.counted(signal.SIGTERM):
@@ -93,6 +92,21 @@ def run(options: argparse.Namespace, backend: Backend | None = None) -> int:
             if log is not None:
                 log.unlink(missing_ok=True)
     return 0
+
+
+def _print_checked(job: Path, file: JobFile) -> None:
+    """Print what a check without mistakes found, and what it left out."""
+    streams, queries = (", ".join(each.name for each in part) for part in (file.streams, file.queries))
+    print(f"{job} is fine: streams {streams}; queries {queries}")
+    _print_slow(file)
+    if left := unchecked(file):
+        print("not checked, because that takes Spark or the job's own code:", *left, sep="\n  ")
+
+
+def _print_slow(file: JobFile) -> None:
+    """Print which streams take longer than they need to, and why."""
+    for told in slow_streams(file):
+        print(told)
 
 
 @contextmanager

@@ -94,7 +94,6 @@ CALLS: Mapping[type[exp.Expr], Call] = {
     exp.Year: (_OF_TIME, SMALL),
     exp.Quarter: (_OF_TIME, PART),
     exp.Month: (_OF_TIME, PART),
-    exp.Week: (_OF_TIME, PART),
     exp.WeekOfYear: (_OF_TIME, PART),
     exp.Day: (_OF_TIME, PART),
     exp.DayOfWeek: (_OF_TIME, PART),

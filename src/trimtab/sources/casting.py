@@ -51,6 +51,15 @@ def cast_rows(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, dict[int, s
     return rows, dict(sorted(wrong.items()))
 
 
+def is_castable(found: pa.DataType, type_: pa.DataType) -> bool:
+    """Whether there is a cast from a type to another, for any value."""
+    try:
+        _caster(found, type_)(pa.array([], found))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
 def _cast_apart(array: pa.Array, type_: pa.DataType) -> tuple[list[pa.Array], list[int]]:
     """The values in pieces, with null for those that can't be cast, and where those are."""
     cast, pieces, bad = _caster(array.type, type_), list[pa.Array](), list[int]()

@@ -33,6 +33,15 @@ class Content:
 
 Parser = Callable[[pa.NativeFile, pa.Schema], Content]
 
+UNREADABLE = (
+    *(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowIndexError, pa.ArrowSerializationError),
+    *(pa.ArrowNotImplementedError, OSError),
+)
+"""What Arrow raises for a file that is damaged, or written in a way that it can't read.
+
+Not ArrowMemoryError, ArrowCapacityError and ArrowCancelled: they say nothing of the file.
+"""
+
 
 def wanted(names: Sequence[str], schema: pa.Schema) -> list[str]:
     """Those of the schema's columns that a file has. Raises ArrowInvalid if there are none, or several of one name."""

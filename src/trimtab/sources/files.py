@@ -7,6 +7,7 @@ that is moved in late, with an old modification time, isn't lost, and a position
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +18,19 @@ import pyarrow as pa
 
 from trimtab.errors import InputError, JobError
 from trimtab.rowwise.schemas import parse_columns
+from trimtab.sources.file_content import UNREADABLE
 from trimtab.sources.file_log import FileLog
 from trimtab.sources.file_partitions import ALL, assigned, checked
-from trimtab.sources.file_rows import PARSERS, SCHEMAS, rows_of
+from trimtab.sources.file_rows import PARSERS, SCHEMAS, impossible, rows_of
 from trimtab.sources.file_settling import Settling
 from trimtab.sources.file_store import FileStore, Found
 from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
 from trimtab.state.files import Folder
 
 SETTLED_AFTER_S = 2.0
+LISTED_EVERY_S = 1.0
+"""How long a folder that isn't on a local disk is left alone between two listings. A quiet job asks twenty times a
+second what there is, and each time a store lists all objects of the folder, in pages of a thousand which cost money."""
 FETCHED_AT_ONCE = 8
 """How many objects a worker waits for at once. Local files are read one by one: Spark's tasks own the cores."""
 
@@ -37,7 +42,8 @@ class Files:
 
     Files are written once, each under a name that no other file has or had: put them there by renaming, or let the
     source wait until they have settled. Names that begin with "." or "_" or end in ".tmp" and the like are left out.
-    A file may be deleted when the batch that read it is committed.
+    A file may be deleted when the batch that read it is committed. A local folder is listed whenever the job asks, one
+    in an object store once a second at most.
 
     Args:
         path: A local folder, or one in an object store, such as s3://bucket/folder. Folders in it are read, too.
@@ -81,9 +87,12 @@ class Files:
         self._partitions = checked(partitions)
         self._start, self._settled_after_s, self._clock = start, settled_after_s, clock
         self._schema = _schema_of(schema)
+        if self._schema is not None and (field := impossible(format, self._schema)) is not None:
+            hint = "read it as STRING, and take it apart in the query"
+            raise JobError("job.source", f"{format} files have no column {field.name} that is {field.type}", hint)
         self._is_schema_given = schema is not None
         self._log: FileLog | None = None
-        self._settling = self._fresh_settling()
+        self._settling, self._listed_s = self._fresh_settling(), -math.inf
 
     def __repr__(self) -> str:
         """How it was made, without credentials."""
@@ -91,7 +100,7 @@ class Files:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: not what was seen of files that somebody may still write."""
-        return self.__dict__ | {"_settling": None}
+        return self.__dict__ | {"_settling": None, "_listed_s": -math.inf}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin to watch anew."""
@@ -115,6 +124,7 @@ class Files:
         to queries in the meantime.
         """
         bound = copy.copy(self)
+        bound._listed_s = -math.inf  # nothing that was listed is in this log
         bound._log, begun = FileLog.begun(folder, self._about)
         if not self._is_schema_given and "schema" in begun:
             first = pa.ipc.read_schema(pa.BufferReader(bytes.fromhex(begun["schema"])))
@@ -137,7 +147,8 @@ class Files:
     def latest(self) -> Mapping[str, int]:
         """How many files of each partition have been found. Looks for new ones: one listing, and one write at most."""
         log = self._bound()
-        self._look(log)
+        if not self._is_listed_lately():
+            self._look(log)
         ends = log.ends()
         return {name: ends.get(name, 0) for name in self._partitions or (ALL,)}
 
@@ -168,7 +179,9 @@ class Files:
                 pa.array(column, field.type) for column, field in zip(zip(*lost, strict=True), UNDECODED, strict=True)
             ]
             undecoded = pa.Table.from_arrays(arrays, schema=UNDECODED)
-        return Rows(pa.concat_tables(tables), pa.array(np.repeat(times, counts), pa.int64()), undecoded, Clock.FILE)
+        of_rows = np.repeat(np.arange(part.start, part.start + len(counts)), counts)
+        appended_us, positions = pa.array(times[of_rows - part.start]), pa.array(of_rows)
+        return Rows(pa.concat_tables(tables), appended_us, undecoded, Clock.FILE, positions)
 
     def _fetched(self, found: Sequence[Found]) -> Iterator[tuple[Found, pa.NativeFile]]:
         if self._store.folder.is_local or len(found) < 2:
@@ -179,10 +192,16 @@ class Files:
                 some = found[start : start + FETCHED_AT_ONCE]
                 yield from zip(some, pool.map(self._store.fetched, some), strict=True)
 
+    def _is_listed_lately(self) -> bool:
+        passed_s = self._clock() - self._listed_s
+        return not self._store.folder.is_local and 0 <= passed_s < LISTED_EVERY_S  # clocks may be set back
+
     def _look(self, log: FileLog) -> None:
         """Add what is new to the log. The first look is added even if it found nothing: "latest" begins there."""
         while True:
-            new = self._settling.settled(self._store.listed(log.known()), self._clock())
+            listed = self._store.listed(log.known())
+            self._listed_s = self._clock()  # after it: listing many objects takes long by itself
+            new = self._settling.settled(listed, self._listed_s)
             files = assigned(new, self._partitions)
             if (not log.is_new and not any(files.values())) or log.add(files):
                 return
@@ -208,7 +227,7 @@ class Files:
         try:
             with self._store.fetched(first) as file:
                 found = SCHEMAS[self._format](file)
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             message = f"{folder.shown_path(first.path)} doesn't say which columns it has: {str(error).splitlines()[0]}"
             raise JobError("job.source", message, "give the columns, schema=..., or remove the file") from error
         return pa.schema([(field.name, field.type) for field in found])  # without the metadata of one file

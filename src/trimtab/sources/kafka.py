@@ -17,7 +17,7 @@ from trimtab.errors import JobError
 from trimtab.rowwise.ddl import parse_columns
 from trimtab.sources.avro_values import AvroValues
 from trimtab.sources.json_values import JsonValues
-from trimtab.sources.kafka_clients import Access, Setting, borrowed_consumer, check_options
+from trimtab.sources.kafka_clients import Access, Setting, borrowed_consumer, check_options, close_idle
 from trimtab.sources.kafka_offsets import earliest_of, latest_of, partitions_of, since
 from trimtab.sources.kafka_range import COLUMNS, Piece, Stretch, pieces_of
 from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
@@ -118,11 +118,16 @@ class Kafka:
         found = latest_of(self._access, partitions_of(self._access, self.topics))
         return {partition_name(each.topic, each.partition): offset for each, offset in found.items()}
 
+    def close(self) -> None:
+        """Close the connections that this process has to the servers and doesn't use; the next use opens new ones."""
+        close_idle(self._access)
+
     def read(self, part: Range) -> Rows:
         """The rows of a range. See `kafka_range.pieces_of` for the errors."""
         topic, number = parse_partition_name(part.partition)
         stretch = Stretch(topic, number, part.start, part.end)
-        rows = [Rows(self.schema.empty_table(), pa.array([], pa.int64()))]
+        none = pa.array([], pa.int64())
+        rows = [Rows(self.schema.empty_table(), none, positions=none)]
         with borrowed_consumer(self._access) as client:
             # A piece is decoded while librdkafka's own threads fetch the next ones.
             rows += [self._rows(part, piece) for piece in pieces_of(client, self._access, stretch, self.columns)]
@@ -132,6 +137,7 @@ class Kafka:
             pa.concat_arrays([each.appended_us for each in rows]),
             pa.concat_tables(bad) if bad else None,
             Clock.WRITER if any(each.clock is Clock.WRITER for each in rows) else Clock.SOURCE,
+            pa.concat_arrays([each.positions for each in rows]),
         )
 
     def _rows(self, part: Range, piece: Piece) -> Rows:
@@ -149,7 +155,7 @@ class Kafka:
             piece = _some(piece, pa.array(is_good))
         columns = [*decoded.table.columns, *piece.more.values()]
         clock = Clock.WRITER if piece.is_producers_clock else Clock.SOURCE
-        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, clock)
+        return Rows(pa.table(columns, schema=self.schema), piece.appended_us, undecoded, clock, piece.offsets)
 
 
 def partition_name(topic: str, number: int) -> str:

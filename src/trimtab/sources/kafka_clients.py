@@ -1,5 +1,7 @@
 """Connections to Kafka, by the package confluent-kafka: each process has its own, and keeps them for the next use.
 
+A driver closes them when its stream ends. Workers of Spark are not told of that, and keep them as long as they live.
+
 Nothing here reads a message. What the errors of Kafka mean is said here, too: whether it is of use to ask again.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -170,12 +172,13 @@ def admin_client(access: Access) -> Client:
     return _admins[key]
 
 
-def close_all() -> None:
-    """Close the connections of this process that nobody uses."""
-    for clients in _consumers.values():
-        while clients:
-            clients.pop().handle.close()
-    _admins.clear()
+def close_idle(access: Access) -> None:
+    """Close the connections of this process to a cluster that nobody uses; the next use opens new ones."""
+    here = (os.getpid(), access)
+    _admins.pop(here, None)
+    with suppress(IndexError):  # other threads may be borrowing them
+        while idle := _consumers.get(here):
+            idle.pop().handle.close()
 
 
 def confluent_kafka() -> ModuleType:

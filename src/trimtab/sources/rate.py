@@ -137,7 +137,7 @@ class Rate:
             "n": positions,
         }
         appended = None if self._rows_per_s is None else pa.array(int(self._began_s * 1e6) + after_us)
-        return Rows(pa.table(columns, schema=SCHEMA), appended)
+        return Rows(pa.table(columns, schema=SCHEMA), appended, positions=pa.array(positions))
 
     @property
     def _per_partition_s(self) -> float | None:

@@ -6,6 +6,7 @@ read the ranges, side by side. No Spark here, and no decision: a source only say
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from trimtab.state.files import Folder
+
+_log = logging.getLogger("trimtab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,14 @@ class Rows:
     appended_us   when each of them was appended to the source, in microseconds since 1970; None: that isn't known
     undecoded     the others, with the columns `UNDECODED`; None: there are none
     clock         whose clock shows when rows were appended
+    positions     where in the partition each of them is, as int64, so that quarantine can say it; None: it doesn't
     """
 
     table: pa.Table
     appended_us: pa.Array | None = None
     undecoded: pa.Table | None = None
     clock: Clock = Clock.SOURCE
+    positions: pa.Array | None = None
 
 
 UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})
@@ -114,3 +119,16 @@ def opened(source: Source, home: Folder) -> Source:
 def rows_each(source: Source) -> float:
     """How many rows a position has, as far as that is known before any are read; infinite: it isn't."""
     return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))
+
+
+def close_source(source: Source | None) -> None:
+    """Let a source that has a method `close` end what it keeps open in this process: its stream has ended.
+
+    It may be used again afterwards. What it raises is logged: nothing may keep a job from ending.
+    """
+    end = getattr(source, "close", None)
+    if end is not None:
+        try:
+            end()
+        except Exception:
+            _log.warning("%r can't be closed", source, exc_info=True)

@@ -37,6 +37,7 @@ from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
+from trimtab.sources.source import close_source
 from trimtab.spark.carried_errors import unpacking
 from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
@@ -116,8 +117,7 @@ class Pipeline(Shell):
         super().__init__(folders, driver)
         self._turn = threading.Lock()  # held while a batch runs
         self._batch_thread: int | None = None
-        self._is_first = True
-        self.stopping = False
+        self._is_first, self.stopping = True, False
         self.error: BaseException | None = None
         self.homes = Homes(spark, queries.stream)
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
@@ -173,6 +173,7 @@ class Pipeline(Shell):
         sweep(self.folders, epoch=self.epoch)
         unfinished = self.driver.unfinished
         self.ready(self._setup if unfinished is None else unfinished.setup)
+        self._queries.tell_obstacle()
 
     def _first_placement(self) -> Placement:
         """Where key groups are before the first batch of this start."""
@@ -286,10 +287,11 @@ class Pipeline(Shell):
             pass
 
     def stop(self) -> None:
-        """End the pipeline's threads."""
+        """End the pipeline's threads, and close its source."""
         self._compactor.stop()
         if self._balancer is not None:
             self._balancer.stop()
+        close_source(self._queries.source)
 
     def _run(self, frame: DataFrame, spark_batch: int | None, *, closing: bool = False, read: Read = NOTHING) -> None:
         """Run a Spark batch, or one of ranges; without either it has no rows."""
@@ -354,7 +356,7 @@ class Pipeline(Shell):
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
-                    read = rows.of(orders.ranges, ready.setup.event_time, orders.time, self._measures)
+                    read = rows.of(orders.ranges, ready.setup, orders.time, self._measures)
                     frame = on_session(read, self._queries.own)
                 self._measures.value = Measures()
                 ran = run_jobs(tier_one, frame, orders, self.homes.pinned)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import Accumulator, AccumulatorParam, SparkContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
+from trimtab.driver.batch_plan import Setup
 from trimtab.engine.columns.watermark import BatchTime
 from trimtab.sources.source import UNDECODED, Range, Source
 from trimtab.spark.carried_errors import carrying
-from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_UNDECODED
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION, SOURCE_UNDECODED
 from trimtab.worker.measures import Measures
 from trimtab.worker.pauses import avoid_pauses
 from trimtab.worker.set_aside import taken_and_aside
@@ -55,17 +56,16 @@ class SourceRows:
     def spark_schema(self) -> StructType:
         """The columns of the frames: those of the source, and where a row comes from."""
         own: StructType = from_arrow_schema(self.schema, prefer_timestamp_ntz=True)
-        return StructType(own.fields).add(SOURCE_PARTITION, StringType()).add(SOURCE_UNDECODED, _UNDECODED)
+        places = StructType(own.fields).add(SOURCE_PARTITION, StringType()).add(SOURCE_POSITION, LongType())
+        return places.add(SOURCE_UNDECODED, _UNDECODED)
 
-    def of(
-        self, ranges: Sequence[Range], event_time: str, time: BatchTime, measures: Accumulator[Measures]
-    ) -> DataFrame:
+    def of(self, ranges: Sequence[Range], setup: Setup, time: BatchTime, measures: Accumulator[Measures]) -> DataFrame:
         """The rows of some ranges; each is read by one task, which also says which of them are too far ahead.
 
-        The task adds what it measures to `measures`.
+        The task adds what it measures to `measures`. Rows have their positions only if whole rows are kept.
         """
         packed = cloudpickle.dumps(self.source)  # type: ignore[no-untyped-call]
-        schema = self.schema
+        schema, event_time, has_places = self.schema, setup.event_time, setup.keep_original
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             avoid_pauses()
@@ -75,8 +75,9 @@ class SourceRows:
                 with carrying():
                     rows = source.read(part)
                 measures.add(Measures.of(rows))
-                taken, aside = taken_and_aside(rows, schema, event_time, time, part.partition)
-                yield from _for_the_jvm(taken, aside, part).to_batches()
+                known = rows if has_places else replace(rows, positions=None)
+                taken, aside = taken_and_aside(known, schema, event_time, time, part.partition, with_places=True)
+                yield from _for_the_jvm(taken, aside).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]
         tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")
@@ -87,15 +88,13 @@ _WHERE = pa.struct([UNDECODED.field(name) for name in UNDECODED.names[1:]])  # t
 _UNDECODED: StructType = from_arrow_schema(pa.schema(list(_WHERE)))
 
 
-def _for_the_jvm(taken: pa.Table, aside: pa.Table | None, part: Range) -> pa.Table:
-    """The rows with where they come from, and after them those that were set aside."""
+def _for_the_jvm(taken: pa.Table, aside: pa.Table | None) -> pa.Table:
+    """The rows, and after them those that were set aside, with the columns of the frame."""
     whole = taken.append_column(SOURCE_UNDECODED, pa.nulls(taken.num_rows, _WHERE))
     if aside is not None:
-        *columns, position, value, reason = aside.columns
+        *columns, partition, position, value, reason = aside.columns
         parts = [each.combine_chunks() for each in (position, value, reason)]
         why = pa.StructArray.from_arrays(parts, fields=[*_WHERE])
-        others = pa.Table.from_arrays([*columns[:-1], why], schema=whole.schema)  # the partition's name follows below
+        others = pa.Table.from_arrays([*columns, partition, position, why], schema=whole.schema)
         whole = pa.concat_tables([whole, others])
-    whole = whole.combine_chunks()
-    name = pa.repeat(pa.scalar(part.partition, pa.string()), whole.num_rows)
-    return whole.add_column(whole.num_columns - 1, SOURCE_PARTITION, name)
+    return whole.combine_chunks()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,20 +25,19 @@ from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
 from trimtab.spark.tier_one import TierOne
-from trimtab.worker.intake import Intake, intake_of
+from trimtab.worker.intake import intake_of
 from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan
 from trimtab.worker.tier_one import ColumnTierOne, obstacle_to_columns
+from trimtab.worker.ways import obstacle_told
+
+_log = logging.getLogger("trimtab")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyOnSpark(Ready):
-    """Queries ready to run, with the tier 1 that computes their rows: in the JVM, or over columns in the workers.
-
-    `obstacle`: why it isn't over columns.
-    """
+    """Queries ready to run, with the tier 1 that computes their rows: in the JVM, or over columns in the workers."""
 
     tier_one: TierOne | ColumnTierOne
-    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,9 +82,9 @@ class StreamQueries:
         queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
         intake = intake_of(queries, self.schema, setup.event_time, split, setup.partition_by)
-        keep_original, obstacle = setup.keep_original, self._obstacle(intake)
+        keep_original = setup.keep_original
         tier_one: TierOne | ColumnTierOne
-        if obstacle is None:
+        if self.source is not None and obstacle_to_columns(intake, self.schema) is None:
             tier_one = ColumnTierOne(intake, self.schema, self.key_groups, keep_original=keep_original)
             schema = tier_one.sent_schema()
         else:
@@ -103,10 +103,14 @@ class StreamQueries:
         )
         packed: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
         plan_id = hashlib.sha256(packed).hexdigest()
-        return ReadyOnSpark(setup, plan, packed, plan_id, Merger(plan), tier_one, obstacle)
+        return ReadyOnSpark(setup, plan, packed, plan_id, Merger(plan), tier_one)
 
-    def _obstacle(self, intake: Intake) -> str | None:
-        return "Spark reads the stream" if self.source is None else obstacle_to_columns(intake, self.schema)
+    def tell_obstacle(self) -> None:
+        """Log why rows take the JVM's way that could be read as columns, if they do: a user may change the query."""
+        if self.source is not None:
+            told = obstacle_told(self.stream, self.queries, self.schema, self.event_time)
+            if told is not None:
+                _log.warning("%s", told)
 
     def _compiled(self, name: str, wanted: QuerySetup, event_time: str) -> Query:
         own = self.queries.get(name)

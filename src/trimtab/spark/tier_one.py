@@ -32,9 +32,11 @@ from trimtab.spark.splitter import Splitter
 from trimtab.worker.intake import (
     ORIGINAL,
     PARTITION,
+    POSITION,
     ROUTE,
     SLOT,
     SOURCE_PARTITION,
+    SOURCE_POSITION,
     SOURCE_UNDECODED,
     Intake,
     Reading,
@@ -52,6 +54,7 @@ class TierOne:
     def __init__(self, intake: Intake, frame: DataFrame, key_groups: int, *, keep_original: bool) -> None:
         self._intake, self._spark, self._key_groups = intake, frame.sparkSession, key_groups
         self._keep_original = keep_original
+        self._has_places = keep_original and intake.is_of_source
         # What is computed is analysed with the settings of jobs; where nothing is, a change of sessions would only take
         # milliseconds. All of it runs with the settings of the stream: its DataFrame keeps its own meaning.
         self._own = _java(frame).sparkSession() if intake.is_computed or intake.partition else None
@@ -114,10 +117,13 @@ class TierOne:
             for c in self._intake.columns
         ]
         if self._keep_original:
-            own = [F.col(_quoted(name)) for name in frame.columns if name not in (SOURCE_PARTITION, SOURCE_UNDECODED)]
+            hidden = (SOURCE_PARTITION, SOURCE_POSITION, SOURCE_UNDECODED)
+            own = [F.col(_quoted(name)) for name in frame.columns if name not in hidden]
             columns.append(F.struct(*own).alias(ORIGINAL))
         if self._intake.partition is not None:
             columns.append(self._partition().alias(PARTITION))
+        if self._has_places:
+            columns.append(F.col(SOURCE_POSITION).alias(POSITION))
         if self._intake.is_of_source:
             columns.append(F.col(SOURCE_UNDECODED))
         return columns
@@ -177,7 +183,8 @@ class TierOne:
     def _beside(self) -> list[str]:
         """The columns that are sent besides those of the queries."""
         named, of_source = self._intake.partition is not None, self._intake.is_of_source
-        return [ORIGINAL] * self._keep_original + [PARTITION] * named + [SOURCE_UNDECODED] * of_source
+        places = [PARTITION] * named + [POSITION] * self._has_places
+        return [ORIGINAL] * self._keep_original + places + [SOURCE_UNDECODED] * of_source
 
     # Java objects ------------------------------------------------------------------------------
 

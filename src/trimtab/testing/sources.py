@@ -20,7 +20,8 @@ def check_source(source: Source, *, reads: int = READS, longest: int = LONGEST, 
 
     1. Every partition has an end. Its `earliest` isn't after its `start`, nor that after its end, and neither
        `earliest` nor the end ever falls.
-    2. Rows have the source's schema, and as many times of appending as there are rows.
+    2. Rows have the source's schema, as many times of appending as there are rows, and positions that ascend within the
+       range.
     3. A range gives the same when it is read again, read by a pickled copy, or read in two parts.
     4. An empty range gives an empty table with the schema.
 
@@ -115,6 +116,7 @@ def _check_shape(source: Source, part: Range, rows: Rows) -> None:
     ):
         message = f"{len(rows.appended_us)} times of appending, as {rows.appended_us.type}, for {_counted(rows)}"
         raise BrokenLawError(f"{part}: {message}: give an int64 for each row, or None")
+    _check_positions(part, rows)
     if (undecoded := rows.undecoded) is None:
         return
     if not undecoded.schema.equals(UNDECODED):
@@ -129,10 +131,22 @@ def _check_shape(source: Source, part: Range, rows: Rows) -> None:
         raise BrokenLawError(f"{part}: the positions of what can't be decoded don't ascend")
 
 
+def _check_positions(part: Range, rows: Rows) -> None:
+    if rows.positions is None:
+        return
+    if len(rows.positions) != rows.table.num_rows or rows.positions.type != pa.int64():
+        message = f"{len(rows.positions)} positions, as {rows.positions.type}, for {_counted(rows)}"
+        raise BrokenLawError(f"{part}: {message}: give an int64 for each row, or None")
+    places = rows.positions.to_pylist()
+    if places != sorted(places) or not all(part.start <= place < part.end for place in places):
+        raise BrokenLawError(f"{part}: the positions of its rows don't ascend, or are outside of the range")
+
+
 def _check_same(part: Range, how: str, expected: Rows, found: Rows) -> None:
     kinds = (
         ("rows", expected.table, found.table),
         ("times of appending", _times(expected), _times(found)),
+        ("positions", _positions(expected), _positions(found)),
         ("rows that can't be decoded", _undecoded(expected), _undecoded(found)),
     )
     for kind, one, other in kinds:
@@ -153,14 +167,19 @@ def _times(rows: Rows) -> pa.Table:
     return pa.table({"appended_us": pa.array([], pa.int64()) if rows.appended_us is None else rows.appended_us})
 
 
+def _positions(rows: Rows) -> pa.Table:
+    return pa.table({"position": pa.array([], pa.int64()) if rows.positions is None else rows.positions})
+
+
 def _undecoded(rows: Rows) -> pa.Table:
     return UNDECODED.empty_table() if rows.undecoded is None else rows.undecoded
 
 
 def _joined(parts: list[Rows]) -> Rows:
     appended = pa.concat_tables(map(_times, parts))["appended_us"].combine_chunks()
+    positions = pa.concat_tables(map(_positions, parts))["position"].combine_chunks()
     table = pa.concat_tables([part.table for part in parts])
-    return Rows(table, appended, pa.concat_tables(map(_undecoded, parts)))
+    return Rows(table, appended, pa.concat_tables(map(_undecoded, parts)), positions=positions)
 
 
 def _copied(source: Source) -> Source:

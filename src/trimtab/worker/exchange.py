@@ -83,9 +83,12 @@ class Reading:
         tables, aside, counts = list[pa.Table](), list[pa.Table](), list[tuple[str, int]]()
         measures, began_s = Measures(), time.perf_counter()
         some, event_time = [part for part in parts if part.end > part.start], self.tier_one.event_time
+        with_places = self.tier_one.has_places
         for part, rows in zip(some, rows_of(self.source, some), strict=True):
             measures += Measures.of(rows)
-            taken, others = taken_and_aside(rows, self.schema, event_time, self.orders.time, part.partition)
+            taken, others = taken_and_aside(
+                rows, self.schema, event_time, self.orders.time, part.partition, with_places=with_places
+            )
             tables.append(taken)
             aside += [] if others is None else [others]
             counts.append((part.partition, taken.num_rows))

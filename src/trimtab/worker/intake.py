@@ -20,11 +20,15 @@ from trimtab.worker.row_hash import has_columnar_hash
 ROUTE = "__route"
 ORIGINAL = "__original"
 PARTITION = "__partition"
+POSITION = "__position"
+"""Where in its partition a row of trimtab's own source is; only beside whole rows, for quarantine."""
 SOURCE_PARTITION = "__source_partition"
 """The column that names the partition of a row of trimtab's own source; queries don't see it."""
+SOURCE_POSITION = "__source_position"
+"""Beside it: where in the partition the row is; null unless whole rows are kept."""
 SOURCE_UNDECODED = "__source_undecoded"
-"""Beside it, on the way through the JVM: why the task that read a row sets it aside, else null; with position and value
-if it couldn't be decoded."""
+"""On the way through the JVM also why the task that read a row sets it aside, else null; with its position, and its
+value if it couldn't be decoded."""
 
 
 @dataclass(frozen=True, slots=True)

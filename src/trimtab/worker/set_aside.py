@@ -13,29 +13,39 @@ import pyarrow as pa
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime
 from trimtab.sources.source import UNDECODED, Clock, Rows
-from trimtab.worker.intake import own_spelling
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION, own_spelling
 from trimtab.worker.orders import BoolArray
 
 
 def taken_and_aside(
-    rows: Rows, schema: pa.Schema, event_time: str, time: BatchTime, partition: str
+    rows: Rows, schema: pa.Schema, event_time: str, time: BatchTime, partition: str, *, with_places: bool
 ) -> tuple[pa.Table, pa.Table | None]:
     """The rows that can be taken, with the types of `schema`; and the others, if there are any.
 
-    Those have the same columns, null where nothing could be decoded, and after them those of `UNDECODED`.
+    Those have the same columns, null where nothing could be decoded, and after them those of `UNDECODED`. The rows that
+    can be taken have the columns of `placed` after them, if they are asked for: an engine may set rows aside, too.
     """
-    table, found = typed(rows.table, schema), list[pa.Table]()
+    table, positions, found = typed(rows.table, schema), rows.positions, list[pa.Table]()
     column = str(own_spelling(event_time, schema))
     ahead = is_ahead(table.column(column), rows, time)
     if ahead is not None:
         moment = "the clock" if _appended_us(rows) is None else "when the row was appended"
-        found.append(_because(f"{column} is too far ahead of {moment}", table, ahead, partition))
-        table = table.filter(pa.array(~ahead))
+        reason, taken = f"{column} is too far ahead of {moment}", pa.array(~ahead)
+        found.append(_because(reason, table, positions, pa.array(ahead), partition))
+        table, positions = table.filter(taken), _filtered(positions, taken)
     if rows.undecoded is not None and rows.undecoded.num_rows:
         bad = rows.undecoded.cast(UNDECODED)
         nothing = [pa.nulls(bad.num_rows, kind) for kind in schema.types]
         found.append(_table([*nothing, *bad.columns], schema))
+    if with_places:
+        table = placed(table, partition, positions)
     return table, pa.concat_tables(found) if found else None
+
+
+def placed(rows: pa.Table, partition: str, positions: pa.Array | None) -> pa.Table:
+    """The rows, and after their columns where each of them is: the name of the partition, and the position in it."""
+    names, where = pa.repeat(partition, rows.num_rows), _known(positions, rows.num_rows)
+    return rows.append_column(SOURCE_PARTITION, names).append_column(SOURCE_POSITION, where)
 
 
 def is_ahead(times: pa.ChunkedArray, rows: Rows, time: BatchTime) -> BoolArray | None:
@@ -67,11 +77,19 @@ def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table if table.schema == schema else table.cast(schema)
 
 
-def _because(reason: str, table: pa.Table, chosen: BoolArray, partition: str) -> pa.Table:
-    rows = table.filter(pa.array(chosen))
-    values = (partition, None, None, reason)
-    where = [pa.array([value] * rows.num_rows, field.type) for value, field in zip(values, UNDECODED, strict=True)]
-    return _table([*rows.columns, *where], rows.schema)
+def _because(reason: str, table: pa.Table, positions: pa.Array | None, chosen: pa.Array, partition: str) -> pa.Table:
+    rows = table.filter(chosen)
+    count, where = rows.num_rows, _known(_filtered(positions, chosen), rows.num_rows)
+    columns = [pa.repeat(partition, count), where, pa.nulls(count, pa.binary()), pa.repeat(reason, count)]
+    return _table([*rows.columns, *columns], rows.schema)
+
+
+def _filtered(positions: pa.Array | None, chosen: pa.Array) -> pa.Array | None:
+    return None if positions is None else positions.filter(chosen)
+
+
+def _known(positions: pa.Array | None, count: int) -> pa.Array:
+    return pa.nulls(count, pa.int64()) if positions is None else positions
 
 
 def _table(columns: list[pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,12 @@ from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime, is_late
 from trimtab.sources.source import UNDECODED
 from trimtab.worker.accounts import Accounts
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_UNDECODED, Reading
+from trimtab.worker.intake import ORIGINAL, PARTITION, POSITION, ROUTE, SLOT, SOURCE_UNDECODED, Reading
 from trimtab.worker.orders import LATE, QUARANTINE, QUERY, REASON, BoolArray, EnginePlan, Int64Array
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+_PLACES = (("partition", PARTITION), ("position", POSITION))
+"""What quarantine says of where a row was, and the columns of tier 1 that say it."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +84,15 @@ class SortingOut:
         self.events += count
         if self._plan.keep_original:
             rows = given.select(range(given.num_columns - len(UNDECODED)))
-            for name, column in self._of_source(count, where):
+            for name, column in self._of_source(count, dict(zip(where.column_names, where.columns, strict=True))):
                 rows = _with_column(rows, name, column)
             rows = _with_column(rows, QUERY, pa.nulls(count, pa.string()))
             self.asides[QUARANTINE].append(_with_column(rows, REASON, where.column("reason")))
 
-    def _of_source(self, count: int, where: pa.Table | None = None) -> Iterator[tuple[str, pa.Array]]:
-        """Where a row of trimtab's own source came from, as far as known, and its value if it couldn't be decoded."""
+    def _of_source(self, count: int, known: Mapping[str, Column]) -> Iterator[tuple[str, Column]]:
+        """Where rows of trimtab's own source came from, as far as known, and the values that couldn't be decoded."""
         for name in UNDECODED.names[:-1] if self._plan.intake.is_of_source else ():
-            column = pa.nulls(count, UNDECODED.field(name).type) if where is None else where.column(name)
-            yield f"source_{name}", column
+            yield f"source_{name}", known[name] if name in known else pa.nulls(count, UNDECODED.field(name).type)
 
     def wanted(self, reading: Reading, rows: Rows) -> Rows:
         """The rows that the query's WHERE lets through; those whose columns can't be computed are set aside."""
@@ -187,11 +190,13 @@ class SortingOut:
             self.quarantined += count
         if not self._plan.keep_original:
             return
-        original = table.column(ORIGINAL).filter(pa.array(chosen)).combine_chunks()
+        mask = pa.array(chosen)
+        original = table.column(ORIGINAL).filter(mask).combine_chunks()
         names = [field.name for field in original.type]
         rows = pa.table([original.field(number) for number in range(len(names))], names=names)
         if name == QUARANTINE:
-            for column, values in self._of_source(count):
+            known = {of: table.column(sent).filter(mask) for of, sent in _PLACES if sent in table.column_names}
+            for column, values in self._of_source(count, known):
                 rows = _with_column(rows, column, values)
             for column, value in ((QUERY, query), (REASON, reason)):
                 rows = _with_column(rows, column, pa.array([value] * count, pa.string()))

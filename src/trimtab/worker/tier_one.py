@@ -20,9 +20,20 @@ from trimtab.rowwise.columnar import obstacle
 from trimtab.rowwise.types import plain
 from trimtab.worker.column_splitter import arrivals_mixed, engines_of, head_of
 from trimtab.worker.hashes import Hashes
-from trimtab.worker.intake import ORIGINAL, PARTITION, ROUTE, SLOT, SOURCE_PARTITION, Intake, Reading
+from trimtab.worker.intake import (
+    ORIGINAL,
+    PARTITION,
+    POSITION,
+    ROUTE,
+    SLOT,
+    SOURCE_PARTITION,
+    SOURCE_POSITION,
+    Intake,
+    Reading,
+)
 from trimtab.worker.orders import BoolArray, Head, Int64Array, Orders
 from trimtab.worker.row_hash import has_columnar_hash
+from trimtab.worker.set_aside import placed
 
 Columns = dict[str, pa.Array]
 
@@ -64,9 +75,15 @@ class ColumnTierOne:
         """The stream's column with the time of each row."""
         return str(next(column.source for column in self.intake.columns if column.name == self.intake.time))
 
+    @property
+    def has_places(self) -> bool:
+        """Whether rows come and go with their places in the source, as an engine may put them into quarantine."""
+        return self.keep_original and self.intake.is_of_source
+
     def sent_schema(self) -> pa.Schema:
         """The columns of the rows as they are sent."""
-        return self.sent(self.schema.empty_table()).schema
+        rows = self.schema.empty_table()
+        return self.sent(placed(rows, "", None) if self.has_places else rows).schema
 
     def sent(self, rows: pa.Table) -> pa.Table:
         """What is sent to the engines: a row for each route of every row that a query wants."""
@@ -122,6 +139,9 @@ class ColumnTierOne:
             originals = [as_sent(rows.column(name)) for name in self.schema.names]
             fields = [pa.field(n, each.type) for n, each in zip(self.schema.names, originals, strict=True)]
             columns[ORIGINAL] = pa.StructArray.from_arrays(originals, fields=fields)
+        if self.has_places:
+            columns[PARTITION] = as_sent(rows.column(SOURCE_PARTITION))
+            columns[POSITION] = as_sent(rows.column(SOURCE_POSITION))
         if intake.partition not in (None, SOURCE_PARTITION):
             columns[PARTITION] = single(rows.column(intake.partition)).cast(pa.string())
         return columns
@@ -146,7 +166,7 @@ class ColumnTierOne:
         count = len(columns[self.intake.time])
         sent = {name: columns[name] for name in self.hashes.names}
         sent |= self.hashes.arrivals(columns, count, {*self.hashes.arrival_names} - left_out)
-        sent |= {name: columns[name] for name in (ORIGINAL, PARTITION) if name in columns}
+        sent |= {name: columns[name] for name in (ORIGINAL, PARTITION, POSITION) if name in columns}
         return _Made(sent, [self.hashes.slots(route, columns, count) for route in self.intake.routes])
 
     def _table(
