@@ -40,7 +40,8 @@ def test_tasks_read_in_proportion_to_their_weights(counts: list[int], weights: l
     due = positions_of(ranges) * np.cumsum(weights) / np.sum(weights)
     given_out = np.cumsum([positions_of(own) for own in tasks])
     slack = NEAR * positions_of(ranges) * np.array(weights) / np.sum(weights)
-    assert (np.abs(given_out - due) <= slack + 1).all()
+    # What a task reads more than it should, those with small weights after it don't get.
+    assert (np.abs(given_out - due) <= np.maximum.accumulate(slack) + 1).all()
 
 
 def test_a_range_is_not_cut_for_a_few_positions() -> None:
