@@ -225,6 +225,8 @@ class Pipeline(Shell):
         """From the next batch on, the watermark also waits for these partitions of the stream's source."""
         known = tuple(sorted({*self._setup.rule.partitions, *names}))
         if known != self._setup.rule.partitions:
+            if self._setup.rule.partitions:  # else this is the first look: they may have been there for long
+                self._silence.met(set(known).difference(self._setup.rule.partitions), time.time())
             self._setup = replace(self._setup, rule=replace(self._setup.rule, partitions=known, count=len(known)))
 
     @contextmanager
@@ -270,7 +272,7 @@ class Pipeline(Shell):
 
     def _verdict(self) -> Silence:
         known = self.driver.known
-        return self._silence.verdict(() if known is None else known.newest_us)
+        return self._silence.verdict(() if known is None else known.newest_us, self._setup.rule.partitions)
 
     def _run_without_rows(self, spark: SparkSession, schema: Any, *, closing: bool) -> None:
         self._run(on_session(no_rows(spark, schema), copy_for_jobs(spark)), None, closing=closing)

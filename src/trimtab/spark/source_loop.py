@@ -86,7 +86,8 @@ class SourceLoop:
         began_s, asked_at_s = time.monotonic(), time.time()
         read = self._next_read(end)
         if end is None:  # else nothing is known of what has come since
-            self._pipeline.is_caught_up(asked_at_s, read.ended)
+            is_all = read.ended.issuperset(self._partitions)
+            self._pipeline.is_caught_up(asked_at_s, None if is_all else read.ended)
         if read.ranges:
             events = self._pipeline.take_ranges(read)
             known = self._pipeline.driver.known
@@ -94,7 +95,6 @@ class SourceLoop:
         elif end is not None:
             return False
         else:
-            self._pipeline.is_caught_up(asked_at_s)
             self._pipeline.tick(self._rows.spark, self._rows.spark_schema)
         pause_s = POLL_S if self._interval_s is None and not read.ranges else self._interval_s or 0.0
         self._stopping.wait(max(0.0, began_s + pause_s - time.monotonic()))
