@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.driver.reading import Read, SourceReader, beginnings, with_beginnings
+from trimtab.driver.reading import FASTEST_GROWTH, Read, SourceReader, beginnings, with_beginnings
 from trimtab.errors import InputError
 from trimtab.sources.source import Partition, Range, positions_of
 
@@ -61,8 +61,8 @@ def test_a_limit_is_in_rows_however_many_a_position_has() -> None:
     first = reader.next_read(begin, latest, 500)
     assert first.ranges == (Range("a", 0, 1), Range("b", 0, 1)), "a position of each, as they may be large"
     reader.took(first.ranges, 100, {"a": 0, "b": 0})
-    second = reader.next_read({"a": 1, "b": 1}, latest, 500)
-    assert (positions_of(second.ranges), second.rows, second.waiting) == (10, 500.0, 188 * 50.0)
+    second = reader.next_read({"a": 1, "b": 1}, latest, 400)
+    assert (positions_of(second.ranges), second.rows, second.waiting) == (8, 400.0, 190 * 50.0)
     assert positions_of(reader.next_read({"a": 1, "b": 1}, latest, 3).ranges) == 1, "never nothing"
 
 
@@ -73,6 +73,35 @@ def test_a_partition_that_is_ahead_waits_for_the_others() -> None:
     read = reader.next_read({"a": 200, "b": 200}, {"a": 10_000, "b": 10_000}, 1_000)
     taken = {each.partition: each.end - each.start for each in read.ranges}
     assert taken["a"] > 10 * taken["b"] > 0
+
+
+def test_a_batch_without_positions_teaches_nothing() -> None:
+    reader = SourceReader(math.inf)
+    reader.took((Range("a", 7, 7),), 0, {})
+    assert positions_of(reader.next_read({"a": 7}, {"a": 1_000}, 500).ranges) == 1
+
+
+def test_rows_that_come_after_a_trickle_are_read_as_the_limit_says() -> None:
+    reader = SourceReader(1.0)
+    reader.took((Range("a", 0, 1),), 1, {})
+    assert positions_of(reader.next_read({"a": 1}, {"a": 10_000}, 500).ranges) == 500
+
+
+@given(
+    st.sampled_from([1.0, math.inf]),
+    st.lists(st.tuples(st.integers(0, 100_000), st.integers(1, 1_000_000)), max_size=12),
+)
+def test_positions_grow_no_faster_than_the_limit_whatever_rows_they_had(
+    rows_each: float, batches: list[tuple[int, int]]
+) -> None:
+    reader, at, last, limit = SourceReader(rows_each), 0, 0, 10_000
+    surely = 1 if math.isinf(rows_each) else limit  # of Kafka a position is a row at most
+    for rows, waiting in batches:
+        read = reader.next_read({"a": at}, {"a": at + waiting}, limit).ranges
+        taken = positions_of(read)
+        assert taken <= max(surely, FASTEST_GROWTH * last)
+        reader.took(read, min(rows, taken) if rows_each == 1.0 else rows, {})
+        at, last = at + taken, taken
 
 
 BACKLOGS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), max_size=6)

@@ -13,6 +13,10 @@ from trimtab.sources.source import Partition, Range, positions_of
 NOWHERE: Mapping[str, int] = {}
 """No positions are given."""
 
+FASTEST_GROWTH = 4.0
+"""A batch reads at most this many times as many positions as the last one, unless they surely are within the limit: how
+many rows positions have is only known of those that were read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -77,10 +81,10 @@ class SourceReader:
     """
 
     def __init__(self, rows_each: float) -> None:
-        self._rows_each = rows_each
+        self._rows_each = self._most_rows_each = rows_each
         self._rows_per_s: dict[str, float | None] = {}
         self._newest_us: Mapping[str, int] = {}
-        self._batches = 0
+        self._batches = self._taken = 0
 
     def next_read(self, begin: Mapping[str, int], latest: Mapping[str, int], limit_rows: int | None) -> Read:
         """What the next batch reads: all that there is, or about `limit_rows` rows, but at least one position."""
@@ -96,7 +100,7 @@ class SourceReader:
             return Read((), frozenset(begin), rows=0.0, limit_rows=limit_rows)
         most = waiting
         if limit_rows is not None:
-            most = int(limit_rows / self._rows_each) if math.isfinite(self._rows_each) else len(backlogs)
+            most = self._most(limit_rows) if math.isfinite(self._rows_each) else len(backlogs)
         counts = ranges(min(waiting, max(1, most)), backlogs, turn=self._batches)
         found = tuple(Range(name, begin[name], begin[name] + count) for name, count in counts.items() if count)
         taken = positions_of(found)
@@ -106,10 +110,20 @@ class SourceReader:
 
     def took(self, read: tuple[Range, ...], events: int, newest_us: Mapping[str, int]) -> None:
         """Learn from a batch: how many rows it had, and the newest time of each partition after it."""
-        self._rows_each = max(events, 1) / positions_of(read)
+        if taken := positions_of(read):
+            self._rows_each, self._taken = max(events, 1) / taken, taken
+            self._most_rows_each = max(self._most_rows_each, self._rows_each)
         for each in read:
             if each.partition in newest_us and each.end > each.start:
                 after_us, known = newest_us[each.partition], self._rows_per_s.get(each.partition)
                 advanced_us = after_us - self._newest_us.get(each.partition, after_us)
                 self._rows_per_s[each.partition] = measured_density(known, each.end - each.start, advanced_us)
         self._newest_us, self._batches = dict(newest_us), self._batches + 1
+
+    def _most(self, limit_rows: int) -> int:
+        """How many positions probably have that many rows, with `FASTEST_GROWTH`.
+
+        Empty files, tombstones or aborted transactions say nothing about the rows behind them.
+        """
+        surely = limit_rows / self._most_rows_each
+        return int(min(limit_rows / self._rows_each, max(FASTEST_GROWTH * self._taken, surely)))
