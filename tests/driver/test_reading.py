@@ -45,6 +45,13 @@ def test_nothing_new_gives_no_ranges() -> None:
     assert reader.next_read({"a": 5}, {}, 10).ranges == (), "a partition that the source doesn't name now"
 
 
+def test_a_partition_that_ends_before_what_was_read_is_another_one() -> None:
+    words = "partition a is read on at position 5: positions 3 to 4 were there, but it ends at 3 now"
+    with pytest.raises(InputError, match=words) as raised:
+        SourceReader(1.0).next_read({"a": 5, "b": 0}, {"a": 3, "b": 9}, 10)
+    assert raised.value.code == "source.lost"
+
+
 def test_without_a_limit_everything_is_read() -> None:
     read = SourceReader(1.0).next_read({"a": 0, "b": 2}, {"a": 4, "b": 3}, None)
     assert read == Read((Range("a", 0, 4), Range("b", 2, 3)), frozenset("ab"), 5.0, 0.0, None)

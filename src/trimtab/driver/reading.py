@@ -87,7 +87,13 @@ class SourceReader:
         self._batches = self._taken = 0
 
     def next_read(self, begin: Mapping[str, int], latest: Mapping[str, int], limit_rows: int | None) -> Read:
-        """What the next batch reads: all that there is, or about `limit_rows` rows, but at least one position."""
+        """What the next batch reads: all that there is, or about `limit_rows` rows, but at least one position.
+
+        Raises InputError `source.lost` if a partition ends before the position at which it is read on.
+        """
+        for name, at in begin.items():
+            if (end := latest.get(name, at)) < at:
+                raise _cut_off(name, at, end)
         backlogs = {
             name: PartitionBacklog(
                 next=at, latest=latest[name], newest_us=self._newest_us.get(name), rows_per_s=self._rows_per_s.get(name)
@@ -127,3 +133,12 @@ class SourceReader:
         """
         surely = limit_rows / self._most_rows_each
         return int(min(limit_rows / self._rows_each, max(FASTEST_GROWTH * self._taken, surely)))
+
+
+def _cut_off(name: str, at: int, end: int) -> InputError:
+    message = f"positions {end} to {at - 1} were there, but it ends at {end} now"
+    hint = (
+        "it was made anew, as a topic that is deleted and created again, or servers lost rows: to read what is there, "
+        "start with a fresh checkpoint"
+    )
+    return InputError("source.lost", f"partition {name} is read on at position {at}: {message}", hint)
