@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.driver.reading import FASTEST_GROWTH, Read, SourceReader, beginnings, with_beginnings
+from trimtab.driver.reading import (
+    FASTEST_GROWTH,
+    Read,
+    SourceReader,
+    as_first_seen,
+    beginnings,
+    beginnings_to_keep,
+    with_beginnings,
+)
 from trimtab.errors import InputError
 from trimtab.sources.source import Partition, Range, positions_of
 
@@ -31,6 +39,32 @@ def test_a_partition_that_came_later_is_read_from_its_beginning() -> None:
     assert first.ranges == (Range("a", 7, 9), Range("b", 7, 7)), "b has no rows yet, and its beginning is kept"
     partitions = {"a": Partition(0, 9), "b": Partition(0, 9), "c": Partition(0, 9)}
     assert beginnings({"a": 9, "b": 7}, partitions) == {"a": 9, "b": 7, "c": 0}
+
+
+def test_a_source_that_begins_at_its_end_begins_where_the_first_look_found_it() -> None:
+    first = {"a": Partition(0, 5)}
+    later = as_first_seen({"a": Partition(2, 9), "b": Partition(3, 7)}, first)
+    assert later == {"a": Partition(2, 5), "b": Partition(3, 3)}, "b came later: all of it is new"
+    with pytest.raises(InputError, match="it has dropped 1 positions"):
+        beginnings({}, as_first_seen({"b": Partition(4, 9)}, later))
+
+
+@pytest.mark.parametrize(
+    ("partition", "end_before", "is_kept"),
+    [
+        (Partition(0, 9), 9, True),  # it begins at its end
+        (Partition(0, 9), 7, True),
+        (Partition(0, 4), 9, True),  # or at a time, as it may be
+        (Partition(0, 0), 0, True),  # nobody knows whether this is its end
+        (Partition(0, 0), 9, False),
+        (Partition(3, 3), 9, False),
+    ],
+)
+def test_beginnings_are_kept_that_a_later_start_might_not_find_again(
+    partition: Partition, end_before: int, is_kept: bool
+) -> None:
+    found = beginnings_to_keep({"a": partition}, {"a": end_before}).ranges
+    assert found == ((Range("a", partition.start, partition.start),) if is_kept else ())
 
 
 def test_rows_that_the_source_has_dropped_are_an_error() -> None:
@@ -80,6 +114,13 @@ def test_a_partition_that_is_ahead_waits_for_the_others() -> None:
     read = reader.next_read({"a": 200, "b": 200}, {"a": 10_000, "b": 10_000}, 1_000)
     taken = {each.partition: each.end - each.start for each in read.ranges}
     assert taken["a"] > 10 * taken["b"] > 0
+
+
+def test_what_earlier_starts_have_read_counts_from_the_first_batch_on() -> None:
+    begin, latest = {"a": 200, "b": 200}, {"a": 10_000, "b": 10_000}
+    read = SourceReader(1.0, {"a": 0, "b": 3_600_000_000}).next_read(begin, latest, 1_000)
+    taken = {each.partition: each.end - each.start for each in read.ranges}
+    assert taken["a"] > 5 * taken["b"] > 0
 
 
 def test_a_batch_without_positions_teaches_nothing() -> None:

@@ -63,6 +63,35 @@ def beginnings(
     return found
 
 
+def as_first_seen(partitions: Mapping[str, Partition], before: Mapping[str, Partition]) -> dict[str, Partition]:
+    """The partitions of a later look: they begin where the first look found them, those it lacked at their earliest.
+
+    before   the partitions after the look before
+
+    A source that begins at its end says at every look where that is now.
+    """
+    return {
+        name: replace(each, start=before[name].start if name in before else each.earliest)
+        for name, each in partitions.items()
+    }
+
+
+def beginnings_to_keep(partitions: Mapping[str, Partition], ends: Mapping[str, int]) -> Read:
+    """Empty ranges, if a job that has read nothing has to commit where it begins before its first rows; or no ranges.
+
+    ends   where the partitions ended before the source was asked where they begin
+
+    A source that begins at its end would begin elsewhere at the next start, and what came in between would be skipped.
+    It is known by that it begins after the earliest row, or that no row waits. Of others the first batch with rows
+    commits the beginnings.
+    """
+    is_at_earliest = all(each.start == each.earliest for each in partitions.values())
+    if is_at_earliest and any(ends.get(name, each.start) > each.start for name, each in partitions.items()):
+        return Read((), rows=0.0)
+    ranges = tuple(Range(name, each.start, each.start) for name, each in sorted(partitions.items()))
+    return Read(ranges, rows=0.0, waiting=math.inf)
+
+
 def with_beginnings(read: Read, positions: Mapping[str, int], begin: Mapping[str, int]) -> Read:
     """The same, and an empty range of every partition without a position: so its beginning is committed, too."""
     named = {*positions, *(each.partition for each in read.ranges)}
@@ -74,16 +103,17 @@ class SourceReader:
     """Decides what the batches of one start read, and learns from them.
 
     `rows_each`: how many rows a position has; infinite: that isn't known, so the first batch takes one of each.
+    `newest_us`: the newest time of each partition in the batches before.
 
     >>> reader = SourceReader(1.0)
     >>> reader.next_read({"a": 0, "b": 5}, {"a": 100, "b": 8}, 10).ranges
     (Range(partition='a', start=0, end=9), Range(partition='b', start=5, end=6))
     """
 
-    def __init__(self, rows_each: float) -> None:
+    def __init__(self, rows_each: float, newest_us: Mapping[str, int] = NOWHERE) -> None:
         self._rows_each = self._most_rows_each = rows_each
         self._rows_per_s: dict[str, float | None] = {}
-        self._newest_us: Mapping[str, int] = {}
+        self._newest_us = newest_us
         self._batches = self._taken = 0
 
     def next_read(self, begin: Mapping[str, int], latest: Mapping[str, int], limit_rows: int | None) -> Read:
