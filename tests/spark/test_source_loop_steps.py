@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -9,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from trimtab.driver.batch_plan import Setup
 from trimtab.driver.reading import Read
+from trimtab.driver.silence import SilenceWatch
+from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import InputError
 from trimtab.sources.source import Partition, Range, positions_of
 from trimtab.spark import source_loop
-from trimtab.spark.pipeline import StoppingError
+from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_loop import SourceLoop
 
 
@@ -113,6 +117,18 @@ def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all()
     limited = Batches(limit=SimpleNamespace(rows=3))
     worked(source, limited)
     assert limited.caught_up[:2] == [{"b"}, None]
+
+
+def test_a_pipeline_asks_who_is_idle_among_all_partitions_that_it_knows_and_how_long_it_has_known_them() -> None:
+    pipeline: Any = Pipeline.__new__(Pipeline)  # without Spark
+    pipeline.driver, pipeline._setup = SimpleNamespace(known=None), Setup("ts", TimeRule(0), {})
+    pipeline._silence = SilenceWatch(60.0, since_s=0.0)
+    pipeline.know_partitions(["a"])
+    pipeline.is_caught_up(time.time(), ["a"])
+    assert pipeline._verdict().idle == {"a"}
+    pipeline.know_partitions(["a", "b"])
+    pipeline.is_caught_up(time.time(), ["a", "b"])
+    assert pipeline._verdict().idle == {"a"}, "b has just come"
 
 
 def test_partitions_are_aligned_from_the_first_batch_of_a_start_on() -> None:
