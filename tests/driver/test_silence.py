@@ -18,7 +18,9 @@ from trimtab.engine.columns.watermark import StreamTime, TimeRule
 
 IDLE_AFTER_S = 10.0
 NAMES = ("a", "b", "c")
-RULE = TimeRule(0, NAMES, len(NAMES))
+NEVER = "never"
+"""A partition that never has a row."""
+RULE = TimeRule(0, (*NAMES, NEVER), len(NAMES) + 1)
 SECOND_US = 1_000_000
 
 
@@ -55,29 +57,55 @@ def test_a_row_is_late_only_after_a_silence_of_its_partition(data: st.DataObject
     choices = DrawnChoices(data.draw)
     source = {name: Partition() for name in NAMES}
     time, now_s, committed_s = StreamTime(), 0.0, 0.0
-    watch = SilenceWatch(IDLE_AFTER_S, committed_s)
+    watch, since_s = SilenceWatch(IDLE_AFTER_S, committed_s), committed_s
     for _ in range(30):
         now_s += choices.below(8)
         for each in source.values():
             if chance(choices, 40):
                 each.add(now_s)
         if chance(choices, 15):  # the job is down for a while, and starts again
-            watch = SilenceWatch(IDLE_AFTER_S, committed_s)
+            watch, since_s = SilenceWatch(IDLE_AFTER_S, committed_s), committed_s
             continue
         limited = chance(choices, 50)
         asked_s = now_s
         rows = batch(choices, source, limited)
-        if all(each.read == len(each.came_s) for each in source.values()):
+        ended = [name for name, each in source.items() if each.read == len(each.came_s)]
+        if len(ended) == len(source) and chance(choices, 50):
             watch.caught_up(asked_s)  # what the source said at that moment
+        else:
+            watch.caught_up(asked_s, [*ended, NEVER])
         late_before_us = time.watermark_us
         for name, places in rows.items():
             for row in places:
                 is_late = late_before_us is not None and source[name].times_us[row] < late_before_us
                 assert not is_late or source[name].silent_before(row) >= IDLE_AFTER_S, "a punctual row is late"
         newest_us = {name: source[name].times_us[places[-1]] for name, places in rows.items() if places}
-        time = time.after(newest_us, RULE, watch.verdict(time.newest_us))
+        silence = watch.verdict(time.newest_us, RULE.partitions)
+        assert (NEVER in silence.idle) == (asked_s - since_s >= IDLE_AFTER_S)
+        time = time.after(newest_us, RULE, silence)
+        waits = time.watermark_us is None and time.newest_us.keys() >= {*NAMES} and NEVER in silence.idle
+        assert not waits, "a partition that never had a row holds nothing up once it is idle"
         watch.took(newest_us, now_s)
         committed_s = now_s
+
+
+def test_a_partition_without_rows_is_idle_while_others_always_have_some() -> None:
+    watch, rule = SilenceWatch(IDLE_AFTER_S, since_s=0.0), TimeRule(0, ("a", "b"), 2)
+    watch.caught_up(12.0, ["b"])  # in a there is always more
+    silence = watch.verdict(["a"], rule.partitions)
+    assert StreamTime().after({"a": 7}, rule, silence).watermark_us == 7
+
+
+def test_a_partition_that_is_new_has_not_been_silent_before() -> None:
+    watch, rule = SilenceWatch(IDLE_AFTER_S, since_s=0.0), TimeRule(0, ("a", "b"), 2)
+    watch.met(["a", "b"], ["a"], 95.0)
+    watch.caught_up(100.0)
+    silence = watch.verdict(["a"], rule.partitions)
+    assert silence.idle == {"a"}
+    assert not silence.is_unseen_idle
+    assert StreamTime(5, {"a": 5}).after({"a": 7}, rule, silence).watermark_us == 5, "its rows may still come"
+    watch.caught_up(105.0)
+    assert watch.verdict(["a"], rule.partitions).idle == {"a", "b"}
 
 
 def test_a_job_that_was_down_has_seen_no_silence() -> None:

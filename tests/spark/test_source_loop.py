@@ -19,6 +19,7 @@ from tests.support.spark_laws import FileStream, stored
 from trimtab.control.intake import Intake
 from trimtab.errors import InputError, JobError, TrimtabError
 from trimtab.spark import column_jobs, stream_queries
+from trimtab.spark.pipeline import Pipeline
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint
 from trimtab.state.manifest import Manifest
@@ -207,6 +208,27 @@ def test_a_batch_that_is_repeated_reads_the_same_ranges_whatever_came_since(benc
     source.add("a", events((1, 2, 3)))
     finished(job())
     assert taken == [(0, 2), (0, 2), (1, 1)]
+
+
+@pytest.mark.parametrize("way", ["columns", "jvm"])
+def test_a_job_that_begins_at_the_end_keeps_where_that_was_even_if_it_is_killed_at_once(
+    bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
+    source = replace(source, begins_at_end=True)
+    source.add("a", events((1, 0, 5)))
+
+    def killed(_: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pipeline, "before_commit", killed)  # its plan is written
+        with pytest.raises(RuntimeError, match="killed"):
+            finished(job_of(bench, source, {"all": "SELECT k, x FROM t"}))
+    source.add("a", events((1, 1, 7), (2, 2, 3)))
+    finished(job_of(bench, source, {"all": "SELECT k, x FROM t"}))
+    assert bench.rows("all") == [{"k": 1, "x": 7}, {"k": 2, "x": 3}]
+    assert known(bench).positions == {"a": 3}
 
 
 def test_rows_and_partitions_that_come_later_are_read_and_a_quiet_stream_still_tells(

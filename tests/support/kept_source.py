@@ -24,6 +24,7 @@ class KeptSource:
     spoilt: int | None = None  # rows whose x is this can't be decoded
     appended_us: int | None = None  # when all of them were appended
     lost: str = ""  # the partition whose rows are gone when they are read
+    begins_at_end: bool = False  # whether a job reads only what comes later
 
     @property
     def schema(self) -> pa.Schema:
@@ -39,10 +40,14 @@ class KeptSource:
         written.rename(folder / f"{number:06d}.arrow")
 
     def partitions(self) -> Mapping[str, Partition]:
-        return {each.name: Partition(self.dropped, 0) for each in sorted(Path(self.folder).iterdir())}
+        starts = self.latest() if self.begins_at_end else dict.fromkeys(self._names(), 0)
+        return {name: Partition(self.dropped, start) for name, start in starts.items()}
 
     def latest(self) -> Mapping[str, int]:
-        return {name: self._table(name).num_rows for name in self.partitions()}
+        return {name: self._table(name).num_rows for name in self._names()}
+
+    def _names(self) -> list[str]:
+        return sorted(each.name for each in Path(self.folder).iterdir())
 
     def read(self, part: Range) -> Rows:
         if part.partition == self.lost:

@@ -13,6 +13,10 @@ from trimtab.sources.source import Partition, Range, positions_of
 NOWHERE: Mapping[str, int] = {}
 """No positions are given."""
 
+FASTEST_GROWTH = 4.0
+"""A batch reads at most this many times as many positions as the last one, unless they surely are within the limit: how
+many rows positions have is only known of those that were read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -59,6 +63,35 @@ def beginnings(
     return found
 
 
+def as_first_seen(partitions: Mapping[str, Partition], before: Mapping[str, Partition]) -> dict[str, Partition]:
+    """The partitions of a later look: they begin where the first look found them, those it lacked at their earliest.
+
+    before   the partitions after the look before
+
+    A source that begins at its end says at every look where that is now.
+    """
+    return {
+        name: replace(each, start=before[name].start if name in before else each.earliest)
+        for name, each in partitions.items()
+    }
+
+
+def beginnings_to_keep(partitions: Mapping[str, Partition], ends: Mapping[str, int]) -> Read:
+    """Empty ranges, if a job that has read nothing has to commit where it begins before its first rows; or no ranges.
+
+    ends   where the partitions ended before the source was asked where they begin
+
+    A source that begins at its end would begin elsewhere at the next start, and what came in between would be skipped.
+    It is known by that it begins after the earliest row, or that no row waits. Of others the first batch with rows
+    commits the beginnings.
+    """
+    is_at_earliest = all(each.start == each.earliest for each in partitions.values())
+    if is_at_earliest and any(ends.get(name, each.start) > each.start for name, each in partitions.items()):
+        return Read((), rows=0.0)
+    ranges = tuple(Range(name, each.start, each.start) for name, each in sorted(partitions.items()))
+    return Read(ranges, rows=0.0, waiting=math.inf)
+
+
 def with_beginnings(read: Read, positions: Mapping[str, int], begin: Mapping[str, int]) -> Read:
     """The same, and an empty range of every partition without a position: so its beginning is committed, too."""
     named = {*positions, *(each.partition for each in read.ranges)}
@@ -70,20 +103,27 @@ class SourceReader:
     """Decides what the batches of one start read, and learns from them.
 
     `rows_each`: how many rows a position has; infinite: that isn't known, so the first batch takes one of each.
+    `newest_us`: the newest time of each partition in the batches before.
 
     >>> reader = SourceReader(1.0)
     >>> reader.next_read({"a": 0, "b": 5}, {"a": 100, "b": 8}, 10).ranges
     (Range(partition='a', start=0, end=9), Range(partition='b', start=5, end=6))
     """
 
-    def __init__(self, rows_each: float) -> None:
-        self._rows_each = rows_each
+    def __init__(self, rows_each: float, newest_us: Mapping[str, int] = NOWHERE) -> None:
+        self._rows_each = self._most_rows_each = rows_each
         self._rows_per_s: dict[str, float | None] = {}
-        self._newest_us: Mapping[str, int] = {}
-        self._batches = 0
+        self._newest_us = newest_us
+        self._batches = self._taken = 0
 
     def next_read(self, begin: Mapping[str, int], latest: Mapping[str, int], limit_rows: int | None) -> Read:
-        """What the next batch reads: all that there is, or about `limit_rows` rows, but at least one position."""
+        """What the next batch reads: all that there is, or about `limit_rows` rows, but at least one position.
+
+        Raises InputError `source.lost` if a partition ends before the position at which it is read on.
+        """
+        for name, at in begin.items():
+            if (end := latest.get(name, at)) < at:
+                raise _cut_off(name, at, end)
         backlogs = {
             name: PartitionBacklog(
                 next=at, latest=latest[name], newest_us=self._newest_us.get(name), rows_per_s=self._rows_per_s.get(name)
@@ -96,7 +136,7 @@ class SourceReader:
             return Read((), frozenset(begin), rows=0.0, limit_rows=limit_rows)
         most = waiting
         if limit_rows is not None:
-            most = int(limit_rows / self._rows_each) if math.isfinite(self._rows_each) else len(backlogs)
+            most = self._most(limit_rows) if math.isfinite(self._rows_each) else len(backlogs)
         counts = ranges(min(waiting, max(1, most)), backlogs, turn=self._batches)
         found = tuple(Range(name, begin[name], begin[name] + count) for name, count in counts.items() if count)
         taken = positions_of(found)
@@ -106,10 +146,29 @@ class SourceReader:
 
     def took(self, read: tuple[Range, ...], events: int, newest_us: Mapping[str, int]) -> None:
         """Learn from a batch: how many rows it had, and the newest time of each partition after it."""
-        self._rows_each = max(events, 1) / positions_of(read)
+        if taken := positions_of(read):
+            self._rows_each, self._taken = max(events, 1) / taken, taken
+            self._most_rows_each = max(self._most_rows_each, self._rows_each)
         for each in read:
             if each.partition in newest_us and each.end > each.start:
                 after_us, known = newest_us[each.partition], self._rows_per_s.get(each.partition)
                 advanced_us = after_us - self._newest_us.get(each.partition, after_us)
                 self._rows_per_s[each.partition] = measured_density(known, each.end - each.start, advanced_us)
         self._newest_us, self._batches = dict(newest_us), self._batches + 1
+
+    def _most(self, limit_rows: int) -> int:
+        """How many positions probably have that many rows, with `FASTEST_GROWTH`.
+
+        Empty files, tombstones or aborted transactions say nothing about the rows behind them.
+        """
+        surely = limit_rows / self._most_rows_each
+        return int(min(limit_rows / self._rows_each, max(FASTEST_GROWTH * self._taken, surely)))
+
+
+def _cut_off(name: str, at: int, end: int) -> InputError:
+    message = f"positions {end} to {at - 1} were there, but it ends at {end} now"
+    hint = (
+        "it was made anew, as a topic that is deleted and created again, or servers lost rows: to read what is there, "
+        "start with a fresh checkpoint"
+    )
+    return InputError("source.lost", f"partition {name} is read on at position {at}: {message}", hint)

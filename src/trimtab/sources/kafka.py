@@ -36,7 +36,8 @@ class Kafka:
             decoded. "avro": records; see `avro_values`. "string" and "bytes": the one column `value`.
         schema: the columns of JSON, as `pa.Schema` or as Spark's DDL ("ts TIMESTAMP, price DOUBLE"); for Avro the
             schema's own JSON text.
-        start: where a job begins that never read a partition: "earliest", "latest", or the first message of a time.
+        start: where a job begins that never read the topics: "earliest", "latest", or the first message of a time. It
+            counts until a batch is committed; "latest" at once, by one without messages.
         columns: what else of each message becomes a column: "key", "topic", "partition", "offset", "timestamp",
             "headers". They follow those of the value.
         options: those of librdkafka, for instance "security.protocol". With "isolation.level": "read_uncommitted",

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import NoOpSerializer, pack_long
 
-from trimtab.sources.source import Range
+from trimtab.sources.source import Range, positions_of
 from trimtab.spark import lost_workers
 from trimtab.spark.carried_errors import carrying
 from trimtab.spark.engine_jobs import Ran
@@ -59,7 +59,7 @@ def run_columns(
     """
     began_s = time.perf_counter()
     orders, ranges = reading.orders, reading.orders.ranges
-    if ranges and expected_rows > SMALL:
+    if positions_of(ranges) and expected_rows > SMALL:
         sent, few = _by_tasks(context, reading, ranges, places, shares), None
     else:
         sent, few = _by_driver(context, reading, ranges)

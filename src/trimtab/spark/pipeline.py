@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -222,11 +222,11 @@ class Pipeline(Shell):
         """How many rows a batch of the stream's source may have, and who reads them; None: any number."""
         return None if self._balancer is None else self._balancer.limit
 
-    def know_partitions(self, names: Iterable[str]) -> None:
+    def know_partitions(self, names: Collection[str]) -> None:
         """From the next batch on, the watermark also waits for these partitions of the stream's source."""
-        known = tuple(sorted({*self._setup.rule.partitions, *names}))
-        if known != self._setup.rule.partitions:
-            self._setup = replace(self._setup, rule=replace(self._setup.rule, partitions=known, count=len(known)))
+        before = self._setup.rule
+        self._setup = replace(self._setup, rule=before.with_partitions(names))
+        self._silence.met(names, before.partitions, time.time())
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
@@ -271,7 +271,7 @@ class Pipeline(Shell):
 
     def _verdict(self) -> Silence:
         known = self.driver.known
-        return self._silence.verdict(() if known is None else known.newest_us)
+        return self._silence.verdict(() if known is None else known.newest_us, self._setup.rule.partitions)
 
     def _run_without_rows(self, spark: SparkSession, schema: Any, *, closing: bool) -> None:
         self._run(on_session(no_rows(spark, schema), copy_for_jobs(spark)), None, closing=closing)
@@ -393,8 +393,7 @@ class Pipeline(Shell):
 
     def plan_merges(self, manifest: Manifest) -> None:
         """Start Spark tasks for the merges that are due."""
-        ready = cast(ReadyOnSpark, self._ready)
-        self._compactor.consider(manifest, over_columns=isinstance(ready.tier_one, ColumnTierOne))
+        self._compactor.consider(manifest, over_columns=cast(ReadyOnSpark, self._ready).is_over_columns)
 
     def before_commit(self) -> None:
         """Raise if another job has taken the checkpoint's lock."""

@@ -12,7 +12,15 @@ from collections.abc import Mapping
 from pyspark.util import InheritableThread
 
 from trimtab.driver.changed_source import StartAt, check_positions
-from trimtab.driver.reading import NOWHERE, Read, SourceReader, beginnings, with_beginnings
+from trimtab.driver.reading import (
+    NOWHERE,
+    Read,
+    SourceReader,
+    as_first_seen,
+    beginnings,
+    beginnings_to_keep,
+    with_beginnings,
+)
 from trimtab.sources.source import Partition, rows_each
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
@@ -20,7 +28,7 @@ from trimtab.spark.source_rows import SourceRows
 POLL_S = 0.05
 """How long the loop waits before it asks a source again that had nothing new."""
 LOOK_S = 10.0
-"""How often the loop looks for new partitions."""
+"""How often the loop asks what partitions still have. New ones it finds sooner: the source names them with the ends."""
 
 
 class SourceLoop:
@@ -41,9 +49,10 @@ class SourceLoop:
     ) -> None:
         self._pipeline, self._rows, self._interval_s, self._available_now = pipeline, rows, interval_s, available_now
         self._source, self._start_at = rows.source, start_at
-        self._reader = SourceReader(rows_each(rows.source))
+        known = pipeline.driver.known
+        self._reader = SourceReader(rows_each(rows.source), NOWHERE if known is None else known.newest_us)
         self._partitions: Mapping[str, Partition] = {}
-        self._looked_s = 0.0
+        self._looked_s: float | None = None
         self._stopping = threading.Event()
         # Spark's kind of thread, so that its jobs inherit the caller's scheduler pool and job tags.
         self._thread = InheritableThread(self._work, name="trimtab-loop", daemon=True)
@@ -69,10 +78,7 @@ class SourceLoop:
 
     def _work(self) -> None:
         try:
-            self._look()
-            driver = self._pipeline.driver
-            if self._start_at is not None and not driver.positions and driver.unfinished is None:
-                check_positions(self._start_at, self._partitions, self._source.latest())
+            self._begin()
             end = self._source.latest() if self._available_now else None
             while not self._stopping.is_set() and self._batch(end):
                 pass
@@ -81,12 +87,26 @@ class SourceLoop:
         except BaseException as error:  # `awaitTermination` raises it
             self._error = error
 
+    def _begin(self) -> None:
+        """Look at the source, and commit where the stream begins if a later start might not find it again."""
+        driver = self._pipeline.driver
+        if driver.positions or driver.unfinished is not None:
+            self._look()
+            return
+        ends = self._source.latest()  # asked first: what begins at its end then doesn't begin before that
+        self._look()
+        if isinstance(self._start_at, Mapping):
+            check_positions(self._start_at, self._partitions, self._source.latest())
+        elif (read := beginnings_to_keep(self._partitions, ends)).ranges:
+            self._pipeline.take_ranges(read)
+
     def _batch(self, end: Mapping[str, int] | None) -> bool:
         """Run a batch if there is something to read; False: `end` is reached."""
         began_s, asked_at_s = time.monotonic(), time.time()
         read = self._next_read(end)
         if end is None:  # else nothing is known of what has come since
-            self._pipeline.is_caught_up(asked_at_s, read.ended)
+            is_all = read.ended.issuperset(self._partitions)
+            self._pipeline.is_caught_up(asked_at_s, None if is_all else read.ended)
         if read.ranges:
             events = self._pipeline.take_ranges(read)
             known = self._pipeline.driver.known
@@ -94,7 +114,6 @@ class SourceLoop:
         elif end is not None:
             return False
         else:
-            self._pipeline.is_caught_up(asked_at_s)
             self._pipeline.tick(self._rows.spark, self._rows.spark_schema)
         pause_s = POLL_S if self._interval_s is None and not read.ranges else self._interval_s or 0.0
         self._stopping.wait(max(0.0, began_s + pause_s - time.monotonic()))
@@ -104,17 +123,22 @@ class SourceLoop:
         unfinished = self._pipeline.driver.unfinished
         if unfinished is not None:
             return Read(unfinished.ranges)
-        if time.monotonic() >= self._looked_s + LOOK_S:
+        if self._looked_s is None or time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
+        latest = self._source.latest() if end is None else end
+        if end is None and not latest.keys() <= self._partitions.keys():
+            self._look()  # before the watermark goes on without the new ones
+            latest = self._source.latest()
         positions = self._pipeline.driver.positions
         start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
         begin = beginnings(positions, self._partitions, start_at)
-        latest = self._source.latest() if end is None else end
         limit = self._pipeline.limit
         read = self._reader.next_read(begin, latest, None if limit is None else limit.rows)
         return with_beginnings(read, positions, begin)
 
     def _look(self) -> None:
         """Find the partitions that there are."""
-        self._partitions, self._looked_s = self._source.partitions(), time.monotonic()
+        found = self._source.partitions()
+        self._partitions = found if self._looked_s is None else as_first_seen(found, self._partitions)
+        self._looked_s = time.monotonic()
         self._pipeline.know_partitions(self._partitions)

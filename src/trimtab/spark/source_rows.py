@@ -80,8 +80,9 @@ class SourceRows:
                 yield from _for_the_jvm(taken, aside).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]
-        tasks = self.spark.createDataFrame(self.spark.sparkContext.parallelize(parts, len(parts)), "part binary")
-        return tasks.mapInArrow(read, self.spark_schema)
+        # There may be none: a batch can only say where the stream begins.
+        tasks = self.spark.sparkContext.parallelize(parts, max(1, len(parts)))
+        return self.spark.createDataFrame(tasks, "part binary").mapInArrow(read, self.spark_schema)
 
 
 _WHERE = pa.struct([UNDECODED.field(name) for name in UNDECODED.names[1:]])  # the partition's name is beside it

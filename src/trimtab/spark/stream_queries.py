@@ -39,6 +39,11 @@ class ReadyOnSpark(Ready):
 
     tier_one: TierOne | ColumnTierOne
 
+    @property
+    def is_over_columns(self) -> bool:
+        """Whether its batches run in `column_jobs`, and not in `engine_jobs`."""
+        return isinstance(self.tier_one, ColumnTierOne)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamQueries:

@@ -10,8 +10,8 @@ batch late; operators get the watermark at the end of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,11 @@ class TimeRule:
     def is_complete(self, known: frozenset[str]) -> bool:
         """Whether these are all partitions."""
         return known.issuperset(self.partitions) if self.partitions else len(known) >= self.count
+
+    def with_partitions(self, names: Iterable[str]) -> TimeRule:
+        """The rule that waits for these, too; no others exist."""
+        known = tuple(sorted({*self.partitions, *names}))
+        return replace(self, partitions=known, count=len(known))
 
 
 @dataclass(frozen=True, slots=True)

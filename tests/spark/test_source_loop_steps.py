@@ -1,0 +1,160 @@
+"""What the loop asks of a source and hands to a pipeline, step by step: both are doubles, and nothing runs on Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trimtab.driver.batch_plan import Setup
+from trimtab.driver.reading import Read
+from trimtab.driver.silence import SilenceWatch
+from trimtab.engine.columns.watermark import TimeRule
+from trimtab.errors import InputError
+from trimtab.sources.source import Partition, Range, positions_of
+from trimtab.spark import source_loop
+from trimtab.spark.pipeline import Pipeline, StoppingError
+from trimtab.spark.source_loop import SourceLoop
+
+
+@dataclass
+class Ends:
+    """A source that is only asked where its partitions end, and where a job begins: there, or at their first row."""
+
+    ends: dict[str, int]
+    begins_at_end: bool = False
+
+    def partitions(self) -> Mapping[str, Partition]:
+        return {name: Partition(0, end if self.begins_at_end else 0) for name, end in self.ends.items()}
+
+    def latest(self) -> Mapping[str, int]:
+        return dict(self.ends)
+
+
+@dataclass
+class Batches:
+    """Stands for a pipeline: it commits what it is given. While nothing is there to read, the next of `events` happens;
+    after the last one it stops."""
+
+    events: list[Callable[[], Any]] = field(default_factory=list)
+    limit: Any = None
+    driver: Any = field(default_factory=lambda: SimpleNamespace(known=None, unfinished=None, positions={}))
+    named: set[str] = field(default_factory=set)
+    read: list[Range] = field(default_factory=list)
+    named_when_read: list[set[str]] = field(default_factory=list)
+    caught_up: list[set[str] | None] = field(default_factory=list)
+
+    def take_ranges(self, read: Read) -> int:
+        self.read += read.ranges
+        self.named_when_read.append(set(self.named))
+        self.driver.positions = {**self.driver.positions, **{each.partition: each.end for each in read.ranges}}
+        return positions_of(read.ranges)
+
+    def know_partitions(self, names: Iterable[str]) -> None:
+        self.named |= set(names)
+
+    def is_caught_up(self, _: float, partitions: Iterable[str] | None = None) -> None:
+        self.caught_up.append(None if partitions is None else set(partitions))
+
+    def tick(self, *_: Any) -> None:
+        if not self.events:
+            raise StoppingError
+        self.events.pop(0)()
+
+
+def worked(source: Ends, batches: Batches, *, available_now: bool = False) -> list[Range]:
+    """Let a loop work to its end; returns all ranges that were committed so far."""
+    rows: Any = SimpleNamespace(source=source, spark=None, spark_schema=None)
+    pipeline: Any = batches
+    loop = SourceLoop(pipeline, rows, interval_s=None, available_now=available_now)
+    loop._work()
+    if loop._error is not None:
+        raise loop._error
+    return batches.read
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_loop, "POLL_S", 0.0)
+
+
+def test_what_comes_after_the_first_look_is_read_however_often_the_source_says_where_its_end_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(source_loop, "LOOK_S", 0.0)
+    source = Ends({"a": 5, "b": 0}, begins_at_end=True)
+    batches = Batches([lambda: source.ends.update(a=8), lambda: source.ends.update(b=2)])
+    rows = [each for each in worked(source, batches) if each.end > each.start]
+    assert rows == [Range("a", 5, 8), Range("b", 0, 2)]
+
+
+def test_a_job_that_begins_at_the_end_reads_at_its_next_start_what_has_come_since() -> None:
+    source, batches = Ends({"a": 5, "b": 0}, begins_at_end=True), Batches()
+    assert worked(source, batches, available_now=True) == [Range("a", 5, 5), Range("b", 0, 0)]
+    source.ends |= {"a": 8, "b": 2, "c": 1}
+    assert worked(source, batches, available_now=True)[2:] == [Range("a", 5, 8), Range("b", 0, 2), Range("c", 0, 1)]
+
+
+def test_where_a_stream_begins_is_committed_with_its_first_rows_if_it_is_the_same_at_every_start() -> None:
+    assert worked(Ends({"a": 5, "b": 0}), Batches(), available_now=True) == [Range("a", 0, 5), Range("b", 0, 0)]
+
+
+def test_a_partition_that_the_source_names_for_the_first_time_is_read_and_waited_for_at_once() -> None:
+    source = Ends({"a": 1})
+    batches = Batches([lambda: source.ends.update(a=2, b=3)])
+    assert worked(source, batches) == [Range("a", 0, 1), Range("a", 1, 2), Range("b", 0, 3)]
+    assert batches.named_when_read == [{"a"}, {"a", "b"}]
+
+
+def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all() -> None:
+    source, batches = Ends({"a": 5, "b": 0}), Batches()
+    worked(source, batches)
+    assert batches.caught_up[0] is None
+    limited = Batches(limit=SimpleNamespace(rows=3))
+    worked(source, limited)
+    assert limited.caught_up[:2] == [{"b"}, None]
+
+
+def test_a_pipeline_asks_who_is_idle_among_all_partitions_that_it_knows_and_how_long_it_has_known_them() -> None:
+    pipeline: Any = Pipeline.__new__(Pipeline)  # without Spark
+    pipeline.driver, pipeline._setup = SimpleNamespace(known=None), Setup("ts", TimeRule(0), {})
+    pipeline._silence = SilenceWatch(60.0, since_s=0.0)
+    pipeline.know_partitions(["a"])
+    pipeline.is_caught_up(time.time(), ["a"])
+    assert pipeline._verdict().idle == {"a"}
+    pipeline.know_partitions(["a", "b"])
+    pipeline.is_caught_up(time.time(), ["a", "b"])
+    assert pipeline._verdict().idle == {"a"}, "b has just come"
+
+
+def test_partitions_are_aligned_from_the_first_batch_of_a_start_on() -> None:
+    source, batches = Ends({"a": 10_000, "b": 10_000}), Batches(limit=SimpleNamespace(rows=1_000))
+    batches.driver.positions = {"a": 0, "b": 0}
+    batches.driver.known = SimpleNamespace(newest_us={"a": 0, "b": 3_600_000_000})
+    taken = {each.partition: each.end for each in worked_once(source, batches)}
+    assert taken["a"] > 5 * taken["b"] > 0
+
+
+def worked_once(source: Ends, batches: Batches) -> list[Range]:
+    """The ranges of the first batch."""
+    take = batches.take_ranges
+
+    def taking(read: Read) -> int:
+        if batches.read:
+            raise StoppingError
+        return take(read)
+
+    batches.take_ranges = taking  # type: ignore[method-assign]
+    return worked(source, batches)
+
+
+def test_a_partition_that_ends_before_what_was_read_of_it_ends_the_stream() -> None:
+    source, batches = Ends({"a": 3}), Batches()
+    batches.driver.positions = {"a": 5}
+    with pytest.raises(InputError, match="positions 3 to 4 were there") as raised:
+        worked(source, batches)
+    assert raised.value.code == "source.lost"
