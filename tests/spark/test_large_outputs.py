@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from tests.spark.bench import COUNTS, DAWN, SCHEMA, Bench, finished
 from trimtab.spark.parquet_sink import ParquetSink
@@ -41,6 +42,7 @@ def test_every_sink_gets_all_rows_of_a_large_output(bench: Bench) -> None:
     job = bench.job(engines=1)
     handle = job.query("all", "SELECT k, ts, x, CAST(ts AS TIMESTAMP_NTZ) AS local FROM t")
     handle.write("parquet", path=str(bench.folder / "parquet")).write(function)
+    handle.write("delta", path=str(bench.folder / "delta"))
     handle.write("json", path=str(bench.folder / "json"), partitionBy="k").write("memory", view="all_rows")
     finished(job)
     assert from_files == [True]
@@ -49,6 +51,11 @@ def test_every_sink_gets_all_rows_of_a_large_output(bench: Bench) -> None:
     for found in (read.parquet(str(bench.folder / "parquet")), bench.spark.table("all_rows")):
         assert found.agg({"x": "sum"}).collect()[0][0] == ROWS * (ROWS - 1) // 2
         assert [found.schema[name].dataType.typeName() for name in ("ts", "local")] == ["timestamp", "timestamp_ntz"]
+    table = DeltaTable(str(bench.folder / "delta"))
+    assert (pa.table(table.get_add_actions())["num_records"].to_pylist(), table.version()) == ([ROWS], 0)
+    assert [str(column.type.type) for column in table.schema().fields[1::2]] == ["timestamp", "timestamp_ntz"]
+    (file,) = (bench.folder / "delta").glob("*.parquet")
+    assert file.name.startswith("all-"), "a task wrote it"
     assert read.json(str(bench.folder / "json")).count() == ROWS
     assert len(list((bench.folder / "json").glob("k=*"))) == 50
     assert not list((bench.home / "outbox").iterdir()), "the files are deleted with the commit"

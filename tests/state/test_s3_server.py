@@ -49,11 +49,13 @@ def test_files_are_written_read_listed_and_deleted(port: int, tmp_path: Path) ->
     folder.write("a", b"one")
     folder.write("a", b"two")
     folder.child("deep").child("er").write("x", b"1")
+    folder.child("k=a%2Fb c").write("x", b"2")
     (tmp_path / "large").write_bytes(content := os.urandom(20_000_000))
     folder.publish(str(tmp_path / "large"), "large")
     folder.fetch("large", str(tmp_path / "copy"))
     assert (tmp_path / "copy").read_bytes() == content
-    assert folder.names() == ["a", "deep", "large"]
+    assert folder.names() == ["a", "deep", "k=a%2Fb c", "large"]
+    assert folder.child("k=a%2Fb c").names() == ["x"]
     assert folder.read("a") == b"two"
     assert folder.exists("deep")
     for _ in range(2):

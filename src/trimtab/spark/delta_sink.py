@@ -1,12 +1,16 @@
 """The Delta sink by the package deltalake: a table that has each batch exactly once, without a package of Spark's.
 
 A batch is one commit of the table, which also records the batch's number as an application transaction: the same record
-that Spark's connector makes (`sinks.py: DeltaSink`), so that a job may change from one to the other.
+that Spark's connector makes (`sinks.py: DeltaSink`), so that a job may change from one to the other. Where engines left
+rows in files, tasks write the table's files, and the driver only commits their names; otherwise deltalake writes.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,17 +18,32 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from trimtab.errors import StateError
+from trimtab.spark.delta_demands import Field, TableFacts, obstacle
+from trimtab.spark.delta_files import DeltaFile, DeltaFiles
 from trimtab.spark.partitioning import raise_if_unsuitable
 from trimtab.spark.sink_formats import PARTITION_BY, local_folder, partition_columns, place_of
 from trimtab.spark.sinks import Delivery, Sink, transaction_of
+from trimtab.spark.task_files import in_tasks, made, move, stem
+from trimtab.state import objects
 from trimtab.state.files import Folder
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable, Schema
+
+log = logging.getLogger("trimtab")
 
 OPTIONS = ("path", *PARTITION_BY, "storage_options")
 SCHEMES = ("", "file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 """Where deltalake can write: others, such as hdfs, are left to Spark. Without a scheme it is the driver's disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the files of a table have to look like: its columns, and those that it has partitions by."""
+
+    schema: Schema
+    by: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -60,7 +79,7 @@ class DeltaTableSink(Sink):
         """Append in one commit, which records the stream and the batch, unless the table has the batch."""
         if delivery.table is None:
             return
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        from deltalake import CommitProperties, Transaction
 
         stream = transaction_of(delivery)
         table = self._table()
@@ -68,14 +87,92 @@ class DeltaTableSink(Sink):
         if known is not None and delivery.batch <= known:
             return
         # The table as it was when it lacked the batch: a commit of the same stream since then is a conflict.
+        commit = CommitProperties(app_transactions=[Transaction(stream, delivery.batch)])
+        shape = self._shape(delivery, table) if delivery.files else None
+        files = None if shape is None else self._files_of_tasks(delivery, shape)
+        if shape is None or files is None:
+            self._write(delivery, table, commit)
+            return
+        for file in files:
+            if file.left:
+                move(delivery.outbox, file.left, made(Folder(self.path), file.parts), file.name)
+        self._add(files, shape, table, commit)
+
+    def _write(self, delivery: Delivery, table: DeltaTable | None, commit: CommitProperties) -> None:
+        """Let deltalake write the rows, some at a time."""
+        from deltalake import write_deltalake
+
+        assert delivery.table is not None
         write_deltalake(
             self._location if table is None else table,
             pa.RecordBatchReader.from_batches(delivery.table.schema, _batches(delivery)),
             mode="append" if table is not None else "error",
             partition_by=list(self.partition_by) or None,
             storage_options=dict(self.storage_options) or None,
-            commit_properties=CommitProperties(app_transactions=[Transaction(stream, delivery.batch)]),
+            commit_properties=commit,
         )
+
+    def _shape(self, delivery: Delivery, table: DeltaTable | None) -> _Shape | None:
+        """What files of the table have to look like; None if only deltalake can write them."""
+        from deltalake import Schema
+
+        if self.storage_options or not _is_in_reach(self.path):
+            return None
+        assert delivery.table is not None
+        try:
+            schema = Schema.from_arrow(delivery.table.schema)
+        except Exception:  # deltalake has no better class for types that Delta lacks
+            return None
+        own, by, facts = _fields(schema), [*self.partition_by], None
+        if table is not None:
+            schema, by = table.schema(), table.metadata().partition_columns
+            if self.partition_by and [*self.partition_by] != by:
+                return None  # deltalake refuses it
+            facts = TableFacts(_fields(schema), table.protocol().writer_features or (), table.metadata().configuration)
+        if why := obstacle(own, by, facts):
+            log.info("%s is written by the driver: %s", self.shown, why)
+            return None
+        return _Shape(schema, tuple(by))
+
+    def _files_of_tasks(self, delivery: Delivery, shape: _Shape) -> list[DeltaFile] | None:
+        """Files that tasks have written for the table; None if they can't reach it."""
+        remote = Folder(self.path) if _is_remote(self.path) else None
+        types = pa.schema(shape.schema.to_arrow())
+        writer = DeltaFiles(types, shape.by, stem(delivery), delivery.batch, delivery.epoch, remote)
+        try:
+            return [file for own in in_tasks(delivery.spark, delivery.pieces(), writer.write) for file in own]
+        except StateError as error:
+            if remote is None:
+                raise
+            # deltalake may find credentials where nobody else looks for them.
+            log.warning("tasks can't write to %s, so the driver does: %s", remote.shown, error)
+            return None
+
+    def _add(
+        self, files: Sequence[DeltaFile], shape: _Shape, table: DeltaTable | None, commit: CommitProperties
+    ) -> None:
+        """Make files that are in their places a part of the table, all at once."""
+        from deltalake.transaction import AddAction, create_table_with_add_actions
+
+        now_ms = int(time.time() * 1000)
+        actions = [
+            AddAction(
+                path=file.path,
+                size=file.size_bytes,
+                partition_values=dict(zip(shape.by, file.values, strict=True)),
+                modification_time=now_ms,
+                data_change=True,
+                stats=file.statistics,
+            )
+            for file in files
+        ]
+        by = [*shape.by]
+        if table is None:
+            create_table_with_add_actions(
+                self._location, shape.schema, actions, mode="error", partition_by=by, commit_properties=commit
+            )
+        else:
+            table.create_write_transaction([*actions], "append", shape.schema, by, commit_properties=commit)
 
     def _table(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -104,3 +201,17 @@ def delta_table_sink(options: Mapping[str, Any]) -> DeltaTableSink | None:
 def _batches(delivery: Delivery) -> Iterator[pa.RecordBatch]:
     for part in delivery.parts():
         yield from part.to_batches()
+
+
+def _is_remote(path: str) -> bool:
+    return not Folder(path).is_local
+
+
+def _is_in_reach(path: str) -> bool:
+    """Whether trimtab can write there itself."""
+    return not _is_remote(path) or urlsplit(path).scheme.lower() in objects.SCHEMES
+
+
+def _fields(schema: Schema) -> list[Field]:
+    found: list[Field] = json.loads(schema.to_json())["fields"]
+    return found

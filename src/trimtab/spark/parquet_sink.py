@@ -6,24 +6,19 @@ batch: the files of a batch that is repeated after a crash replace those of its 
 
 from __future__ import annotations
 
-import io
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from trimtab.errors import JobError, TrimtabError
-from trimtab.spark import lost_workers
+from trimtab.errors import JobError
 from trimtab.spark.outbox import Piece
 from trimtab.spark.partitioning import Parts, partitioned, raise_if_unsuitable
 from trimtab.spark.sink_formats import partition_columns, place_of
 from trimtab.spark.sinks import Delivery, Sink
-from trimtab.state.checkpoint import own_name, safe_name
+from trimtab.spark.task_files import copy, in_parquet, in_tasks, left_name, made, move, stem, within
 from trimtab.state.files import Folder
-from trimtab.worker.pauses import avoid_pauses
 
 _Left = tuple[Parts, str]
 """Names of folders, one in the other, and the name of a file in the outbox that is to go there."""
@@ -59,25 +54,25 @@ class ParquetSink(Sink):
 
     def take(self, delivery: Delivery) -> None:
         """Write the batch's files."""
-        folder, stem = Folder(self.path), _stem(delivery)
+        folder, beginning = Folder(self.path), stem(delivery)
         written = self._write_parts(delivery) if self.partition_by else self._write(delivery)
         if delivery.may_repeat:  # the try before a crash may have left more files than this one
             for parts, name in _files_below(folder, len(self.partition_by)):
-                if name.startswith(stem) and (parts, name) not in written:
-                    _within(folder, parts).delete(name)
+                if name.startswith(beginning) and (parts, name) not in written:
+                    within(folder, parts).delete(name)
 
     def _write(self, delivery: Delivery) -> set[tuple[Parts, str]]:
         """Write the rows in memory to a file, and take those of the engines as they are."""
         folder, names = Folder(self.path), list[str]()
         if delivery.table:
             names.append(_name(delivery, 0))
-            folder.write(names[-1], _in_parquet(delivery.table, self.compression))
+            folder.write(names[-1], in_parquet([delivery.table], delivery.table.schema, self.compression))
         for number, file in enumerate(delivery.files, 1):
             names.append(_name(delivery, number))
             if delivery.is_last and delivery.outbox.is_local:
                 folder.publish(delivery.outbox.path_of(file), names[-1])
             else:
-                _copy(delivery.outbox, file, folder, names[-1])
+                copy(delivery.outbox, file, folder, names[-1])
         return {((), name) for name in names}
 
     def _write_parts(self, delivery: Delivery) -> set[tuple[Parts, str]]:
@@ -86,34 +81,22 @@ class ParquetSink(Sink):
         if delivery.table:
             for parts, table in partitioned(delivery.table, self.partition_by):
                 written.add((parts, _name(delivery, 0)))
-                _made(folder, parts).write(_name(delivery, 0), _in_parquet(table, self.compression))
+                made(folder, parts).write(_name(delivery, 0), in_parquet([table], table.schema, self.compression))
         if delivery.files:
             for number, left in enumerate(self._left_by_tasks(delivery), 1):
                 for parts, file in left:
                     written.add((parts, _name(delivery, number)))
-                    _move(delivery.outbox, file, _made(folder, parts), _name(delivery, number))
+                    move(delivery.outbox, file, made(folder, parts), _name(delivery, number))
         return written
 
     def _left_by_tasks(self, delivery: Delivery) -> list[list[_Left]]:
         """Have tasks write what is in the engines' files by partition, to the outbox: it is what all of them share."""
-        pieces = [piece for piece in delivery.pieces() if piece.file]
         by, compression, batch, epoch = tuple(self.partition_by), self.compression, delivery.batch, delivery.epoch
 
-        def write(own: Iterable[Piece]) -> Iterator[tuple[int, list[_Left] | TrimtabError]]:
-            avoid_pauses()
-            for piece in own:
-                try:
-                    yield piece.number, _leave_parts(piece, by, compression, batch, epoch)
-                except TrimtabError as error:
-                    yield piece.number, error
+        def leave(piece: Piece) -> list[_Left]:
+            return _leave_parts(piece, by, compression, batch, epoch)
 
-        job: Any = delivery.spark.sparkContext.parallelize(pieces, len(pieces)).mapPartitions(write)
-        found = []
-        for _, left in sorted(lost_workers.retried(job.collect), key=lambda each: each[0]):
-            if isinstance(left, TrimtabError):
-                raise left
-            found.append(left)
-        return found
+        return in_tasks(delivery.spark, [piece for piece in delivery.pieces() if piece.file], leave)
 
 
 def parquet_sink(options: Mapping[str, Any]) -> ParquetSink:
@@ -123,44 +106,18 @@ def parquet_sink(options: Mapping[str, Any]) -> ParquetSink:
     return ParquetSink(str(options["path"]), options.get("compression", "snappy"), partition_columns(options))
 
 
-def _stem(delivery: Delivery) -> str:
-    return f"{safe_name(delivery.name)}-{delivery.incarnation[:12]}-{delivery.batch:09d}"
-
-
 def _name(delivery: Delivery, number: int) -> str:
-    return f"{_stem(delivery)}-{number:03d}.parquet"
-
-
-def _in_parquet(table: pa.Table, compression: str) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression=compression)
-    return sink.getvalue()
+    return f"{stem(delivery)}-{number:03d}.parquet"
 
 
 def _leave_parts(piece: Piece, by: Sequence[str], compression: str, batch: int, epoch: int) -> list[_Left]:
     """Write a piece's partitions to files of the outbox. It is in memory as a whole, as it was in its engine's."""
     found = []
     for parts, table in partitioned(pa.concat_tables(piece.tables()), by):
-        file = f"{batch:012d}-p{piece.number}-{own_name(epoch)}.parquet"
-        piece.outbox.write(file, _in_parquet(table, compression))
+        file = left_name(piece, batch, epoch)
+        piece.outbox.write(file, in_parquet([table], table.schema, compression))
         found.append((parts, file))
     return found
-
-
-def _within(folder: Folder, parts: Parts) -> Folder:
-    for name in parts:
-        folder = folder.child(name)
-    return folder
-
-
-def _made(folder: Folder, parts: Parts) -> Folder:
-    """The folder of a partition, which is there, and still is after a power cut."""
-    for name in parts:
-        above, folder = folder, folder.child(name)
-        if folder.is_local and not folder.exists():
-            folder.make()
-            above.sync()
-    return folder
 
 
 def _files_below(folder: Folder, levels: int) -> Iterator[tuple[Parts, str]]:
@@ -171,19 +128,3 @@ def _files_below(folder: Folder, levels: int) -> Iterator[tuple[Parts, str]]:
         elif "=" in name:
             for parts, file in _files_below(folder.child(name), levels - 1):
                 yield (name, *parts), file
-
-
-def _move(source: Folder, file: str, target: Folder, name: str) -> None:
-    if source.is_local:
-        target.publish(source.path_of(file), name)
-    else:
-        _copy(source, file, target, name)
-        source.delete(file)
-
-
-def _copy(source: Folder, file: str, target: Folder, name: str) -> None:
-    """Copy a file in parts: it may be larger than the driver's memory."""
-    near = target if target.is_local else Folder(tempfile.gettempdir())
-    with near.temporary(name) as local:
-        source.fetch(file, local)
-        target.publish(local, name)

@@ -18,6 +18,8 @@ from trimtab.errors import JobError
 
 Parts = tuple[str, ...]
 """The names of folders, one in the other."""
+Values = tuple[object, ...]
+"""Values of the columns that a table has partitions by."""
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\{}[]^\x7f"}  # as Spark does it
@@ -45,25 +47,53 @@ def partitioned(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[Parts, pa.
     ('k=a',) {'n': [1, 3]}
     ('k=b',) {'n': [2]}
     """
+    rows: dict[Parts, list[Int64Array]] = {}  # different values may have one name: null and the empty text
+    for values, own in _groups(table, by):
+        rows.setdefault(folders(by, values), []).append(own)
+    merged = {name: np.sort(np.concatenate(own)) for name, own in rows.items()}
+    rest = table.drop_columns(list(by))
+    for name, own in sorted(merged.items(), key=lambda pair: pair[1][0]):
+        yield name, rest.take(pa.array(own))
+
+
+def with_values(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
+    """The rows that have the same values in the columns `by`, in their order and without these columns, and the values.
+
+    Raises JobError `job.sink` for columns whose values can't name folders.
+
+    >>> for values, rows in with_values(pa.table({"k": ["a", None, "a"], "n": [1, 2, 3]}), ["k"]):
+    ...     print(values, rows.to_pydict())
+    ('a',) {'n': [1, 3]}
+    (None,) {'n': [2]}
+    """
+    rest = table.drop_columns(list(by))
+    for values, own in sorted(_groups(table, by), key=lambda pair: pair[1][0]):
+        yield values, rest.take(pa.array(own))
+
+
+def folders(by: Sequence[str], values: Values) -> Parts:
+    """The names of the folders for these values of the columns.
+
+    >>> folders(["day", "k"], (datetime.date(2030, 1, 1), "a/b"))
+    ('day=2030-01-01', 'k=a%2Fb')
+    """
+    return tuple(f"{_escaped(column)}={_text(value)}" for column, value in zip(by, values, strict=True))
+
+
+def _groups(table: pa.Table, by: Sequence[str]) -> list[tuple[Values, Int64Array]]:
+    """The numbers of the rows of each combination of values, ascending; none for a table without rows."""
     codes = np.zeros(table.num_rows, np.int64)
-    names: list[Parts] = [()]
+    found: list[Values] = [()]
     for column in by:
         encoded = pc.dictionary_encode(plain(table[column]), null_encoding="encode")
         _check_type(column, encoded.dictionary.type)
-        texts = [f"{_escaped(column)}={_text(value)}" for value in encoded.dictionary.to_pylist()]
-        codes = codes * len(texts) + encoded.indices.to_numpy()
-        found, codes = np.unique(codes, return_inverse=True)
-        names = [(*names[code // len(texts)], texts[code % len(texts)]) for code in found.tolist()]
+        own = encoded.dictionary.to_pylist()
+        codes = codes * len(own) + encoded.indices.to_numpy()
+        kept, codes = np.unique(codes, return_inverse=True)
+        found = [(*found[code // len(own)], own[code % len(own)]) for code in kept.tolist()]
     order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-    rest = table.drop_columns(list(by))
-    # Different values may have one name: null and the empty text.
-    rows: dict[Parts, list[Int64Array]] = {}
-    for name, own in zip(names, np.split(order, ends[:-1]), strict=True):
-        rows.setdefault(name, []).append(own)
-    merged = {name: np.sort(np.concatenate(own)) for name, own in rows.items()}
-    for name, own in sorted(merged.items(), key=lambda pair: pair[1][0]):
-        yield name, rest.take(pa.array(own))
+    ends = np.cumsum(np.bincount(codes, minlength=len(found)))
+    return list(zip(found, np.split(order, ends[:-1]), strict=True)) if table.num_rows else []
 
 
 def _check_type(column: str, kind: pa.DataType) -> None:

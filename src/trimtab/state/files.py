@@ -85,7 +85,8 @@ class Folder:
         if self.is_local:
             return Folder(os.path.join(self.location, name))
         parts = urlsplit(self.location)
-        return Folder(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}")))
+        quoted = name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+        return Folder(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{quoted}")))
 
     def path_of(self, name: str) -> str:
         """The local path of a file in it; only a local folder has one."""
