@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, single
-from trimtab.engine.columns.order import OrderKey, is_counted_time, sort_levels, stable_order
+from trimtab.engine.columns.order import OrderKey, are_comparable, sort_levels, stable_order
 from trimtab.engine.match.run.fresh import Fresh, ties_by_arrival
 from trimtab.engine.operator import ARRIVAL
 
@@ -45,7 +45,7 @@ def place_rows(
 
 def kept_levels(by: Sequence[OrderKey], old: pa.Table, new: pa.Table) -> list[Int64Array] | None:
     """The levels of kept rows that can be compared with those of the new ones; None: they can't."""
-    if all(_is_comparable(table.column(key.column)) for key in by for table in (old, new)):
+    if are_comparable([table.column(key.column) for key in by for table in (old, new)]):
         return sort_levels([old.column(key.column) for key in by], by)
     return None
 
@@ -55,12 +55,6 @@ def joint_levels(by: Sequence[OrderKey], old: pa.Table, new: pa.Table) -> list[I
     names = [key.column for key in by]
     both = pa.concat_tables([old.select(names), new.select(names)]).combine_chunks()
     return sort_levels(both.columns, by)
-
-
-def _is_comparable(column: pa.ChunkedArray) -> bool:
-    kind = column.type
-    simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_counted_time(kind)
-    return simple and not column.null_count
 
 
 def _by_key(rows: Int64Array, key: Int64Array) -> Int64Array:
