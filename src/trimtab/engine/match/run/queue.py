@@ -27,20 +27,18 @@ def place_rows(
     """
     context, waiting = _by_key(np.flatnonzero(~pending), key), _by_key(np.flatnonzero(pending), key)
     queue: Int64Array = fresh.order + old.num_rows
-    if len(waiting) and not len(queue):
-        queue = waiting
-    elif len(waiting):
-        places = _merged(by, old, new, fresh, key, waiting)
-        queue = _sorted(by, old, new, fresh, key, waiting) if places is None else np.insert(queue, places, waiting)
-    if not len(context):
-        return queue
-    queue_sizes = np.bincount(key[waiting], minlength=count)
-    queue_sizes[: len(fresh.sizes)] += fresh.sizes
-    context_sizes = np.bincount(key[context], minlength=count)
-    order = np.empty(len(context) + len(queue), np.int64)
-    order[np.arange(len(queue)) + np.repeat(np.cumsum(context_sizes), queue_sizes)] = queue
-    order[np.arange(len(context)) + np.repeat(np.cumsum(queue_sizes) - queue_sizes, context_sizes)] = context
-    return order
+    sizes = np.zeros(count, np.int64)
+    sizes[: len(fresh.sizes)] = fresh.sizes
+    places = _merged(by, old, new, fresh, key, waiting) if len(waiting) and len(queue) else np.zeros_like(waiting)
+    if places is None:
+        queue = _sorted(by, old, new, fresh, key, waiting)
+        sizes += np.bincount(key[waiting], minlength=count)
+        waiting = places = waiting[:0]
+    # Of a key, at the same place, rows that were processed come before those that wait.
+    rows = np.concatenate([context, waiting])
+    before = np.concatenate([(np.cumsum(sizes) - sizes)[key[context]], places])
+    by_key = np.argsort(key[rows], kind="stable")
+    return np.insert(queue, before[by_key], rows[by_key])
 
 
 def kept_levels(by: Sequence[OrderKey], old: pa.Table, new: pa.Table) -> list[Int64Array] | None:
