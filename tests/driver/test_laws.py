@@ -171,12 +171,13 @@ def test_late_rows_are_set_aside_and_counted_once_for_all_routes(tmp_path: pathl
     queries = {"q": COUNTS, "r": everything}
     bottle = Bottle(str(tmp_path), queries, SCHEMA, "ts", rule=TimeRule(2 * SECOND_US), keep_original=True)
     bottle.batch(events((1, 10, 0)))
-    bottle.batch(events((1, 8, 1), (2, 7.9, 2), (1, 7, 3)), Placement.even(3, 8))
+    # The last one has no key for the first query, and is late for the other one.
+    bottle.batch(events((1, 8, 1), (2, 7.9, 2), (1, 7, 3), (None, 7, 4)), Placement.even(3, 8))
     bottle.close()
     assert bottle.manifest is not None
-    assert bottle.manifest.late == 2
-    assert sorted(bottle.rows(LATE)["x"].to_pylist()) == [2, 3]
-    assert bottle.manifest.events == 4
+    assert (bottle.manifest.late, bottle.manifest.quarantined) == (3, 0)
+    assert sorted(bottle.rows(LATE)["x"].to_pylist()) == [2, 3, 4]
+    assert bottle.manifest.events == 5
 
 
 def test_rows_that_no_query_wants_still_move_the_watermark(tmp_path: pathlib.Path) -> None:

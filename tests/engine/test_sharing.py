@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,11 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import rules
+from tests.support import stream_cases as stream_cases  # an operator for queries
+from trimtab.engine.columns import joint_order
+from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.columns.memo import Memo
-from trimtab.engine.columns.order import OrderKey
+from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels, stable_order
 from trimtab.engine.match.run import queue
 from trimtab.engine.match.run.fresh import Fresh, fresh_rows
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
@@ -68,6 +72,49 @@ def test_queries_that_share_a_memo_get_what_each_gets_alone(seed: int) -> None:
     operators = {name: operator_of(query) for name, query in queries.items()}
     cuts = sorted({0, 400, *rng.integers(0, 400, 4).tolist()})
     assert advanced(operators, inputs, cuts, shared=True) == advanced(operators, inputs, cuts, shared=False)
+
+
+ORDERED = {
+    "means": "AVG(price) OVER (PARTITION BY symbol ORDER BY ts, x DESC ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+    "ranks": "RANK() OVER (PARTITION BY symbol ORDER BY ts, x DESC)",
+    "sums": "SUM(x) OVER (PARTITION BY symbol ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW)",
+    "counts": "COUNT(*) OVER (PARTITION BY symbol ORDER BY ts)",
+}
+"""Values of windows in two orders."""
+
+
+def test_windows_and_operators_with_one_order_sort_new_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorts: list[int] = []
+
+    def counted(levels: Sequence[Int64Array], count: int) -> Int64Array:
+        sorts.append(count)
+        return stable_order(levels, count)
+
+    monkeypatch.setattr(joint_order, "stable_order", counted)
+    table = ticks(np.random.default_rng(3), 300).rename_columns(["symbol", "ts", "price", "x"])
+    queries = {name: f"SELECT symbol, price, {value} AS v FROM t" for name, value in ORDERED.items()}
+    queries["runs"] = "SELECT * FROM runs_of(TABLE(t) PARTITION BY symbol ORDER BY ts, least => 300)"
+    compiled = {name: compile_query(sql, {"t": table.schema}, event_time="ts") for name, sql in queries.items()}
+    inputs = {name: query.intake.run(table) for name, query in compiled.items()}
+    operators = {name: operator_of(query) for name, query in compiled.items()}
+    together, sorts_together = advanced(operators, inputs, [0, 90, 200, 300], shared=True), len(sorts)
+    assert together == advanced(operators, inputs, [0, 90, 200, 300], shared=False)
+    assert (sorts_together, len(sorts) - sorts_together) == (3 * 2, 3 * len(queries))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string()], ids=str)
+@pytest.mark.parametrize("seed", range(8))
+def test_waiting_rows_are_merged_where_sorting_everything_puts_them(seed: int, kind: pa.DataType) -> None:
+    rng = np.random.default_rng(seed)
+    count, kept = int(rng.integers(12, 40)), int(rng.integers(0, 12))
+    values = pa.array(rng.integers(0, 4, count), mask=rng.random(count) < 0.1 * (seed % 2)).cast(kind)
+    table = pa.table({"ts": rng.integers(0, 5, count), "x": values, ARRIVAL: rng.permutation(count)})
+    by, leaving = (OrderKey("ts"), OrderKey("x", descending=seed % 3 == 0)), rng.random(count) < 0.8
+    order, levels = joint_order.joint_order(Memo(), table.slice(0, kept), table.slice(kept), by, ARRIVAL, leaving)
+    wanted = sort_levels([table.column(key.column) for key in by], by)
+    expected = arrival_order(wanted, table[ARRIVAL].to_numpy())
+    assert order.tolist() == expected[leaving[expected]].tolist()
+    assert [level.tolist() for level in levels] == [level.tolist() for level in wanted]
 
 
 def test_queries_of_one_shape_share_a_kernel() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from trimtab.worker.engine import Engine
 from trimtab.worker.intake import Intake, intake_of
 from trimtab.worker.orders import LATE, QUARANTINE, EnginePlan, EngineReport, Head, Orders
 from trimtab.worker.ready import ReadyPlan, ready_query
-from trimtab.worker.tier_one import obstacle_to_columns
+from trimtab.worker.tier_one import ColumnTierOne, obstacle_to_columns
 
 FAILING = "{c} + INTERVAL 292000 YEARS"
 """Fails for times after 2247, beyond which there are none."""
@@ -53,25 +53,30 @@ _EXPRESSIONS: Mapping[str, tuple[str, ...]] = {
     "flag": ("{c}", "NOT {c}", "CAST({c} AS INT)", "if({c}, 'yes', 'no')"),
     "list": ("size({c})", "{c}[0]", "element_at({c}, -1)"),
     "struct": ("{c}", "{c}.n + 1", "{c}.few.b"),
+    "decimal": (
+        *("{c}", "-{c}", "abs({c})", "{c} + {c}", "{c} - {c}", "{c} + 1", "1 - {c}", "{c} * 2", "{c} * -7"),
+        *("{c} * {c}", "{c} + 0.25", "{c} * 1.5", "coalesce({c}, {c})", "nullif({c}, {c})", "greatest({c}, -{c})"),
+    ),
     "other": ("{c}",),
 }
 _CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "number": ("{c} > 0", "{c} <= 100 OR {c} IS NULL", "{c} BETWEEN -1e9 AND 1e9", "{c} <> 0"),
     "integer": ("{c} % 2 = 0", "{c} IN (0, 1, -1, 5)"),
+    "decimal": ("{c} > 0", "{c} + {c} <> 0", "{c} * 2 >= {c}", "{c} IS NULL OR {c} < 1.5"),
     "text": ("{c} LIKE '%a%'", "length({c}) < 20", "{c} RLIKE '[a-zé]'", "upper({c}) >= 'B'", "{c} <=> 'a'"),
     "time": ("year({c}) > 1970", "{c} IS NOT NULL"),
     "flag": ("{c}", "{c} IS NOT TRUE"),
 }
+_DECIMALS = ("decimal(9)", "decimal(18)", "decimal(19)")
 _LISTS = ("list of long", "list of string", "list of int", "list of boolean", "list of date")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query; `keys` are the columns that make its key, `is_tied` says whether the order of ties shows."""
+    """A query; `keys` are the columns that make its key."""
 
     sql: str
     keys: tuple[str, ...]
-    is_tied: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,14 +99,15 @@ def case_of(seed: int, count: int = 120) -> Case:
     """The case of a seed.
 
     >>> sorted(case_of(3).queries)
-    ['counts', 'rises', 'rows', 'runs']
+    ['counts', 'frames', 'rises', 'rows', 'runs', 'sessions']
     """
     dice = random.Random(seed)
     kinds = {f"c{n}": kind for n, kind in enumerate(("double", "string", "int", *dice.sample(sorted(FLAT), 3)))}
+    kinds |= {"d0": dice.choice(_DECIMALS), "s0": dice.choice(("double", "long", "string", "timestamp", *_DECIMALS))}
     kinds |= {"n0": dice.choice(_LISTS), "n1": dice.choice(sorted(NESTED))}
     rows = _rows(dice, kinds, count)
     queries, compiled = dict[str, Asked](), dict[str, Query]()
-    for name, make in {"rows": _row_wise, "counts": _counts, "rises": _rises, "runs": _runs}.items():
+    for name, make in _MAKERS.items():
         while name not in queries:
             asked = make(dice, kinds)
             query = compile_query(asked.sql, {"t": rows.schema}, event_time="ts")
@@ -123,6 +129,8 @@ def _rows(dice: random.Random, kinds: Mapping[str, str], count: int) -> pa.Table
         "p": pa.array([dice.choice(("a", "b")) for _ in range(count)]),
     }
     columns |= {name: column_of((FLAT | NESTED)[kind], count, dice) for name, kind in kinds.items()}
+    # Of one column nearly all values are null.
+    columns["s0"] = pc.if_else(pa.array([dice.random() < 0.04 for _ in range(count)]), columns["s0"], None)
     # Some rows differ from another one in nothing but their number, or in a column besides.
     places = [dice.randrange(count) if dice.random() < 0.3 else row for row in range(count)]
     for name, column in columns.items():
@@ -149,6 +157,8 @@ def _group(kind: str) -> Iterator[str]:
         yield "list"
     elif kind == "struct":
         yield "struct"
+    elif kind.startswith("decimal("):
+        yield "decimal"
     else:
         yield "other"
 
@@ -170,7 +180,8 @@ def _where(dice: random.Random, kinds: Mapping[str, str]) -> str:
 
 
 def _row_wise(dice: random.Random, kinds: Mapping[str, str]) -> Asked:
-    columns = ", ".join([*kinds, *(f"{_expression(dice, kinds)} AS e{n}" for n in range(4))])
+    computed = [_expression(dice, of) for of in (kinds, kinds, kinds, {"d0": kinds["d0"]}, {"s0": kinds["s0"]})]
+    columns = ", ".join([*kinds, *(f"{each} AS e{n}" for n, each in enumerate(computed))])
     return Asked(f"SELECT k, id, {columns} FROM t {_where(dice, kinds)}", ())
 
 
@@ -191,12 +202,37 @@ def _rises(dice: random.Random, kinds: Mapping[str, str]) -> Asked:
 
 def _runs(dice: random.Random, kinds: Mapping[str, str]) -> Asked:
     define = f"B AS {_condition(dice, kinds, 'B.')}"
-    return Asked(_matching("k", "ts", "A.id AS a, LAST(B.id) AS b", "A B+", define), ("k",), is_tied=True)
+    return Asked(_matching("k", "ts", "A.id AS a, LAST(B.id) AS b", "A B+", define), ("k",))
+
+
+def _frames(dice: random.Random, kinds: Mapping[str, str]) -> Asked:
+    key = dice.choice(("k", "c2"))
+    frame = dice.choice(("ROWS 2 PRECEDING", "RANGE INTERVAL '2' HOUR PRECEDING", ""))
+    over = f"OVER (PARTITION BY {key} ORDER BY ts {frame})"
+    called = f"COUNT({_expression(dice, kinds)}) {over} AS c, MAX({dice.choice(['c0', 'c1', 'd0'])}) {over} AS m"
+    before = f"LAG({_expression(dice, kinds)}) OVER (PARTITION BY {key} ORDER BY ts) AS e"
+    return Asked(f"SELECT {key}, id, {called}, {before} FROM t {_where(dice, kinds)}", (key,))
+
+
+def _sessions(dice: random.Random, kinds: Mapping[str, str]) -> Asked:
+    called = f"COUNT({_expression(dice, kinds)}) AS c, SUM(d0) AS d, MIN({dice.choice(['c0', 'c1', 's0'])}) AS m"
+    sql = f"SELECT k, session_window.start AS began, COUNT(*) AS n, {called} FROM t {_where(dice, kinds)}"
+    return Asked(f"{sql} GROUP BY k, session_window(ts, '1 hour')", ("k",))
 
 
 def _matching(key: str, order: str, measures: str, pattern: str, define: str) -> str:
     body = f"PARTITION BY {key} ORDER BY {order} MEASURES {measures} PATTERN ({pattern}) DEFINE {define}"
     return f"SELECT * FROM t MATCH_RECOGNIZE ({body})"
+
+
+_MAKERS: Mapping[str, Callable[[random.Random, Mapping[str, str]], Asked]] = {
+    "rows": _row_wise,
+    "counts": _counts,
+    "rises": _rises,
+    "runs": _runs,
+    "frames": _frames,
+    "sessions": _sessions,
+}
 
 
 # What comes out ------------------------------------------------------------------------------------
@@ -237,12 +273,22 @@ def _combined(reports: list[EngineReport], name: str) -> pa.Table | None:
 
 
 def expected_of(case: Case) -> dict[str, list[str]]:
-    """What `evaluate` says of each query whose answer doesn't depend on the order of ties."""
-    return {name: _bag(_evaluated(case, name)) for name, asked in case.queries.items() if not asked.is_tied}
+    """What `evaluate` says of each query, if rows that tie come in the order in which a job takes them."""
+    arrivals = _arrivals(case)
+    return {name: _bag(_evaluated(case, name, arrivals[name])) for name in case.queries}
 
 
-def _evaluated(case: Case, name: str) -> pa.Table:
-    rows, asked, query = case.rows, case.queries[name], case.compiled[name]
+def _arrivals(case: Case) -> dict[str, pa.Array]:
+    """The hash by which each query orders rows that tie, of all rows of the stream."""
+    unfiltered = tuple(replace(reading, wanted=None) for reading in case.intake.readings)
+    intake = replace(case.intake, readings=unfiltered)
+    sent = ColumnTierOne(intake, case.rows.schema, KEY_GROUPS, keep_original=True).sent(case.rows)
+    of_route = pa.array(range(0, sent.num_rows, len(intake.routes)))  # each row is sent on every route
+    return {reading.query: sent.column(reading.arrival).take(of_route) for reading in unfiltered}
+
+
+def _evaluated(case: Case, name: str, arrivals: pa.Array) -> pa.Table:
+    rows, asked, query = case.rows.take(pc.array_sort_indices(arrivals)), case.queries[name], case.compiled[name]
     for column in ("ts", *asked.keys):
         rows = rows.filter(rows.column(column).is_valid())
     good = pc.less(rows.column("ts"), pa.scalar(FAR_AHEAD, pa.timestamp("us")))

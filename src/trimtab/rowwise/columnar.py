@@ -5,7 +5,8 @@ on the list takes the JVM's way. Left out because they differ, or because nobody
 
     reverse, initcap     DuckDB keeps a letter and its accents together; "word" means something else
     regular expressions  those that Java and RE2 read differently: `java_regex.py` knows the others
-    decimals             quotients, and what may have more digits than DuckDB's results: Spark gives null then
+    decimals             quotients, and what may have more digits than DuckDB's results: Spark gives null then;
+                         - and abs of more than 34 digits, which Spark rounds to so many
     floats as text       1.0E10 and 10000000000.0
     times as text        and text as times: Spark reads '2026-1-1', too
     exp, ln, pow         their last bit is up to a library
@@ -44,6 +45,7 @@ from trimtab.rowwise.operand_kinds import (
     computed_of_parts,
     divided,
     is_exact,
+    keeps_digits,
     kind_of_literal,
     remaining,
     times_number,
@@ -320,7 +322,7 @@ class _Kinds:
         if isinstance(node.this, exp.Literal) and node.this.name in _LOWEST:
             raise ObstacleError(f"-{node.this.name} has another type in Spark")
         kind = self.of(node.this)
-        if kind in (*INTEGERS, pa.float32(), pa.float64()) or pa.types.is_decimal(kind):
+        if kind in (*INTEGERS, pa.float32(), pa.float64()) or keeps_digits(kind):
             return kind
         raise unknown(f"- of {kind}")
 
@@ -336,7 +338,7 @@ class _Kinds:
     def _of_number(self, node: exp.Expr) -> pa.DataType:
         kind = self.of(node.this)
         is_known = kind == pa.float64() or (kind in INTEGERS and not isinstance(node, exp.IsNan))
-        if not is_known and not (isinstance(node, exp.Abs) and pa.types.is_decimal(kind)):
+        if not is_known and not (isinstance(node, exp.Abs) and keeps_digits(kind)):
             raise unknown(f"{name_of(node)} of {kind}")
         if isinstance(node, exp.IsNan):
             return pa.bool_()

@@ -13,6 +13,8 @@ INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _DIGITS = dict(zip(INTEGERS, (3, 5, 10, 19), strict=True))
 _EXACT_DIGITS = 15
 """Decimals of up to this many digits are the same double everywhere."""
+_SIGNED_DIGITS = 34
+"""Spark rounds decimals to this many digits where it changes their sign."""
 SMALL = pa.uint32()
 """Stands for the type of lengths and years, an int in Spark and a bigint in DuckDB: they can be compared, no more."""
 PART = pa.uint16()
@@ -72,6 +74,11 @@ def _size(kind: pa.DataType) -> tuple[int, int]:
 def is_exact(kind: pa.DataType) -> bool:
     """Whether the type is that of decimals, all of which are the same double everywhere."""
     return bool(pa.types.is_decimal(kind) and kind.precision <= _EXACT_DIGITS)
+
+
+def keeps_digits(kind: pa.DataType) -> bool:
+    """Whether the type is that of decimals, all of which keep their digits in Spark when their sign changes."""
+    return bool(pa.types.is_decimal(kind) and kind.precision <= _SIGNED_DIGITS)
 
 
 def is_double(kind: pa.DataType) -> bool:

@@ -171,14 +171,15 @@ class SortingOut:
         if PARTITION in table.column_names and (missing := _nulls(table, PARTITION)) is not None:
             reason = f"{self._plan.intake.partition} is null, and it names the partition"
             yield _Verdict(QUARANTINE, reason, missing, is_first)
+        # No row is late for a row-wise query. For the others it is decided before the keys are looked at: a late row
+        # whose key is null on one route only would otherwise be dropped by the others without being put out.
+        if route.is_keyed and watermark_us is not None and len(times) and int(times.min()) < watermark_us:
+            yield _Verdict(LATE, "", is_late(times, watermark_us), number == self._first_keyed)
         for key in route.keys:
             if (missing := _nulls(table, key)) is not None:
                 name = next(each.source or each.text for each in self._plan.intake.columns if each.name == key)
                 queries = ", ".join(each.query for each in self._plan.intake.readings if each.route == number)
                 yield _Verdict(QUARANTINE, f"{name} is null, and rows are keyed by it", missing, True, queries)
-        # No row is late for a row-wise query.
-        if route.is_keyed and watermark_us is not None and len(times) and int(times.min()) < watermark_us:
-            yield _Verdict(LATE, "", is_late(times, watermark_us), number == self._first_keyed)
 
     def _set_aside(self, name: str, table: pa.Table, chosen: BoolArray, reason: str, query: str | None) -> None:
         count = int(chosen.sum())

@@ -149,7 +149,11 @@ def arrival_order(levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Ar
     >>> arrival_order([np.array([5, 3, 5, 3])], np.array([9, 2, 1, 3])).tolist()
     [1, 3, 2, 0]
     """
-    order = stable_order(levels, len(arrivals))
+    return ties_by_arrival(stable_order(levels, len(arrivals)), levels, arrivals)
+
+
+def ties_by_arrival(order: Int64Array, levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Array:
+    """Rows that are sorted by the levels, with those that tie in order of arrival."""
     same = np.ones(max(len(order) - 1, 0), np.bool_)  # whether a row ties with the one before it
     wrong = arrivals[order[1:]] < arrivals[order[:-1]]
     for level in levels:
@@ -165,3 +169,14 @@ def arrival_order(levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Ar
     order = order.copy()
     order[places] = rows[np.lexsort((arrivals[rows], run))]
     return order
+
+
+def are_comparable(columns: Sequence[pa.Array | pa.ChunkedArray]) -> bool:
+    """Whether the levels of these columns can be compared with those of other rows, which are made on their own."""
+    return all(_is_comparable(column) for column in columns)
+
+
+def _is_comparable(column: pa.Array | pa.ChunkedArray) -> bool:
+    kind = column.type
+    simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_counted_time(kind)
+    return simple and not column.null_count

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, plain, plain_type, valid_mask
 from trimtab.engine.columns.groups import counting_order
+from trimtab.engine.columns.joint_order import joint_order
 from trimtab.engine.columns.keys import Keys, encode_keys
-from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
+from trimtab.engine.columns.memo import Memo
+from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.columns.times import is_time, known_times_us
 from trimtab.engine.keyed.description import KeyedOperator, Snapshot
 from trimtab.engine.keyed.memory import NEVER, SNAPSHOT, SNAPSHOTS, WAITING, WAKE, Memory, state_type
@@ -73,9 +75,12 @@ class Visitor(Operator):
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Hand over the rows older than the watermark, and wake the keys that are due."""
         numbers, keys = encode_keys(state.get(KEYS), rows, self.query.partition, moment.memo)
-        memory = self._with_rows(self._memory(state, rows.schema), rows, numbers)
-        memory, leaving, leaving_keys = self._leaving(memory, moment)
-        shown, starts = self._by_key(leaving, leaving_keys, keys.count)
+        before = self._memory(state, rows.schema)
+        memory = self._with_rows(before, rows, numbers)
+        ready = self._ready(memory.waiting, moment)
+        by_time, _ = joint_order(moment.memo or Memo(), before.waiting, rows, self.query.order, ARRIVAL, ready)
+        shown, starts = self._by_key(memory, by_time, keys.count)
+        memory, leaving, leaving_keys = self._leaving(memory, ready)
         dates = self._latest(leaving, leaving_keys, keys.count)
         visits, memory = self._visit(keys, memory, shown, starts, dates, moment)
         output = self._output(visits, keys, rows.schema)
@@ -151,27 +156,30 @@ class Visitor(Operator):
             table = pa.concat_tables([memory.waiting, table]).combine_chunks()
         return replace(memory, waiting=table, waiting_keys=np.concatenate([memory.waiting_keys, numbers]))
 
-    def _leaving(self, memory: Memory, moment: Moment) -> tuple[Memory, pa.Table, Int64Array]:
+    def _ready(self, rows: pa.Table, moment: Moment) -> BoolArray:
+        """Which rows are to be handed over now: no row can come any more that belongs before them."""
+        if moment.watermark_us is None:
+            return np.ones(rows.num_rows, np.bool_)
+        assert self._time is not None
+        times = known_times_us(rows[self._time], self._time)
+        return np.full(len(times), True) if moment.closing else times < moment.watermark_us
+
+    def _leaving(self, memory: Memory, ready: BoolArray) -> tuple[Memory, pa.Table, Int64Array]:
         """The memory with the rows that keep waiting, and the rows to hand over with their keys."""
         table, numbers = memory.waiting, memory.waiting_keys
-        if moment.watermark_us is None:
+        if ready.all():
             return replace(memory, waiting=table.slice(0, 0), waiting_keys=numbers[:0]), table, numbers
-        assert self._time is not None
-        ready = known_times_us(table[self._time], self._time) < moment.watermark_us
-        if moment.closing:
-            ready[:] = True
         rest = replace(memory, waiting=table.filter(pa.array(~ready)), waiting_keys=numbers[~ready])
         return rest, table.filter(pa.array(ready)), numbers[ready]
 
-    def _by_key(self, rows: pa.Table, numbers: Int64Array, count: int) -> tuple[pa.Table, Int64Array]:
-        """The columns that the logic reads, sorted by key and order, and where each key starts."""
-        levels = sort_levels([rows[key.column] for key in self.query.order], self.query.order)
-        by_time = arrival_order(levels, int64s(plain(rows[ARRIVAL])))
-        order, starts = counting_order(numbers[by_time], count)
+    def _by_key(self, memory: Memory, by_time: Int64Array, count: int) -> tuple[pa.Table, Int64Array]:
+        """The columns that the logic reads, of rows in order of time, sorted by key, and where each key starts."""
+        order, starts = counting_order(memory.waiting_keys[by_time], count)
         places = pa.array(by_time[order])
+        columns = [plain(memory.waiting[column]) for _, column in self.query.columns]
         names = [name for name, _ in self.query.columns]
         # One chunk per column: slicing several chunks would need a search.
-        return pa.table([plain(rows[column]).take(places) for _, column in self.query.columns], names=names), starts
+        return pa.table([column.take(places) for column in columns], names=names), starts
 
     def _latest(self, rows: pa.Table, numbers: Int64Array, count: int) -> Int64Array:
         """The largest event time among the rows handed to each key; `NEVER` if there is none."""

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.engine.columns.arrays import BoolArray, FloatArray, Int64Array, int64s, plain
+from trimtab.engine.columns.joint_order import joint_order
 from trimtab.engine.columns.keys import Keys, encode_keys
+from trimtab.engine.columns.memo import Memo
 from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels
 from trimtab.engine.columns.times import floor_us
 from trimtab.engine.operator import ARRIVAL, Description, Moment, Obstacle, Operator, State, StateTable, is_internal
@@ -91,7 +93,7 @@ class _Batch:
     """The rows that leave now, and those that keep waiting.
 
     `by_time` sorts them by the order columns and arrival. `ranks` are the order columns as numbers,
-    `last_ranks` the same for the last row of every key that has left before.
+    `last_ranks` the same for the last row of every key that has left before, if there is no watermark.
     """
 
     rows: dict[str, pa.Array]
@@ -109,16 +111,17 @@ def _sort(over: OverColumns, rows: pa.Table, numbers: Int64Array, memory: Memory
     arrays = {n: pa.concat_arrays([plain(memory.waiting[n]), plain(rows[n])]) for n in over.columns}
     keys = np.concatenate([memory.waiting_keys, numbers])
     positions = over.positions(arrays[over.time])
-    ordered = [pa.concat_arrays([last, arrays[k.column]]) for k, last in zip(over.order, memory.last, strict=True)]
-    levels, known = sort_levels(ordered, over.order), len(memory.rows_before)
-    last_ranks, ranks = [level[:known] for level in levels], [level[known:] for level in levels]
-    by_time = arrival_order(ranks, int64s(arrays[ARRIVAL]))
-    ready = np.ones(len(keys), np.bool_)
-    if moment.watermark_us is not None and not moment.closing:
-        times = floor_us(positions.astype(np.int64, copy=False), over.type_of(over.time))
-        ready = times < moment.watermark_us
-    elif over.peers and not moment.closing:
-        ready = ~_last_peers(keys, by_time, ranks, known)
+    ready, last_ranks = np.ones(len(keys), np.bool_), list[Int64Array]()
+    if moment.watermark_us is None:
+        ranks, last_ranks, by_time = _sort_all(over, arrays, memory)
+        if over.peers and not moment.closing:
+            ready = ~_last_peers(keys, by_time, ranks, len(memory.rows_before))
+            by_time = by_time[ready[by_time]]
+    else:
+        if not moment.closing:
+            times = floor_us(positions.astype(np.int64, copy=False), over.type_of(over.time))
+            ready = times < moment.watermark_us
+        by_time, ranks = joint_order(moment.memo or Memo(), memory.waiting, rows, over.order, ARRIVAL, ready)
     table = pa.table(arrays)
     if ready.all():
         return _Batch(arrays, keys, by_time, positions, ranks, last_ranks, table.slice(0, 0), keys[:0])
@@ -126,13 +129,23 @@ def _sort(over: OverColumns, rows: pa.Table, numbers: Int64Array, memory: Memory
     return _Batch(
         rows={name: array.filter(pa.array(ready)) for name, array in arrays.items()},
         keys=keys[ready],
-        by_time=renumbered[by_time[ready[by_time]]],
+        by_time=renumbered[by_time],
         positions=positions[ready],
         ranks=[rank[ready] for rank in ranks],
         last_ranks=last_ranks,
         waiting=table.filter(pa.array(~ready)),
         waiting_keys=keys[~ready],
     )
+
+
+def _sort_all(
+    over: OverColumns, arrays: dict[str, pa.Array], memory: Memory
+) -> tuple[list[Int64Array], list[Int64Array], Int64Array]:
+    """The ranks of all rows, those of the last rows that have left, which these can be compared with, and the order."""
+    ordered = [pa.concat_arrays([last, arrays[k.column]]) for k, last in zip(over.order, memory.last, strict=True)]
+    levels, known = sort_levels(ordered, over.order), len(memory.rows_before)
+    last_ranks, ranks = [level[:known] for level in levels], [level[known:] for level in levels]
+    return ranks, last_ranks, arrival_order(ranks, int64s(arrays[ARRIVAL]))
 
 
 def _last_peers(keys: Int64Array, by_time: Int64Array, ranks: Sequence[Int64Array], count: int) -> BoolArray:

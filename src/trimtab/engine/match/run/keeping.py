@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.compile.program import Program
 from trimtab.engine.match.compile.registers import START
 from trimtab.engine.match.ir.expression import MatchNumber
@@ -17,7 +18,7 @@ from trimtab.engine.match.ir.query import MatchQuery, Rows
 from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, PENDING, ROWS, TAIL
 from trimtab.engine.match.kernels.interface import Outputs
 from trimtab.engine.match.kernels.plan import Generated, Traits
-from trimtab.engine.match.run.rowset import Rowset, spans
+from trimtab.engine.match.run.rowset import Rowset, spans, sums_before
 from trimtab.engine.match.run.threads import Batch, Threads
 from trimtab.engine.operator import State
 from trimtab.keyed_state import DEADLINE, KEY, KEYS
@@ -48,22 +49,22 @@ class Keeper:
         # Kept are the last rows of every key, and earlier ones that threads refer to.
         references = generated.row_fields
         pointed = saved.ints[:, references]
-        apart = pointed[(pointed >= 0) & (pointed < low[thread_key, None])]
-        kept = spans(low, rowset.hi - low)
-        if len(apart):
-            kept = np.union1d(kept, apart)
-        kept_key = np.searchsorted(rowset.hi, kept, side="right")
-        kept_rows = np.bincount(kept_key, minlength=len(resume))
-        base = np.cumsum(kept_rows) - kept_rows
+        is_kept = np.zeros(len(rowset.order), np.bool_)
+        is_kept[spans(low, rowset.hi - low)] = True
+        is_kept[pointed[pointed >= 0]] = True
+        kept, before = np.flatnonzero(is_kept), sums_before(is_kept)
+        base = before[rowset.lo]
+        kept_rows = before[rowset.hi] - base
+        kept_key = np.repeat(np.arange(len(resume)), kept_rows)
         # A state counts rows from the key's first one.
         ints = saved.ints.copy()
         for column in references:
             rows = ints[:, column]
             known = rows >= 0
-            ints[known, column] = np.searchsorted(kept, rows[known]) - base[thread_key[known]]
+            ints[known, column] = before[rows[known]] - base[thread_key[known]]
         nodes = saved.nodes.copy()
         if len(nodes):
-            nodes[:, 0] = np.searchsorted(kept, nodes[:, 0]) - np.repeat(base, np.diff(saved.node_offsets))
+            nodes[:, 0] = before[nodes[:, 0]] - np.repeat(base, np.diff(saved.node_offsets))
         begun = np.asarray(batch.keys.begun, np.int64) | (resume > rowset.first)
         alive = (np.diff(saved.offsets) > 0) | (kept_rows > 0)
         if self._counts_matches:
@@ -107,7 +108,7 @@ class Keeper:
         uncertain = np.flatnonzero(rowset.ready < rowset.hi)
         if len(uncertain):
             # Rows are in order of time, so the first one decides; earlier rows that wait for NEXT also wait for it.
-            waiting, _ = rowset.times
-            first = waiting[rowset.order[rowset.ready[uncertain]]]
+            assert self.query.time_column is not None
+            first, _ = times_us(rowset.column(self.query.time_column, rowset.ready[uncertain]))
             deadline[uncertain] = np.minimum(deadline[uncertain], first + 1)
         return pa.array(deadline, pa.int64(), mask=deadline == never)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, single
-from trimtab.engine.columns.order import OrderKey, is_counted_time, sort_levels, stable_order
+from trimtab.engine.columns.order import OrderKey, are_comparable, sort_levels, stable_order
 from trimtab.engine.match.run.fresh import Fresh, ties_by_arrival
 from trimtab.engine.operator import ARRIVAL
 
@@ -27,25 +27,23 @@ def place_rows(
     """
     context, waiting = _by_key(np.flatnonzero(~pending), key), _by_key(np.flatnonzero(pending), key)
     queue: Int64Array = fresh.order + old.num_rows
-    if len(waiting) and not len(queue):
-        queue = waiting
-    elif len(waiting):
-        places = _merged(by, old, new, fresh, key, waiting)
-        queue = _sorted(by, old, new, fresh, key, waiting) if places is None else np.insert(queue, places, waiting)
-    if not len(context):
-        return queue
-    queue_sizes = np.bincount(key[waiting], minlength=count)
-    queue_sizes[: len(fresh.sizes)] += fresh.sizes
-    context_sizes = np.bincount(key[context], minlength=count)
-    order = np.empty(len(context) + len(queue), np.int64)
-    order[np.arange(len(queue)) + np.repeat(np.cumsum(context_sizes), queue_sizes)] = queue
-    order[np.arange(len(context)) + np.repeat(np.cumsum(queue_sizes) - queue_sizes, context_sizes)] = context
-    return order
+    sizes = np.zeros(count, np.int64)
+    sizes[: len(fresh.sizes)] = fresh.sizes
+    places = _merged(by, old, new, fresh, key, waiting) if len(waiting) and len(queue) else np.zeros_like(waiting)
+    if places is None:
+        queue = _sorted(by, old, new, fresh, key, waiting)
+        sizes += np.bincount(key[waiting], minlength=count)
+        waiting = places = waiting[:0]
+    # Of a key, at the same place, rows that were processed come before those that wait.
+    rows = np.concatenate([context, waiting])
+    before = np.concatenate([(np.cumsum(sizes) - sizes)[key[context]], places])
+    by_key = np.argsort(key[rows], kind="stable")
+    return np.insert(queue, before[by_key], rows[by_key])
 
 
 def kept_levels(by: Sequence[OrderKey], old: pa.Table, new: pa.Table) -> list[Int64Array] | None:
     """The levels of kept rows that can be compared with those of the new ones; None: they can't."""
-    if all(_is_comparable(table.column(key.column)) for key in by for table in (old, new)):
+    if are_comparable([table.column(key.column) for key in by for table in (old, new)]):
         return sort_levels([old.column(key.column) for key in by], by)
     return None
 
@@ -55,12 +53,6 @@ def joint_levels(by: Sequence[OrderKey], old: pa.Table, new: pa.Table) -> list[I
     names = [key.column for key in by]
     both = pa.concat_tables([old.select(names), new.select(names)]).combine_chunks()
     return sort_levels(both.columns, by)
-
-
-def _is_comparable(column: pa.ChunkedArray) -> bool:
-    kind = column.type
-    simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_counted_time(kind)
-    return simple and not column.null_count
 
 
 def _by_key(rows: Int64Array, key: Int64Array) -> Int64Array:

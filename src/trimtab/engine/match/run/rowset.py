@@ -210,10 +210,13 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
     found = Rowset(query, table, new, fresh, memo, order, lo, lo + context, hi, hi, keys, old_keys)
     if moment.watermark_us is None or moment.closing:
         return found
-    uncertain = found.times[0] >= moment.watermark_us
-    uncertain[: len(pending)] &= pending
-    of_rows = np.concatenate([key, fresh.codes])
-    return replace(found, ready=hi - np.bincount(of_rows[uncertain], minlength=count))
+    assert query.time_column is not None
+    times, _ = memo.once(times_us, [new.column(query.time_column)])
+    uncertain = np.bincount(fresh.codes[np.flatnonzero(times >= moment.watermark_us)], minlength=count)
+    if old is not None:
+        waits = pending & (times_us(old.column(query.time_column))[0] >= moment.watermark_us)
+        uncertain += np.bincount(key[waits], minlength=count)
+    return replace(found, ready=hi - uncertain)
 
 
 _NONE = np.zeros(0, np.int64)
