@@ -28,6 +28,7 @@ close = true
 [job.intake]
 batch_s = 5
 min_rows = 10
+max_rows = 400
 first_rows = 200
 
 [streams.made_up]
