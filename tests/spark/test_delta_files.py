@@ -245,3 +245,17 @@ def test_the_log_says_of_rows_what_deltalake_says(tmp_path: Path) -> None:
     pq.write_table(long, tmp_path / "long.parquet")
     found = json.loads(statistics(pq.read_metadata(tmp_path / "long.parquet")))
     assert found == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {"text": 1}}
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")])
+@pytest.mark.parametrize("year", [-1_000, 20_000])
+def test_times_that_python_has_not_are_written_without_a_range(kind: pa.DataType, year: int, tmp_path: Path) -> None:
+    days = pa.array([(year - 1970) * 365, 0], pa.int32()).cast(pa.date32())
+    table = pa.table({"n": [1, 2], "at": days.cast(pa.timestamp("s")).cast(kind) if kind != days.type else days})
+    sink(tmp_path / "t").deliver(batch(tmp_path, 0, table, table))
+    assert len(DeltaTable(str(tmp_path / "t")).file_uris()) == 2
+    (found, *_) = (json.loads(line["add"]["stats"]) for line in log(tmp_path / "t") if "add" in line)
+    assert found == {"numRecords": 2, "minValues": {"n": 1}, "maxValues": {"n": 2}, "nullCount": {"n": 0, "at": 0}}
+    with pytest.raises(JobError, match="before the year 1 or after 9999") as raised:
+        DeltaTableSink(str(tmp_path / "by"), ("at",)).deliver(batch(tmp_path, 0, table, table))
+    assert raised.value.code == "job.sink"
