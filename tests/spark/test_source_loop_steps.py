@@ -47,6 +47,7 @@ class Batches:
     read: list[Range] = field(default_factory=list)
     named_when_read: list[set[str]] = field(default_factory=list)
     caught_up: list[set[str] | None] = field(default_factory=list)
+    caught_up_s: list[float] = field(default_factory=list)
 
     def take_ranges(self, read: Read) -> int:
         self.read += read.ranges
@@ -57,7 +58,8 @@ class Batches:
     def know_partitions(self, names: Iterable[str]) -> None:
         self.named |= set(names)
 
-    def is_caught_up(self, _: float, partitions: Iterable[str] | None = None) -> None:
+    def is_caught_up(self, at_s: float, partitions: Iterable[str] | None = None) -> None:
+        self.caught_up_s.append(at_s)
         self.caught_up.append(None if partitions is None else set(partitions))
 
     def tick(self, *_: Any) -> None:
@@ -117,6 +119,15 @@ def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all()
     limited = Batches(limit=SimpleNamespace(rows=3))
     worked(source, limited)
     assert limited.caught_up[:2] == [{"b"}, None]
+
+
+def test_a_partition_is_only_silent_up_to_when_its_source_knows_all_that_came() -> None:
+    source, now, later, began_s = Ends({"a": 5}), Batches(), Batches(), time.time()
+    worked(source, now)
+    assert all(began_s <= at_s <= time.time() for at_s in now.caught_up_s)
+    source.complete_s = 7.0  # type: ignore[attr-defined]
+    worked(source, later)
+    assert set(later.caught_up_s) == {7.0}
 
 
 def test_a_pipeline_asks_who_is_idle_among_all_partitions_that_it_knows_and_how_long_it_has_known_them() -> None:

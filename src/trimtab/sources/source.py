@@ -121,6 +121,14 @@ def rows_each(source: Source) -> float:
     return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))
 
 
+def complete_s(source: Source, asked_s: float) -> float:
+    """As of when what a source has just answered holds; it was asked at `asked_s`, in seconds since 1970.
+
+    A source that finds rows later than they come says as `complete_s` by when all that had come is in its answers.
+    """
+    return min(asked_s, float(getattr(source, "complete_s", asked_s)))
+
+
 def close_source(source: Source | None) -> None:
     """Let a source that has a method `close` end what it keeps open in this process: its stream has ended.
 

@@ -21,7 +21,7 @@ from trimtab.driver.reading import (
     beginnings_to_keep,
     with_beginnings,
 )
-from trimtab.sources.source import Partition, rows_each
+from trimtab.sources.source import Partition, complete_s, rows_each
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -106,7 +106,7 @@ class SourceLoop:
         read = self._next_read(end)
         if end is None:  # else nothing is known of what has come since
             is_all = read.ended.issuperset(self._partitions)
-            self._pipeline.is_caught_up(asked_at_s, None if is_all else read.ended)
+            self._pipeline.is_caught_up(complete_s(self._source, asked_at_s), None if is_all else read.ended)
         if read.ranges:
             events = self._pipeline.take_ranges(read)
             known = self._pipeline.driver.known
