@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from trimtab.driver.batch_plan import Setup
+from trimtab.driver.changed_source import StartAt
 from trimtab.driver.reading import Read
 from trimtab.driver.silence import SilenceWatch
 from trimtab.engine.columns.watermark import TimeRule
@@ -68,11 +69,11 @@ class Batches:
         self.events.pop(0)()
 
 
-def worked(source: Ends, batches: Batches, *, available_now: bool = False) -> list[Range]:
+def worked(source: Ends, batches: Batches, *, available_now: bool = False, start_at: StartAt = None) -> list[Range]:
     """Let a loop work to its end; returns all ranges that were committed so far."""
     rows: Any = SimpleNamespace(source=source, spark=None, spark_schema=None)
     pipeline: Any = batches
-    loop = SourceLoop(pipeline, rows, interval_s=None, available_now=available_now)
+    loop = SourceLoop(pipeline, rows, interval_s=None, available_now=available_now, start_at=start_at)
     loop._work()
     if loop._error is not None:
         raise loop._error
@@ -110,6 +111,37 @@ def test_a_partition_that_the_source_names_for_the_first_time_is_read_and_waited
     batches = Batches([lambda: source.ends.update(a=2, b=3)])
     assert worked(source, batches) == [Range("a", 0, 1), Range("a", 1, 2), Range("b", 0, 3)]
     assert batches.named_when_read == [{"a"}, {"a", "b"}]
+
+
+def test_positions_that_a_user_gives_are_committed_before_the_first_rows() -> None:
+    source, batches = Ends({"a": 5}), Batches()
+    assert worked(source, batches, available_now=True, start_at={"a": 5}) == [Range("a", 5, 5)]
+    source.ends |= {"a": 8, "b": 2}
+    again = worked(source, batches, available_now=True, start_at={"a": 5})
+    assert again[1:] == [Range("a", 5, 8), Range("b", 0, 2)], "b is no mistake, it came later"
+    without = Batches()
+    worked(Ends({"a": 5}), without, available_now=True, start_at={"a": 5})
+    assert worked(source, without, available_now=True)[1:] == [Range("a", 5, 8), Range("b", 0, 2)]
+
+
+class Growing(Ends):
+    """It gets a partition with a row whenever it has said which ones there are, a few times."""
+
+    def partitions(self) -> Mapping[str, Partition]:
+        found = super().partitions()
+        if len(self.ends) < 4:
+            self.ends |= {f"p{len(self.ends)}": 1}
+        return found
+
+
+@pytest.mark.parametrize("available_now", [True, False])
+def test_partitions_that_come_while_the_source_is_looked_at_are_waited_for_in_the_first_batch(
+    available_now: bool,
+) -> None:
+    batches = Batches()
+    read = worked(Growing({"a": 1}), batches, available_now=available_now)
+    assert batches.named_when_read == [{"a", "p1", "p2", "p3"}]
+    assert {each.partition for each in read} == {"a", "p1", "p2", "p3"}
 
 
 def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all() -> None:

@@ -79,7 +79,7 @@ class SourceLoop:
     def _work(self) -> None:
         try:
             self._begin()
-            end = self._source.latest() if self._available_now else None
+            end = self._latest() if self._available_now else None
             while not self._stopping.is_set() and self._batch(end):
                 pass
         except StoppingError:
@@ -95,9 +95,10 @@ class SourceLoop:
             return
         ends = self._source.latest()  # asked first: what begins at its end then doesn't begin before that
         self._look()
-        if isinstance(self._start_at, Mapping):
-            check_positions(self._start_at, self._partitions, self._source.latest())
-        elif (read := beginnings_to_keep(self._partitions, ends)).ranges:
+        start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
+        if start_at:
+            check_positions(start_at, self._partitions, self._source.latest())
+        if (read := beginnings_to_keep(self._partitions, ends, start_at)).ranges:
             self._pipeline.take_ranges(read)
 
     def _batch(self, end: Mapping[str, int] | None) -> bool:
@@ -125,16 +126,21 @@ class SourceLoop:
             return Read(unfinished.ranges)
         if self._looked_s is None or time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
-        latest = self._source.latest() if end is None else end
-        if end is None and not latest.keys() <= self._partitions.keys():
-            self._look()  # before the watermark goes on without the new ones
-            latest = self._source.latest()
+        latest = self._latest() if end is None else end
         positions = self._pipeline.driver.positions
         start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
         begin = beginnings(positions, self._partitions, start_at)
         limit = self._pipeline.limit
         read = self._reader.next_read(begin, latest, None if limit is None else limit.rows)
         return with_beginnings(read, positions, begin)
+
+    def _latest(self) -> Mapping[str, int]:
+        """Where the partitions end; new ones are looked at before the watermark goes on without them."""
+        latest = self._source.latest()
+        while not latest.keys() <= self._partitions.keys() and not self._stopping.is_set():
+            self._look()
+            latest = self._source.latest()
+        return latest
 
     def _look(self) -> None:
         """Find the partitions that there are."""
