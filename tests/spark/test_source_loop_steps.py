@@ -195,6 +195,18 @@ def worked_once(source: Ends, batches: Batches) -> list[Range]:
     return worked(source, batches)
 
 
+def test_a_partition_whose_rows_may_not_be_read_at_the_moment_waits_for_them() -> None:
+    source, batches = Ends({"a": 3}), Batches()
+    source.real_ends = lambda: {"a": 5}  # type: ignore[attr-defined]
+    batches.driver.positions = {"a": 5}
+    assert worked(source, batches, available_now=True) == []
+    batches.events = [lambda: source.ends.update(a=6)]
+    assert worked(source, batches) == [Range("a", 5, 6)]
+    source.ends, batches.read = {"a": 4}, []
+    with pytest.raises(InputError, match="positions 4 to 5 were there"):
+        worked(source, batches)
+
+
 def test_a_partition_that_ends_before_what_was_read_of_it_ends_the_stream() -> None:
     source, batches = Ends({"a": 3}), Batches()
     batches.driver.positions = {"a": 5}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
@@ -93,6 +93,22 @@ def beginnings_to_keep(
         return Read((), rows=0.0)
     begin = {name: start_at.get(name, each.start) for name, each in partitions.items()}
     return Read(tuple(Range(name, at, at) for name, at in sorted(begin.items())), rows=0.0, waiting=math.inf)
+
+
+def without_waiting(
+    latest: Mapping[str, int], begin: Mapping[str, int], real_ends: Callable[[], Mapping[str, int]]
+) -> Mapping[str, int]:
+    """The ends of partitions, where those that end before they are read on end there, if they really have rows so far.
+
+    latest      where they end, as far as they may be read now
+    real_ends   says up to where they have rows; it is only asked if there is such a partition
+
+    >>> without_waiting({"a": 3, "b": 3}, {"a": 5, "b": 5}, lambda: {"a": 5, "b": 4})
+    {'a': 5, 'b': 3}
+    """
+    behind = [name for name, at in begin.items() if latest.get(name, at) < at]
+    real = real_ends() if behind else {}
+    return {**latest, **{name: begin[name] for name in behind if real.get(name, 0) >= begin[name]}}
 
 
 def with_beginnings(read: Read, positions: Mapping[str, int], begin: Mapping[str, int]) -> Read:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -127,6 +127,15 @@ def complete_s(source: Source, asked_s: float) -> float:
     A source that finds rows later than they come says as `complete_s` by when all that had come is in its answers.
     """
     return min(asked_s, float(getattr(source, "complete_s", asked_s)))
+
+
+def real_ends(source: Source) -> Mapping[str, int]:
+    """Up to where partitions have rows, whether these may be read now or not; nothing: where `latest` says.
+
+    A source whose `latest` may fall though no row is lost has a method of this name.
+    """
+    ask: Callable[[], Mapping[str, int]] = getattr(source, "real_ends", dict)
+    return ask()
 
 
 def close_source(source: Source | None) -> None:

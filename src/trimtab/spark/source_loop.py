@@ -20,8 +20,9 @@ from trimtab.driver.reading import (
     beginnings,
     beginnings_to_keep,
     with_beginnings,
+    without_waiting,
 )
-from trimtab.sources.source import Partition, complete_s, rows_each
+from trimtab.sources.source import Partition, complete_s, real_ends, rows_each
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -130,6 +131,7 @@ class SourceLoop:
         positions = self._pipeline.driver.positions
         start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
         begin = beginnings(positions, self._partitions, start_at)
+        latest = without_waiting(latest, begin, lambda: real_ends(self._source))
         limit = self._pipeline.limit
         read = self._reader.next_read(begin, latest, None if limit is None else limit.rows)
         return with_beginnings(read, positions, begin)
