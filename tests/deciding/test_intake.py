@@ -18,7 +18,7 @@ from trimtab.deciding.decision_log import Entry, from_bytes, to_bytes
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance
-from trimtab.deciding.replay import agrees, replay, replay_with
+from trimtab.deciding.replay import Replayed, agrees, replay, replay_with
 from trimtab.state.files import Folder
 
 PLACEMENT = Placement.even(2, 4)
@@ -171,3 +171,22 @@ def test_the_balancer_has_a_limit_from_the_start_and_logs_what_it_knew(tmp_path:
     assert [entry.decision.intake.rows for entry in log if entry.decision.intake is not None] == rows
     assert [entry.intake_state.batches for entry in log if entry.intake_state is not None] == [0, 1, 2, 3, 4]
     assert all(agrees(one) for one in replay(log))
+
+
+@pytest.mark.parametrize(
+    ("shares", "is_same"),
+    [
+        ({"x": 0.3 + 1e-12, "y": 0.7 - 1e-12}, True),  # of another processor
+        ({"x": 0.4, "y": 0.6}, False),
+        ({"x": 0.3, "z": 0.7}, False),
+        ({"x": 0.3}, False),
+        ({"x": 0.3, "y": 0.7, "z": 0.0}, False),
+    ],
+)
+def test_shares_of_the_reading_agree_but_for_their_last_digits(shares: dict[str, float], is_same: bool) -> None:
+    (entry,) = a_log(1)
+    limit = entry.decision.intake
+    assert limit is not None
+    entry = replace(entry, decision=replace(entry.decision, intake=replace(limit, shares=shares)))
+    decided = replace(entry.decision, intake=replace(limit, shares={"x": 0.3, "y": 0.7}))
+    assert agrees(Replayed(entry, entry.observed, decided)) is is_same

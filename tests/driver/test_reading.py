@@ -67,6 +67,11 @@ def test_beginnings_are_kept_that_a_later_start_might_not_find_again(
     assert found == ((Range("a", partition.start, partition.start),) if is_kept else ())
 
 
+def test_beginnings_that_a_user_has_given_are_always_kept() -> None:
+    found = beginnings_to_keep({"a": Partition(0, 0), "b": Partition(0, 0)}, {"a": 9, "b": 9}, {"a": 4, "b": 7})
+    assert found.ranges == (Range("a", 4, 4), Range("b", 7, 7))
+
+
 def test_rows_that_the_source_has_dropped_are_an_error() -> None:
     with pytest.raises(InputError, match="partition a is read on at position 5, but the source begins at 9") as raised:
         beginnings({"a": 5}, {"a": Partition(9, 9)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -17,6 +18,20 @@ from trimtab.sources.files import Files
 from trimtab.state.files import Folder
 
 # What is found ---------------------------------------------------------------------------------
+
+
+def test_it_says_up_to_when_it_knows_all_files_that_came(tmp_path: Path) -> None:
+    clock = Clock(1_000.0)
+    source = source_of(tmp_path, clock=clock, settled_after_s=5)
+    assert (source.complete_s, source.latest(), source.complete_s) == (-math.inf, {"files": 0}, 1_000.0)
+    clock.now_s = 1_010.0
+    file = put(tmp_path / "in" / "a.parquet", numbers(1), modified_s=1_009.0)
+    assert (source.latest(), source.complete_s) == ({"files": 0}, 1_000.0), "it came after that"
+    clock.now_s = 1_012.0
+    put(file, numbers(1, 2), modified_s=1_020.0)  # by the clock of a file server that is ahead
+    assert (source.latest(), source.complete_s) == ({"files": 0}, 1_010.0)
+    clock.now_s = 1_017.0
+    assert (source.latest(), source.complete_s) == ({"files": 1}, 1_017.0)
 
 
 def test_files_have_the_order_of_their_times_and_names(tmp_path: Path) -> None:

@@ -108,6 +108,18 @@ def test_a_store_is_listed_once_a_second_however_often_it_is_asked(monkeypatch: 
     assert len(seen) == 4
 
 
+def test_between_two_listings_a_store_knows_the_files_that_came_before_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, clock = remote_folder(monkeypatch), Clock(1_000.0)
+    source = Files(here.child("in").location, schema="k BIGINT", clock=clock).opened(here.child("log"))
+    found = []
+    for clock.now_s in (1_000.0, 1_000.75, 1_001.0):
+        source.latest()
+        found.append(source.complete_s)
+    assert found == [1_000.0, 1_000.0, 1_001.0]
+
+
 def test_a_local_folder_is_listed_whenever_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(tmp_path)
     seen = listings(monkeypatch)

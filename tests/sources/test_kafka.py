@@ -199,6 +199,7 @@ def test_of_transactions_those_that_were_committed_are_read(broker: Broker) -> N
 
     transaction("abc")
     assert (committed.latest()[name], everything.latest()[name]) == (0, 3)
+    assert committed.real_ends() == everything.real_ends() == {name: 3}
     sender.commit_transaction(SOON_S)
     until(lambda: committed.latest()[name] == 4)
     assert read(committed) == [*"abc"]

@@ -36,6 +36,12 @@ def test_rows_appear_with_the_clock_over_all_partitions() -> None:
     assert source.latest() == {"0": 15, "1": 15}, "a clock that is set back takes no rows away"
 
 
+def test_it_has_all_its_rows_whatever_the_clock_says() -> None:
+    source = Rate(10, partitions=2, rows=5, clock=Clock())
+    assert (source.latest(), source.real_ends()) == ({"0": 0, "1": 0}, {"0": 3, "1": 2})
+    assert Rate(10).real_ends()["0"] > 10**15
+
+
 def test_its_positions_are_rows_before_any_are_read() -> None:
     """So the first batch takes as many as it may, though the source remembers something, as those of files do."""
     assert isinstance(Rate(10), Remembering)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from tests.state.s3_server import s3_server
 from tests.support.tasks_here import TasksHere
 from trimtab.errors import JobError, StateError
 from trimtab.spark.delta_demands import TableFacts, obstacle
-from trimtab.spark.delta_files import DeltaFiles, statistics
+from trimtab.spark.delta_files import DeltaFile, DeltaFiles, statistics
 from trimtab.spark.delta_sink import DeltaTableSink
+from trimtab.spark.outbox import Piece
 from trimtab.spark.sinks import Delivery
 from trimtab.state.files import Folder
 
@@ -179,15 +181,27 @@ def test_tasks_write_to_an_object_store_themselves_if_they_can(
         def closed(*_: Any) -> None:
             raise StateError("state.access", "no key")
 
-        monkeypatch.setattr(DeltaFiles, "write", closed)
-        found.deliver(batch(tmp_path, 2, whole, whole, tasks=tasks))
+        with monkeypatch.context() as patch:
+            patch.setattr(DeltaFiles, "write", closed)
+            for number in (2, 3):  # the second one doesn't try
+                found.deliver(batch(tmp_path, number, whole, whole, tasks=tasks))
+
+        def elsewhere(files: DeltaFiles, piece: Piece) -> list[DeltaFile]:
+            assert files.table is not None
+            return write(replace(files, table=Folder("s3://bucket/other")), piece)
+
+        with monkeypatch.context() as patch:
+            write = DeltaFiles.write
+            patch.setattr(DeltaFiles, "write", elsewhere)
+            DeltaTableSink("s3://bucket/t", ("text",)).deliver(batch(tmp_path, 4, whole, whole, tasks=tasks))
         (folder,) = {parts for parts in Folder("s3://bucket/t").names() if parts.startswith("text=a b%2F")}
         files = Folder("s3://bucket/t").child(folder).names()
         table = pa.table(QueryBuilder().register("t", DeltaTable("s3://bucket/t")).execute("SELECT text FROM t"))
-    assert tasks.jobs == 3
-    assert table["text"].to_pylist() == ["a b/c=%ü"] * 6
+    assert tasks.jobs == 4
+    assert table["text"].to_pylist() == ["a b/c=%ü"] * 10
     assert [name[:27] for name in files] == [f"drops-c0ffee-00000000{batch}-00{n}-" for batch in (0, 1) for n in (0, 1)]
     assert "tasks can't write to s3://bucket/t, so the driver does: error[state.access]: no key" in caplog.text
+    assert "isn't there, so they write elsewhere" in caplog.text
 
 
 def test_what_only_deltalake_can_honour_is_left_to_it(tmp_path: Path) -> None:
@@ -245,3 +259,17 @@ def test_the_log_says_of_rows_what_deltalake_says(tmp_path: Path) -> None:
     pq.write_table(long, tmp_path / "long.parquet")
     found = json.loads(statistics(pq.read_metadata(tmp_path / "long.parquet")))
     assert found == {"numRecords": 2, "minValues": {}, "maxValues": {}, "nullCount": {"text": 1}}
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")])
+@pytest.mark.parametrize("year", [-1_000, 20_000])
+def test_times_that_python_has_not_are_written_without_a_range(kind: pa.DataType, year: int, tmp_path: Path) -> None:
+    days = pa.array([(year - 1970) * 365, 0], pa.int32()).cast(pa.date32())
+    table = pa.table({"n": [1, 2], "at": days.cast(pa.timestamp("s")).cast(kind) if kind != days.type else days})
+    sink(tmp_path / "t").deliver(batch(tmp_path, 0, table, table))
+    assert len(DeltaTable(str(tmp_path / "t")).file_uris()) == 2
+    (found, *_) = (json.loads(line["add"]["stats"]) for line in log(tmp_path / "t") if "add" in line)
+    assert found == {"numRecords": 2, "minValues": {"n": 1}, "maxValues": {"n": 2}, "nullCount": {"n": 0, "at": 0}}
+    with pytest.raises(JobError, match="before the year 1 or after 9999") as raised:
+        DeltaTableSink(str(tmp_path / "by"), ("at",)).deliver(batch(tmp_path, 0, table, table))
+    assert raised.value.code == "job.sink"

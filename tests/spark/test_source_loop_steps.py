@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from trimtab.driver.batch_plan import Setup
+from trimtab.driver.changed_source import StartAt
 from trimtab.driver.reading import Read
 from trimtab.driver.silence import SilenceWatch
 from trimtab.engine.columns.watermark import TimeRule
@@ -47,6 +48,7 @@ class Batches:
     read: list[Range] = field(default_factory=list)
     named_when_read: list[set[str]] = field(default_factory=list)
     caught_up: list[set[str] | None] = field(default_factory=list)
+    caught_up_s: list[float] = field(default_factory=list)
 
     def take_ranges(self, read: Read) -> int:
         self.read += read.ranges
@@ -57,7 +59,8 @@ class Batches:
     def know_partitions(self, names: Iterable[str]) -> None:
         self.named |= set(names)
 
-    def is_caught_up(self, _: float, partitions: Iterable[str] | None = None) -> None:
+    def is_caught_up(self, at_s: float, partitions: Iterable[str] | None = None) -> None:
+        self.caught_up_s.append(at_s)
         self.caught_up.append(None if partitions is None else set(partitions))
 
     def tick(self, *_: Any) -> None:
@@ -66,11 +69,11 @@ class Batches:
         self.events.pop(0)()
 
 
-def worked(source: Ends, batches: Batches, *, available_now: bool = False) -> list[Range]:
+def worked(source: Ends, batches: Batches, *, available_now: bool = False, start_at: StartAt = None) -> list[Range]:
     """Let a loop work to its end; returns all ranges that were committed so far."""
     rows: Any = SimpleNamespace(source=source, spark=None, spark_schema=None)
     pipeline: Any = batches
-    loop = SourceLoop(pipeline, rows, interval_s=None, available_now=available_now)
+    loop = SourceLoop(pipeline, rows, interval_s=None, available_now=available_now, start_at=start_at)
     loop._work()
     if loop._error is not None:
         raise loop._error
@@ -110,6 +113,37 @@ def test_a_partition_that_the_source_names_for_the_first_time_is_read_and_waited
     assert batches.named_when_read == [{"a"}, {"a", "b"}]
 
 
+def test_positions_that_a_user_gives_are_committed_before_the_first_rows() -> None:
+    source, batches = Ends({"a": 5}), Batches()
+    assert worked(source, batches, available_now=True, start_at={"a": 5}) == [Range("a", 5, 5)]
+    source.ends |= {"a": 8, "b": 2}
+    again = worked(source, batches, available_now=True, start_at={"a": 5})
+    assert again[1:] == [Range("a", 5, 8), Range("b", 0, 2)], "b is no mistake, it came later"
+    without = Batches()
+    worked(Ends({"a": 5}), without, available_now=True, start_at={"a": 5})
+    assert worked(source, without, available_now=True)[1:] == [Range("a", 5, 8), Range("b", 0, 2)]
+
+
+class Growing(Ends):
+    """It gets a partition with a row whenever it has said which ones there are, a few times."""
+
+    def partitions(self) -> Mapping[str, Partition]:
+        found = super().partitions()
+        if len(self.ends) < 4:
+            self.ends |= {f"p{len(self.ends)}": 1}
+        return found
+
+
+@pytest.mark.parametrize("available_now", [True, False])
+def test_partitions_that_come_while_the_source_is_looked_at_are_waited_for_in_the_first_batch(
+    available_now: bool,
+) -> None:
+    batches = Batches()
+    read = worked(Growing({"a": 1}), batches, available_now=available_now)
+    assert batches.named_when_read == [{"a", "p1", "p2", "p3"}]
+    assert {each.partition for each in read} == {"a", "p1", "p2", "p3"}
+
+
 def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all() -> None:
     source, batches = Ends({"a": 5, "b": 0}), Batches()
     worked(source, batches)
@@ -117,6 +151,15 @@ def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all()
     limited = Batches(limit=SimpleNamespace(rows=3))
     worked(source, limited)
     assert limited.caught_up[:2] == [{"b"}, None]
+
+
+def test_a_partition_is_only_silent_up_to_when_its_source_knows_all_that_came() -> None:
+    source, now, later, began_s = Ends({"a": 5}), Batches(), Batches(), time.time()
+    worked(source, now)
+    assert all(began_s <= at_s <= time.time() for at_s in now.caught_up_s)
+    source.complete_s = 7.0  # type: ignore[attr-defined]
+    worked(source, later)
+    assert set(later.caught_up_s) == {7.0}
 
 
 def test_a_pipeline_asks_who_is_idle_among_all_partitions_that_it_knows_and_how_long_it_has_known_them() -> None:
@@ -150,6 +193,18 @@ def worked_once(source: Ends, batches: Batches) -> list[Range]:
 
     batches.take_ranges = taking  # type: ignore[method-assign]
     return worked(source, batches)
+
+
+def test_a_partition_whose_rows_may_not_be_read_at_the_moment_waits_for_them() -> None:
+    source, batches = Ends({"a": 3}), Batches()
+    source.real_ends = lambda: {"a": 5}  # type: ignore[attr-defined]
+    batches.driver.positions = {"a": 5}
+    assert worked(source, batches, available_now=True) == []
+    batches.events = [lambda: source.ends.update(a=6)]
+    assert worked(source, batches) == [Range("a", 5, 6)]
+    source.ends, batches.read = {"a": 4}, []
+    with pytest.raises(InputError, match="positions 4 to 5 were there"):
+        worked(source, batches)
 
 
 def test_a_partition_that_ends_before_what_was_read_of_it_ends_the_stream() -> None:

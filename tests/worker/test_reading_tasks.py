@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.sources.source import Range, positions_of
-from trimtab.worker.reading_tasks import NEAR, in_proportion, pieces, shared_out
+from trimtab.worker.reading_tasks import NEAR, for_executors, in_proportion, pieces, shared_out
 
 
 @given(st.lists(st.integers(0, 50), max_size=12), st.integers(1, 6))
@@ -42,6 +42,21 @@ def test_tasks_read_in_proportion_to_their_weights(counts: list[int], weights: l
     slack = NEAR * positions_of(ranges) * np.array(weights) / np.sum(weights)
     # What a task reads more than it should, those with small weights after it don't get.
     assert (np.abs(given_out - due) <= np.maximum.accumulate(slack) + 1).all()
+
+
+WEIGHTS = st.lists(st.tuples(st.sampled_from("xyz"), st.floats(0.01, 10.0)), min_size=1, max_size=20)
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), WEIGHTS)
+def test_tasks_of_executors_have_something_to_read_in_their_order(
+    counts: list[int], weights: list[tuple[str, float]]
+) -> None:
+    ranges = [Range(f"p{number}", 7, 7 + count) for number, count in enumerate(counts)]
+    found, every = for_executors(ranges, weights), in_proportion(ranges, [weight for _, weight in weights])
+    assert all(own for _, own in found)
+    names = [name for name, _ in weights]
+    assert found == [pair for pair in zip(names, every, strict=True) if pair[1]]
+    assert sum(positions_of(own) for _, own in found) == sum(counts)
 
 
 def test_a_range_is_not_cut_for_a_few_positions() -> None:

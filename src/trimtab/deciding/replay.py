@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,9 @@ from trimtab.deciding.decision_log import Entry
 from trimtab.deciding.observation import Observation
 from trimtab.deciding.placement import Placement
 from trimtab.deciding.policy import Balance, Scale
+
+SAME_SHARE = 1e-6
+"""Up to this difference shares are the same: another processor or NumPy solves equations with other last digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,20 @@ def agrees(one: Replayed) -> bool:
     """Whether the replay decided what the log has."""
     logged = one.entry.decision
     planner = one.decision.planner if logged.planner else ""  # older logs don't have it
-    return _without_texts(replace(one.decision, planner=planner)) == _without_texts(logged)
+    plain, shares = _parts(replace(one.decision, planner=planner))
+    logged_plain, logged_shares = _parts(logged)
+    return (
+        plain == logged_plain
+        and shares.keys() == logged_shares.keys()
+        and all(abs(share - logged_shares[name]) <= SAME_SHARE for name, share in shares.items())
+    )
 
 
-def _without_texts(decision: Decision) -> Decision:
-    intake = decision.intake and replace(decision.intake, reason="")
-    return replace(decision, reason="", intake=intake)
+def _parts(decision: Decision) -> tuple[Decision, Mapping[str, float]]:
+    """A decision without texts and shares of the reading, and these shares."""
+    if decision.intake is None:
+        return replace(decision, reason=""), {}
+    return replace(decision, reason="", intake=replace(decision.intake, reason="", shares={})), decision.intake.shares
 
 
 def _coordinator(entry: Entry, balance: Balance | None, scale: Scale | None) -> Coordinator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from trimtab.control.sharing import PartitionBacklog, measured_density, ranges
@@ -76,20 +76,39 @@ def as_first_seen(partitions: Mapping[str, Partition], before: Mapping[str, Part
     }
 
 
-def beginnings_to_keep(partitions: Mapping[str, Partition], ends: Mapping[str, int]) -> Read:
+def beginnings_to_keep(
+    partitions: Mapping[str, Partition], ends: Mapping[str, int], start_at: Mapping[str, int] = NOWHERE
+) -> Read:
     """Empty ranges, if a job that has read nothing has to commit where it begins before its first rows; or no ranges.
 
-    ends   where the partitions ended before the source was asked where they begin
+    ends       where the partitions ended before the source was asked where they begin
+    start_at   the positions that a user has given, if any: a later start may lack them, or find more partitions
 
     A source that begins at its end would begin elsewhere at the next start, and what came in between would be skipped.
     It is known by that it begins after the earliest row, or that no row waits. Of others the first batch with rows
     commits the beginnings.
     """
-    is_at_earliest = all(each.start == each.earliest for each in partitions.values())
-    if is_at_earliest and any(ends.get(name, each.start) > each.start for name, each in partitions.items()):
+    is_found_again = not start_at and all(each.start == each.earliest for each in partitions.values())
+    if is_found_again and any(ends.get(name, each.start) > each.start for name, each in partitions.items()):
         return Read((), rows=0.0)
-    ranges = tuple(Range(name, each.start, each.start) for name, each in sorted(partitions.items()))
-    return Read(ranges, rows=0.0, waiting=math.inf)
+    begin = {name: start_at.get(name, each.start) for name, each in partitions.items()}
+    return Read(tuple(Range(name, at, at) for name, at in sorted(begin.items())), rows=0.0, waiting=math.inf)
+
+
+def without_waiting(
+    latest: Mapping[str, int], begin: Mapping[str, int], real_ends: Callable[[], Mapping[str, int]]
+) -> Mapping[str, int]:
+    """The ends of partitions, where those that end before they are read on end there, if they really have rows so far.
+
+    latest      where they end, as far as they may be read now
+    real_ends   says up to where they have rows; it is only asked if there is such a partition
+
+    >>> without_waiting({"a": 3, "b": 3}, {"a": 5, "b": 5}, lambda: {"a": 5, "b": 4})
+    {'a': 5, 'b': 3}
+    """
+    behind = [name for name, at in begin.items() if latest.get(name, at) < at]
+    real = real_ends() if behind else {}
+    return {**latest, **{name: begin[name] for name in behind if real.get(name, 0) >= begin[name]}}
 
 
 def with_beginnings(read: Read, positions: Mapping[str, int], begin: Mapping[str, int]) -> Read:

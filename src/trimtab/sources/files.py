@@ -152,6 +152,11 @@ class Files:
         ends = log.ends()
         return {name: ends.get(name, 0) for name in self._partitions or (ALL,)}
 
+    @property
+    def complete_s(self) -> float:
+        """All files that had come by then are known: not those that have yet to settle, or came since the listing."""
+        return self._settling.complete_s
+
     def read(self, part: Range) -> Rows:
         """The rows of the files of a range.
 
@@ -199,9 +204,10 @@ class Files:
     def _look(self, log: FileLog) -> None:
         """Add what is new to the log. The first look is added even if it found nothing: "latest" begins there."""
         while True:
+            began_s = self._clock()
             listed = self._store.listed(log.known())
             self._listed_s = self._clock()  # after it: listing many objects takes long by itself
-            new = self._settling.settled(listed, self._listed_s)
+            new = self._settling.settled(listed, began_s, self._listed_s)
             files = assigned(new, self._partitions)
             if (not log.is_new and not any(files.values())) or log.add(files):
                 return

@@ -119,6 +119,11 @@ class Kafka:
         found = latest_of(self._access, partitions_of(self._access, self.topics))
         return {partition_name(each.topic, each.partition): offset for each, offset in found.items()}
 
+    def real_ends(self) -> Mapping[str, int]:
+        """Where each partition ends, with messages of transactions that are still open."""
+        found = latest_of(self._access, partitions_of(self._access, self.topics), committed_only=False)
+        return {partition_name(each.topic, each.partition): offset for each, offset in found.items()}
+
     def close(self) -> None:
         """Close the connections that this process has to the servers and doesn't use; the next use opens new ones."""
         close_idle(self._access)

@@ -47,10 +47,15 @@ def earliest_of(access: Access, partitions: Iterable[TopicPartition]) -> Mapping
     return _offsets(access, dict.fromkeys(partitions, spec))
 
 
-def latest_of(access: Access, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """The offset after the last message of each partition, or after the last one of which a transaction is settled."""
+def latest_of(
+    access: Access, partitions: Iterable[TopicPartition], *, committed_only: bool | None = None
+) -> Mapping[TopicPartition, int]:
+    """The offset after the last message of each partition, or after the last one of which a transaction is settled.
+
+    committed_only   whether it is the latter; None: as the source reads
+    """
     spec = confluent_kafka().admin.OffsetSpec.latest()
-    return _offsets(access, dict.fromkeys(partitions, spec))
+    return _offsets(access, dict.fromkeys(partitions, spec), committed_only=committed_only)
 
 
 def since(access: Access, partitions: Iterable[TopicPartition], when: datetime) -> Mapping[TopicPartition, int]:
@@ -62,11 +67,14 @@ def since(access: Access, partitions: Iterable[TopicPartition], when: datetime) 
     return {**found, **ends}
 
 
-def _offsets(access: Access, wanted: Mapping[TopicPartition, OffsetSpec]) -> Mapping[TopicPartition, int]:
+def _offsets(
+    access: Access, wanted: Mapping[TopicPartition, OffsetSpec], *, committed_only: bool | None = None
+) -> Mapping[TopicPartition, int]:
     if not wanted:
         return {}
     levels = confluent_kafka().IsolationLevel
-    level = levels.READ_COMMITTED if access.committed_only else levels.READ_UNCOMMITTED
+    is_committed = access.committed_only if committed_only is None else committed_only
+    level = levels.READ_COMMITTED if is_committed else levels.READ_UNCOMMITTED
 
     def ask(admin: AdminClient, timeout_s: float) -> Mapping[TopicPartition, int]:
         found = admin.list_offsets(dict(wanted), isolation_level=level, request_timeout=timeout_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import datetime
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -124,6 +125,10 @@ class Rate:
         """What has appeared by now."""
         return {str(number): self._end(number) for number in range(self._partitions)}
 
+    def real_ends(self) -> Mapping[str, int]:
+        """All rows that ever appear: a clock that was set back while the job was down takes none away."""
+        return {str(number): self._bound(number) for number in range(self._partitions)}
+
     def read(self, part: Range) -> Rows:
         """The rows of a range."""
         positions = np.arange(part.start, part.end, dtype=np.int64)
@@ -144,15 +149,18 @@ class Rate:
         return None if self._rows_per_s is None else self._rows_per_s / self._partitions
 
     def _end(self, number: int) -> int:
-        bound = None
-        if self._rows is not None:
-            bound = self._rows // self._partitions + (number < self._rows % self._partitions)
+        bound = self._bound(number)
         if self._per_partition_s is None:
-            assert bound is not None, "a source without a rate has a number of rows"
             return bound
         self._newest_s = max(self._newest_s, self._clock())  # a clock that is set back takes no rows away
         appeared = max(0, int((self._newest_s - self._began_s) * self._per_partition_s))
-        return appeared if bound is None else min(bound, appeared)
+        return min(bound, appeared)
+
+    def _bound(self, number: int) -> int:
+        """How many rows a partition has in the end."""
+        if self._rows is None:
+            return sys.maxsize
+        return self._rows // self._partitions + (number < self._rows % self._partitions)
 
 
 def _drawn(seed: int, partition: int, column: int, positions: Int64Array) -> Float64Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -119,6 +119,23 @@ def opened(source: Source, home: Folder) -> Source:
 def rows_each(source: Source) -> float:
     """How many rows a position has, as far as that is known before any are read; infinite: it isn't."""
     return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))
+
+
+def complete_s(source: Source, asked_s: float) -> float:
+    """As of when what a source has just answered holds; it was asked at `asked_s`, in seconds since 1970.
+
+    A source that finds rows later than they come says as `complete_s` by when all that had come is in its answers.
+    """
+    return min(asked_s, float(getattr(source, "complete_s", asked_s)))
+
+
+def real_ends(source: Source) -> Mapping[str, int]:
+    """Up to where partitions have rows, whether these may be read now or not; nothing: where `latest` says.
+
+    A source whose `latest` may fall though no row is lost has a method of this name.
+    """
+    ask: Callable[[], Mapping[str, int]] = getattr(source, "real_ends", dict)
+    return ask()
 
 
 def close_source(source: Source | None) -> None:

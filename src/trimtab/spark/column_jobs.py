@@ -23,7 +23,7 @@ from trimtab.spark.engine_jobs import Ran
 from trimtab.worker.exchange import Reading, run_with_parcels
 from trimtab.worker.orders import Head
 from trimtab.worker.pauses import avoid_pauses
-from trimtab.worker.reading_tasks import in_proportion, pieces, shared_out
+from trimtab.worker.reading_tasks import for_executors, pieces, shared_out
 
 SMALL = 20_000
 """Up to this many rows are read by the driver: a second stage would take longer than they do."""
@@ -54,7 +54,6 @@ def run_columns(
 
     `shares`: the part of the rows that each executor should read; empty: that doesn't matter.
 
-
     Retried if a worker or executor is lost. Raises the error that an engine reports.
     """
     began_s = time.perf_counter()
@@ -83,11 +82,12 @@ def _by_tasks(
     context: SparkContext, reading: Reading, ranges: Sequence[Range], places: Places, shares: Mapping[str, float]
 ) -> Any:
     cores, slots = context.defaultParallelism, places.slots()
-    tasks = [name for name, count in slots.items() for _ in range(count * TASKS_A_CORE)]
-    if shares.keys() == slots.keys() and tasks:
-        parts = in_proportion(ranges, [shares[name] / slots[name] for name in tasks])
+    if slots and shares.keys() == slots.keys():
+        weights = [(name, shares[name] / count) for name, count in slots.items() for _ in range(count * TASKS_A_CORE)]
+        placed = for_executors(ranges, weights)
+        names, parts = [name for name, _ in placed], [own for _, own in placed]
     else:
-        parts, tasks = shared_out(pieces(ranges, cores), cores * TASKS_A_CORE), []
+        names, parts = [], shared_out(pieces(ranges, cores), cores * TASKS_A_CORE)
 
     def read(of_tasks: Iterable[Sequence[Range]]) -> Iterator[bytes | pa.Buffer]:
         avoid_pauses()
@@ -100,7 +100,7 @@ def _by_tasks(
 
     addressed: Any = context.parallelize(parts, len(parts)).mapPartitions(read)
     addressed._bypass_serializer = True
-    return _shuffled(context, places.placed_rdd(addressed, tasks) if tasks else addressed, reading.orders.engines)
+    return _shuffled(context, places.placed_rdd(addressed, names) if names else addressed, reading.orders.engines)
 
 
 def _shuffled(context: SparkContext, addressed: Any, engines: int) -> Any:

@@ -150,7 +150,10 @@ def _range(kind: pa.DataType, found: Sequence[pq.Statistics]) -> tuple[Any, Any]
     own = [each for each in found if each.num_values]  # the others have only nulls
     if not own or not all(each.has_min_max for each in own):
         return None
-    least, most = min(each.min for each in own), max(each.max for each in own)
+    try:
+        least, most = min(each.min for each in own), max(each.max for each in own)
+    except OverflowError:  # Python has no dates before the year 1, and none after 9999
+        return None
     if pa.types.is_string(kind):
         return (least, most) if max(len(least), len(most)) <= LONGEST_TEXT else None
     is_exact = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)

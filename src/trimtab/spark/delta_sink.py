@@ -24,7 +24,7 @@ from trimtab.spark.delta_files import DeltaFile, DeltaFiles
 from trimtab.spark.partitioning import raise_if_unsuitable
 from trimtab.spark.sink_formats import PARTITION_BY, local_folder, partition_columns, place_of
 from trimtab.spark.sinks import Delivery, Sink, transaction_of
-from trimtab.spark.task_files import in_tasks, made, move, stem
+from trimtab.spark.task_files import in_tasks, made, move, stem, within
 from trimtab.state import objects
 from trimtab.state.files import Folder
 
@@ -58,6 +58,7 @@ class DeltaTableSink(Sink):
     path: str
     partition_by: Sequence[str] = ()
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords are among them
+    _is_out_of_tasks_reach: bool = field(default=False, init=False, repr=False)  # as this start has found
 
     @property
     def shown(self) -> str:
@@ -116,7 +117,7 @@ class DeltaTableSink(Sink):
         """What files of the table have to look like; None if only deltalake can write them."""
         from deltalake import Schema
 
-        if self.storage_options or not _is_in_reach(self.path):
+        if self.storage_options or self._is_out_of_tasks_reach or not _is_in_reach(self.path):
             return None
         assert delivery.table is not None
         try:
@@ -140,13 +141,19 @@ class DeltaTableSink(Sink):
         types = pa.schema(shape.schema.to_arrow())
         writer = DeltaFiles(types, shape.by, stem(delivery), delivery.batch, delivery.epoch, remote)
         try:
-            return [file for own in in_tasks(delivery.spark, delivery.pieces(), writer.write) for file in own]
+            found = in_tasks(delivery.spark, delivery.pieces(), writer.write)
+            missing = [own[0] for own in found if remote and own and not _is_there(remote, own[0])]
+            if not missing:
+                return [file for own in found for file in own]
+            why = f"{missing[0].path} isn't there, so they write elsewhere: do they have other settings?"
         except StateError as error:
             if remote is None:
                 raise
-            # deltalake may find credentials where nobody else looks for them.
-            log.warning("tasks can't write to %s, so the driver does: %s", remote.shown, error)
-            return None
+            why = str(error)
+        # deltalake may find credentials where nobody else looks for them. To find that out again may take a minute.
+        self._is_out_of_tasks_reach = True
+        log.warning("tasks can't write to %s, so the driver does: %s", Folder(self.path).shown, why)
+        return None
 
     def _add(
         self, files: Sequence[DeltaFile], shape: _Shape, table: DeltaTable | None, commit: CommitProperties
@@ -201,6 +208,10 @@ def delta_table_sink(options: Mapping[str, Any]) -> DeltaTableSink | None:
 def _batches(delivery: Delivery) -> Iterator[pa.RecordBatch]:
     for part in delivery.parts():
         yield from part.to_batches()
+
+
+def _is_there(table: Folder, file: DeltaFile) -> bool:
+    return within(table, file.parts).exists(file.name)
 
 
 def _is_remote(path: str) -> bool:

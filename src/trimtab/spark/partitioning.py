@@ -87,13 +87,22 @@ def _groups(table: pa.Table, by: Sequence[str]) -> list[tuple[Values, Int64Array
     for column in by:
         encoded = pc.dictionary_encode(plain(table[column]), null_encoding="encode")
         _check_type(column, encoded.dictionary.type)
-        own = encoded.dictionary.to_pylist()
+        own = _values(column, encoded.dictionary)
         codes = codes * len(own) + encoded.indices.to_numpy()
         kept, codes = np.unique(codes, return_inverse=True)
         found = [(*found[code // len(own)], own[code % len(own)]) for code in kept.tolist()]
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(found)))
     return list(zip(found, np.split(order, ends[:-1]), strict=True)) if table.num_rows else []
+
+
+def _values(column: str, distinct: pa.Array) -> list[object]:
+    try:
+        values: list[object] = distinct.to_pylist()
+    except OverflowError as error:
+        message = f"there can be no partitions by {column}: it has times before the year 1 or after 9999"
+        raise JobError("job.sink", message, "leave such rows out in the query, or name another column") from error
+    return values
 
 
 def _check_type(column: str, kind: pa.DataType) -> None:

@@ -315,7 +315,7 @@ class Pipeline(Shell):
         progress = progress_of(
             known, batch.reports, batch.head.events, batch.matches, batch.stages_s, moved, finished_at_s=ended_at_s
         )
-        intake = batch.intake(ended_s, ended_at_s, self.homes.slots())
+        intake = batch.intake(ended_s, ended_at_s, self.homes.slots)
         self._on_progress(replace(progress, decision=decision, backlog=batch.backlog, intake=intake))
         if self._balancer is not None and not closing:
             span_s = ended_s - (self._ended_s or batch.began_s)

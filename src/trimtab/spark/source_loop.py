@@ -20,8 +20,9 @@ from trimtab.driver.reading import (
     beginnings,
     beginnings_to_keep,
     with_beginnings,
+    without_waiting,
 )
-from trimtab.sources.source import Partition, rows_each
+from trimtab.sources.source import Partition, complete_s, real_ends, rows_each
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -79,7 +80,7 @@ class SourceLoop:
     def _work(self) -> None:
         try:
             self._begin()
-            end = self._source.latest() if self._available_now else None
+            end = self._latest() if self._available_now else None
             while not self._stopping.is_set() and self._batch(end):
                 pass
         except StoppingError:
@@ -95,9 +96,10 @@ class SourceLoop:
             return
         ends = self._source.latest()  # asked first: what begins at its end then doesn't begin before that
         self._look()
-        if isinstance(self._start_at, Mapping):
-            check_positions(self._start_at, self._partitions, self._source.latest())
-        elif (read := beginnings_to_keep(self._partitions, ends)).ranges:
+        start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
+        if start_at:
+            check_positions(start_at, self._partitions, self._source.latest())
+        if (read := beginnings_to_keep(self._partitions, ends, start_at)).ranges:
             self._pipeline.take_ranges(read)
 
     def _batch(self, end: Mapping[str, int] | None) -> bool:
@@ -106,7 +108,7 @@ class SourceLoop:
         read = self._next_read(end)
         if end is None:  # else nothing is known of what has come since
             is_all = read.ended.issuperset(self._partitions)
-            self._pipeline.is_caught_up(asked_at_s, None if is_all else read.ended)
+            self._pipeline.is_caught_up(complete_s(self._source, asked_at_s), None if is_all else read.ended)
         if read.ranges:
             events = self._pipeline.take_ranges(read)
             known = self._pipeline.driver.known
@@ -125,16 +127,22 @@ class SourceLoop:
             return Read(unfinished.ranges)
         if self._looked_s is None or time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
-        latest = self._source.latest() if end is None else end
-        if end is None and not latest.keys() <= self._partitions.keys():
-            self._look()  # before the watermark goes on without the new ones
-            latest = self._source.latest()
+        latest = self._latest() if end is None else end
         positions = self._pipeline.driver.positions
         start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
         begin = beginnings(positions, self._partitions, start_at)
+        latest = without_waiting(latest, begin, lambda: real_ends(self._source))
         limit = self._pipeline.limit
         read = self._reader.next_read(begin, latest, None if limit is None else limit.rows)
         return with_beginnings(read, positions, begin)
+
+    def _latest(self) -> Mapping[str, int]:
+        """Where the partitions end; new ones are looked at before the watermark goes on without them."""
+        latest = self._source.latest()
+        while not latest.keys() <= self._partitions.keys() and not self._stopping.is_set():
+            self._look()
+            latest = self._source.latest()
+        return latest
 
     def _look(self) -> None:
         """Find the partitions that there are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -40,10 +40,13 @@ class BatchUnderWay:
         """About how many rows wait behind it; None: that isn't known."""
         return round(self.read.waiting) if self.read.ranges and math.isfinite(self.read.waiting) else None
 
-    def intake(self, ended_s: float, ended_at_s: float, slots: Mapping[str, int]) -> IntakeObserved | None:
+    def intake(
+        self, ended_s: float, ended_at_s: float, slots: Callable[[], Mapping[str, int]]
+    ) -> IntakeObserved | None:
         """What its reading tells of the intake; None: nothing. It ended at `ended_s`, by the clock at `ended_at_s`.
 
-        slots   how many tasks each executor runs at a time; empty: on this cluster nothing can be shared out to them
+        slots   says how many tasks each executor runs at a time; nothing: on this cluster nothing can be shared out to
+                them. To ask Spark takes time, so it is only asked if the intake is limited
         """
         if not self.read.ranges or self.read.limit_rows is None:
             return None
@@ -61,7 +64,7 @@ class BatchUnderWay:
             latency_s=None if measures.oldest_us is None else max(0.0, ended_at_s - measures.oldest_us / 1e6),
             backlog_rows=self.backlog,
             free_memory_share=least(*shares),
-            reading_s={name: _over(measures.reading_s.get(name), count) for name, count in slots.items()},
+            reading_s={name: _over(measures.reading_s.get(name), count) for name, count in slots().items()},
         )
 
 

@@ -13,7 +13,6 @@ PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 _V1 = "memory"
 """The controller with the limit in the first version of control groups; in the second one controllers have no names."""
 
-
 FRESH_S = 0.1
 """For how long a share counts as that of now: to read the files takes a millisecond or more, and a small batch asks ten
 times."""

@@ -65,3 +65,13 @@ def in_proportion(ranges: Sequence[Range], weights: Sequence[float]) -> list[lis
             shares[number].append(Range(part.partition, part.start, part.start + count))
             given += count
     return shares
+
+
+def for_executors(ranges: Sequence[Range], weights: Sequence[tuple[str, float]]) -> list[tuple[str, list[Range]]]:
+    """What the tasks of executors read, in proportion to their weights; tasks that would read nothing are left out.
+
+    >>> for_executors([Range("a", 0, 2)], [("x", 1.0), ("y", 0.1), ("y", 0.1), ("z", 1.0)])
+    [('x', [Range(partition='a', start=0, end=1)]), ('z', [Range(partition='a', start=1, end=2)])]
+    """
+    shares = in_proportion(ranges, [weight for _, weight in weights])
+    return [(name, own) for (name, _), own in zip(weights, shares, strict=True) if own]
