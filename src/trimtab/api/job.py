@@ -145,9 +145,9 @@ class Job:
             max_ahead: Rows further ahead of the clock than this go to quarantine; None: there is no limit.
             idle_after: A partition that was read to its end and had no rows for this long no longer holds the others
                 up, and while all are silent, event time goes on. None: time stands still until a row comes.
-            start_at: Where the stream goes on if it was a DataFrame and is a `Source` now: the position of each
-                partition, such as {"ticks:0": 1234}. "own": where `rows` begins by itself, also for a DataFrame that
-                was a `Source`. It only counts where the checkpoint has no positions of `rows` itself.
+            start_at: Where the stream goes on if it was a DataFrame or another source, and is a `Source` now: the
+                position of each partition, such as {"ticks:0": 1234}. "own": where `rows` begins by itself, also for a
+                DataFrame that was a `Source`. It only counts where the checkpoint has no positions of `rows` itself.
         """
         self._check_not_running()
         check_name("stream", name, self._streams)

@@ -108,6 +108,11 @@ class Files:
         self._settling = self._fresh_settling()
 
     @property
+    def identity(self) -> str:
+        """The folder: files of the same names in another one are others."""
+        return f"Files {self._store.folder.shown}"
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns: those that were given, or those of the first file.
 
