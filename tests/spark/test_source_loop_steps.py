@@ -28,6 +28,7 @@ class Ends:
 
     ends: dict[str, int]
     begins_at_end: bool = False
+    identity: str = "Ends"
 
     def partitions(self) -> Mapping[str, Partition]:
         return {name: Partition(0, end if self.begins_at_end else 0) for name, end in self.ends.items()}
@@ -126,6 +127,16 @@ def test_a_partition_that_the_source_names_for_the_first_time_is_read_and_waited
     batches = Batches([lambda: source.ends.update(a=2, b=3)])
     assert worked(source, batches) == [Range("a", 0, 1), Range("a", 1, 2), Range("b", 0, 3)]
     assert batches.named_when_read == [{"a"}, {"a", "b"}]
+
+
+def test_everything_that_is_there_now_has_settled_before_it_is_known_where_it_ends() -> None:
+    @dataclass
+    class Settling(Ends):
+        def settle(self, wait: Callable[[float], bool]) -> None:
+            assert not wait(0.0)
+            self.ends["a"] = 5
+
+    assert worked(Settling({"a": 0}), Batches(), available_now=True)[-1] == Range("a", 0, 5)
 
 
 def test_a_topic_that_is_new_begins_where_the_user_says_and_a_new_partition_of_an_old_one_at_its_first_row() -> None:

@@ -14,6 +14,11 @@ class Settling:
         self._after_s = settled_after_s
         self._waiting: dict[str, tuple[Found, float]] = {}  # as it was last seen, and since when it has been like that
 
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The paths of those that had not settled at the last look."""
+        return frozenset(self._waiting)
+
     def settled(self, files: Iterable[Found], now_s: float) -> list[Found]:
         """Those of the new files that have settled, in the order of modification times and names.
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -152,6 +152,13 @@ def opened(source: Source, home: Folder) -> Source:
 def rows_each(source: Source) -> float:
     """How many rows a position has, as far as that is known before any are read; infinite: it isn't."""
     return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))
+
+
+def settle(source: Source, wait: Callable[[float], bool]) -> None:
+    """Let a source that has a method `settle` wait for rows that are there and can't be read yet: see `Files`."""
+    found = getattr(source, "settle", None)
+    if found is not None:
+        found(wait)
 
 
 def close_source(source: Source | None) -> None:

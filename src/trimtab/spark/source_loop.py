@@ -22,7 +22,7 @@ from trimtab.driver.reading import (
     not_begun,
     with_beginnings,
 )
-from trimtab.sources.source import Partition, identity_of, part_of, rows_each
+from trimtab.sources.source import Partition, identity_of, part_of, rows_each, settle
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -80,7 +80,10 @@ class SourceLoop:
     def _work(self) -> None:
         try:
             self._begin()
-            end = self._source.latest() if self._available_now else None
+            end = None
+            if self._available_now:
+                settle(self._source, self._stopping.wait)
+                end = self._source.latest()
             while not self._stopping.is_set() and self._batch(end):
                 pass
         except StoppingError:
