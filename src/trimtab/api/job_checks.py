@@ -42,13 +42,13 @@ def check_intake(intake: Intake | None) -> None:
         raise JobError("job.intake", message, "give batch_s, latency_s or backlog_rows")
 
 
-def interval_s_of(spark: SparkSession, trigger: str | None) -> float:
-    """How long a batch should take: the trigger's interval as Spark understands it, or else a second."""
+def interval_s_of(spark: SparkSession, trigger: str | None) -> float | None:
+    """The trigger's interval as Spark understands it; None: a batch begins as soon as there are rows."""
     if trigger is None:
-        return 1.0
+        return None
     jvm: Any = spark._jvm
     try:
-        return float(jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger)).intervalMs()) / 1e3 or 1.0
+        return float(jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger)).intervalMs()) / 1e3 or None
     except PySparkException as error:
         message = f"the trigger {trigger!r} is not a length of time"
         raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error
