@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.driver.test_machine import IDENTITY, SETUP, TWO, Checked, reported
-from trimtab.driver.batch_plan import BatchPlan
+from trimtab.driver.batch_plan import BatchPlan, Setup
 from trimtab.driver.changed_source import StartAt, check_positions, check_reader, check_start_at
 from trimtab.driver.happenings import BatchArrived, Committed, MergesCollected, PlanWritten, RunEngines
 from trimtab.engine.columns.watermark import Silence, TimeRule
@@ -104,23 +104,23 @@ def by_trimtab(*ranges: Range) -> Manifest:
 
 def test_without_a_place_to_go_on_a_change_is_refused() -> None:
     with pytest.raises(JobError, match="Spark has read stream t so far, up to 17; its source") as raised:
-        check_reader("t", by_spark(), None, None, is_source=True, read_by_spark="17")
+        check_reader("t", by_spark(), None, None, source="Kafka", read_by_spark="17")
     assert (raised.value.code, "start_at" in raised.value.hint) == ("job.source-changed", True)
     with pytest.raises(JobError, match=r"trimtab has read stream t itself so far, up to {'a:0': 3, 'a:1': 5") as raised:
-        check_reader("t", by_trimtab(), None, None, is_source=False)
+        check_reader("t", by_trimtab(), None, None, source="")
     assert 'startingOffsets = {"a": {"0": 3, "1": 5}, "b-2": {"0": 1}}' in raised.value.hint
     with pytest.raises(JobError) as raised:
-        check_reader("t", by_trimtab(Range("north", 0, 3)), None, None, is_source=False)
+        check_reader("t", by_trimtab(Range("north", 0, 3)), None, None, source="")
     assert "Kafka" not in raised.value.hint
 
 
 def test_a_place_to_go_on_is_enough_and_who_has_read_before_needs_none() -> None:
-    check_reader("t", by_spark(), None, {"a:0": 3}, is_source=True)
-    check_reader("t", by_trimtab(), None, "own", is_source=False)
-    for is_source in (True, False):
-        check_reader("t", None, None, None, is_source=is_source)
-    check_reader("t", by_spark(), None, None, is_source=False)
-    check_reader("t", by_trimtab(), None, None, is_source=True)
+    check_reader("t", by_spark(), None, {"a:0": 3}, source="Kafka")
+    check_reader("t", by_trimtab(), None, "own", source="")
+    for source in ("Kafka", ""):
+        check_reader("t", None, None, None, source=source)
+    check_reader("t", by_spark(), None, None, source="")
+    check_reader("t", by_trimtab(), None, None, source="Kafka")
 
 
 def test_a_batch_that_was_begun_has_to_be_finished_as_it_was() -> None:
@@ -129,8 +129,79 @@ def test_a_batch_that_was_begun_has_to_be_finished_as_it_was() -> None:
     [run] = step(arrived(1))
     assert isinstance(run, RunEngines)
     with pytest.raises(JobError, match="batch 1 of stream t was begun with rows of a DataFrame, and isn't finished"):
-        check_reader("t", by_spark(), run.plan, "own", is_source=True)
-    check_reader("t", by_spark(), run.plan, None, is_source=False)
+        check_reader("t", by_spark(), run.plan, "own", source="Kafka")
+    check_reader("t", by_spark(), run.plan, None, source="")
+
+
+def of(source: str, *partitions: str) -> Setup:
+    rule = TimeRule(1_000).with_partitions(partitions)
+    return replace(SETUP, rule=rule, partition_by="p", source=source)
+
+
+def test_a_partition_that_the_source_no_longer_names_holds_nothing_back() -> None:
+    step, both, one = Checked(), of("Kafka", "a:0", "b:0"), of("Kafka", "a:0")
+    done(step, replace(arrived(None, (Range("a:0", 0, 2), Range("b:0", 0, 1))), setup=both), {"a:0": 70, "b:0": 50})
+    assert known_of(step).watermark_us == 50 - 1_000
+    before = known_of(step)
+    plan = done(step, replace(arrived(None, (Range("a:0", 2, 3),)), setup=one), {"a:0": 90})
+    assert (plan.time.before.newest_us, known_of(step).newest_us) == ({"a:0": 70}, {"a:0": 90})
+    assert known_of(step).watermark_us == 90 - 1_000
+    assert step.driver.positions("Kafka") == {"a:0": 3, "b:0": 1}, "if it is named again, nothing is read twice"
+
+    again = Checked(before, BatchPlan.from_bytes(plan.to_bytes()))
+    [run] = again(replace(arrived(None, (Range("a:0", 2, 9),)), setup=both))
+    assert isinstance(run, RunEngines)
+    assert run.plan == plan, "a repetition follows its plan"
+
+
+def test_a_silent_stream_goes_on_without_a_partition_that_is_gone() -> None:
+    step, both, one = Checked(), of("Kafka", "a:0", "b:0"), of("Kafka", "a:0")
+    done(step, replace(arrived(None, (Range("a:0", 0, 2), Range("b:0", 0, 1))), setup=both), {"a:0": 70, "b:0": 50})
+    driver = Checked(replace(known_of(step), next_due_us=60 - 1_000)).driver
+    assert not driver.is_due(Silence(), both)
+    assert driver.is_due(Silence(), one)
+
+
+def test_another_source_begins_anew_and_has_its_own_times() -> None:
+    step, one, other = Checked(), of("Files /one", "files", "b"), of("Files /other", "files", "b")
+    ranges = (Range("files", 0, 2), Range("b", 0, 2))
+    done(step, replace(arrived(None, ranges), setup=one), {"files": 90, "b": 50})
+    assert Manifest.from_bytes(known_of(step).to_bytes()) == known_of(step)
+    assert known_of(step).source == "Files /one"
+    assert (step.driver.positions("Files /other"), step.driver.positions("Files /one")) == ({}, {"files": 2, "b": 2})
+    plan = done(step, replace(arrived(None, (Range("b", 0, 1),)), setup=other), {"b": 95})
+    assert plan.time.before.newest_us == {}
+    assert known_of(step).watermark_us == 50 - 1_000, (
+        "it waits for the partition of the same name, which is another one"
+    )
+    assert (known_of(step).positions, known_of(step).source) == ({"b": 1}, "Files /other")
+    done(step, replace(arrived(None), setup=other), {})
+    assert (known_of(step).positions, known_of(step).source) == ({"b": 1}, "Files /other")
+    done(step, arrived(0), {"": 95})
+    assert (known_of(step).positions, known_of(step).source) == ({}, "")
+
+
+def test_another_source_is_refused_until_it_is_said_where_it_goes_on() -> None:
+    step = Checked()
+    done(step, replace(arrived(None, (Range("files", 0, 2),)), setup=of("Files /one", "files")), {"files": 90})
+    known = known_of(step)
+    with pytest.raises(JobError, match=r"from Files /one so far, up to \{'files': 2\}; now Files /other") as raised:
+        check_reader("t", known, None, None, source="Files /other")
+    assert (raised.value.code, "start_at" in raised.value.hint) == ("job.source-changed", True)
+    check_reader("t", known, None, "own", source="Files /other")
+    check_reader("t", known, None, None, source="Files /one")
+    check_reader("t", replace(known, source=""), None, None, source="Files /one")  # of an older build
+
+
+def test_a_batch_that_was_begun_with_another_source_has_to_be_finished_with_it() -> None:
+    [run] = Checked()(replace(arrived(None, (Range("files", 0, 2),)), setup=of("Files /one", "files")))
+    assert isinstance(run, RunEngines)
+    plan = BatchPlan.from_bytes(run.plan.to_bytes())
+    with pytest.raises(JobError, match="batch 0 of stream t was begun with rows of Files /one, and isn't finished"):
+        check_reader("t", None, plan, "own", source="Files /other")
+    with pytest.raises(JobError, match="begun with rows of Files /one"):
+        check_reader("t", None, plan, "own", source="")
+    check_reader("t", None, plan, None, source="Files /one")
 
 
 @pytest.mark.parametrize("start_at", [{}, {"a": -1}, {"a": True}, {"a": "1"}, {1: 1}, 5, "latest"])

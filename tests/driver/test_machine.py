@@ -171,9 +171,9 @@ def test_a_batch_of_ranges_commits_the_positions_after_them() -> None:
     step = Checked()
     plan = ranges_done(step, Range("a", 0, 5), Range("b", 3, 4))
     assert BatchPlan.from_bytes(plan.to_bytes()) == plan
-    assert step.driver.positions == {"a": 5, "b": 4}
+    assert step.driver.positions("") == {"a": 5, "b": 4}
     ranges_done(step, Range("b", 4, 9))
-    assert step.driver.positions == {"a": 5, "b": 9}
+    assert step.driver.positions("") == {"a": 5, "b": 9}
     assert step.driver.known is not None
     assert Manifest.from_bytes(step.driver.known.to_bytes()).positions == {"a": 5, "b": 9}
 
@@ -185,7 +185,7 @@ def test_a_batch_of_ranges_that_was_begun_is_repeated_with_its_own() -> None:
     assert isinstance(write, WritePlan)
     again = Checked(None, write.plan)
     assert ranges_done(again, Range("a", 0, 8)).ranges == (Range("a", 0, 5),)
-    assert again.driver.positions == {"a": 5}
+    assert again.driver.positions("") == {"a": 5}
 
 
 def test_the_end_of_the_input_has_a_number_of_its_own_and_no_spark_batch() -> None:

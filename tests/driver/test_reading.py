@@ -15,6 +15,7 @@ from trimtab.driver.reading import (
     as_first_seen,
     beginnings,
     beginnings_to_keep,
+    not_begun,
     with_beginnings,
 )
 from trimtab.errors import InputError
@@ -23,22 +24,23 @@ from trimtab.sources.source import Partition, Range, positions_of
 
 def test_a_partition_that_was_read_goes_on_and_a_new_job_begins_at_the_start() -> None:
     partitions = {"a": Partition(0, 0), "b": Partition(3, 7)}
-    assert beginnings({"a": 5}, partitions) == {"a": 5, "b": 3}
+    assert beginnings({"a": 5}, partitions) == {"a": 5, "b": 7}
     assert beginnings({}, partitions) == {"a": 0, "b": 7}
 
 
 def test_a_start_that_is_given_counts_where_nothing_was_read() -> None:
     partitions = {"a": Partition(0, 0), "b": Partition(3, 7)}
     assert beginnings({}, partitions, {"a": 4, "b": 5}) == {"a": 4, "b": 5}
-    assert beginnings({"a": 5}, partitions, {"a": 4, "b": 5}) == {"a": 5, "b": 3}
+    assert beginnings({"a": 5}, partitions, {"a": 4, "b": 5}) == {"a": 5, "b": 5}
 
 
 def test_a_partition_that_came_later_is_read_from_its_beginning() -> None:
     read = SourceReader(1.0).next_read({"a": 7, "b": 7}, {"a": 9, "b": 7}, None)
     first = with_beginnings(read, {}, {"a": 7, "b": 7})
     assert first.ranges == (Range("a", 7, 9), Range("b", 7, 7)), "b has no rows yet, and its beginning is kept"
-    partitions = {"a": Partition(0, 9), "b": Partition(0, 9), "c": Partition(0, 9)}
-    assert beginnings({"a": 9, "b": 7}, partitions) == {"a": 9, "b": 7, "c": 0}
+    partitions, positions = {name: Partition(0, 9) for name in ("t:a", "t:b", "u:c")}, {"t:a": 9}
+    new = not_begun(partitions, positions, lambda name: name[0])
+    assert beginnings(positions, as_first_seen(partitions, new)) == {"t:a": 9, "t:b": 0, "u:c": 9}
 
 
 def test_a_source_that_begins_at_its_end_begins_where_the_first_look_found_it() -> None:

@@ -15,6 +15,8 @@ from tests.support.found_files import Clock, K, keys_of, numbers, put, source_of
 from trimtab.errors import JobError
 from trimtab.sources import file_log
 from trimtab.sources.files import Files
+from trimtab.sources.rate import Rate
+from trimtab.sources.source import Range, identity_of, opened
 from trimtab.state.files import Folder
 
 # What is found ---------------------------------------------------------------------------------
@@ -62,6 +64,83 @@ def test_a_process_that_has_forgotten_the_log_reads_it_again(tmp_path: Path) -> 
     file_log._content.cache_clear()
     assert source.latest() == {"files": 1}
     assert keys_of(source, 0, 1) == [1]
+
+
+def test_everything_that_is_there_now_can_be_waited_for(tmp_path: Path) -> None:
+    clock = Clock(100.0)
+    source = source_of(tmp_path, clock=clock)
+    put(tmp_path / "in" / "a.parquet", numbers(1), modified_s=99.0)
+    waits = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        clock.now_s += seconds
+        put(tmp_path / "in" / f"later-{len(waits)}.parquet", numbers(2), modified_s=clock.now_s)
+        return False
+
+    assert source.latest() == {"files": 0}
+    source.settle(wait)
+    assert source.read(Range("files", 0, 1)).table["k"].to_pylist() == [1]
+    assert 1.0 <= clock.now_s - 100.0 < 1.2, "what came since isn't waited for"
+
+
+def test_a_file_that_is_written_on_and_on_is_waited_for_only_so_long(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock(100.0)
+    source = source_of(tmp_path, clock=clock)
+
+    def wait(seconds: float) -> bool:
+        clock.now_s += seconds
+        put(tmp_path / "in" / "a.parquet", numbers(1), modified_s=clock.now_s)
+        return False
+
+    wait(0.0)
+    source.settle(wait)
+    assert (source.latest(), round(clock.now_s)) == ({"files": 0}, 120)
+    assert "without 1 files that are still being written" in caplog.text
+
+
+def test_waiting_ends_when_the_job_is_stopped(tmp_path: Path) -> None:
+    source = source_of(tmp_path, clock=Clock(100.0))
+    put(tmp_path / "in" / "a.parquet", numbers(1), modified_s=99.0)
+    source.settle(lambda _: True)
+    assert source.latest() == {"files": 0}
+
+
+def test_another_folder_has_a_log_of_its_own_and_files_of_the_same_names_are_others(tmp_path: Path) -> None:
+    put(tmp_path / "one" / "a.parquet", numbers(1))
+    put(tmp_path / "other" / "a.parquet", numbers(2))
+
+    def of(folder: str) -> Files:
+        source = opened(Files(str(tmp_path / folder), schema=K, clock=Clock()), Folder(str(tmp_path / "home")))
+        assert isinstance(source, Files)
+        return source
+
+    for _ in range(2):  # the log of a folder stays, whatever was read in between
+        for folder, key in (("one", 1), ("other", 2)):
+            source = of(folder)
+            assert source.latest() == {"files": 1}
+            assert keys_of(source, 0, 1) == [key]
+    put(tmp_path / "one" / "b.parquet", numbers(3))
+    assert (of("one").latest(), of("other").latest()) == ({"files": 2}, {"files": 1})
+
+
+def test_the_log_that_an_older_build_has_begun_is_gone_on_with(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "b.parquet", numbers(1), modified_s=100)
+    source = Files(str(tmp_path / "in"), schema=K, clock=Clock())
+    source.opened(Folder(str(tmp_path / "home")).child("source")).latest()
+    put(tmp_path / "in" / "a.parquet", numbers(2), modified_s=1)
+    again = opened(source, Folder(str(tmp_path / "home")))
+    assert isinstance(again, Files)
+    assert again.latest() == {"files": 2}
+    assert keys_of(again, 0, 2) == [1, 2]
+
+
+def test_what_tells_folders_apart_has_no_credentials() -> None:
+    files = Files("s3://user:secret@bucket/in?access_key_id=x", schema=K)
+    assert identity_of(files) == "Files s3://bucket/in"
+    assert identity_of(Rate(1.0)) == "Rate"
 
 
 def test_a_job_that_starts_again_goes_on_with_the_same_positions(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -123,6 +124,19 @@ def test_a_source_that_is_closed_closes_the_connections_of_its_own_and_opens_new
         assert client.handle.assignment() == []
     close_source(source)
     close_source(other)
+
+
+def test_connections_are_found_again_whatever_functions_are_among_the_options() -> None:
+    source = kafka(options={"throttle_cb": partial(print, "slow"), "client.id": "mine"})
+    first, second = (pickle.loads(pickle.dumps(source)) for _ in range(2))  # as in two tasks
+    with borrowed_consumer(first._access) as client:
+        handle = client.handle
+    with borrowed_consumer(second._access) as client:
+        assert client.handle is handle
+    second.close()
+    assert kafka(options={"a": 1})._access.key == kafka(options={"a": 1})._access.key
+    others = [kafka(options={"throttle_cb": partial(print, each)}) for each in ("one", "other")]
+    assert others[0]._access.key != others[1]._access.key
 
 
 def test_a_source_that_can_not_be_closed_keeps_nothing_from_ending(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import trimtab
@@ -284,6 +285,26 @@ def test_a_stream_changes_from_a_dataframe_to_a_source_and_back(bench: Bench, so
     run = finished(job, close=True)
     assert (known(bench).spark_batch, known(bench).positions, run.progress.late) == (0, {}, 0)
     assert sorted((row["a"], row["b"]) for row in bench.rows("rises")) == [(1, 2), (1, 3), (5, 7), (9, 10)]
+
+
+def test_files_that_were_just_written_are_read_and_those_of_equal_names_in_another_folder_are_others(
+    bench: Bench,
+) -> None:
+    for folder, x in (("one", 5), ("other", 7)):
+        (bench.folder / folder).mkdir()
+        pq.write_table(events((x, 0, x)), bench.folder / folder / "a.parquet")
+
+    def job(folder: str, **options: Any) -> trimtab.Job:
+        files = trimtab.Files(str(bench.folder / folder), schema=SCHEMA, settled_after_s=1.0)
+        return job_of(bench, files, {"all": "SELECT k, x FROM t"}, **options)
+
+    finished(job("one"))
+    with pytest.raises(JobError, match=r"/one so far, up to \{'files': 1\}; now Files .*/other") as raised:
+        finished(job("other"))
+    assert raised.value.code == "job.source-changed"
+    finished(job("other", start_at="own"), close=True)
+    assert bench.rows("all") == [{"k": 5, "x": 5}, {"k": 7, "x": 7}]
+    assert (known(bench).positions, known(bench).source) == ({"files": 1}, f"Files {bench.folder / 'other'}")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -28,12 +28,29 @@ class Ends:
 
     ends: dict[str, int]
     begins_at_end: bool = False
+    identity: str = "Ends"
 
     def partitions(self) -> Mapping[str, Partition]:
         return {name: Partition(0, end if self.begins_at_end else 0) for name, end in self.ends.items()}
 
     def latest(self) -> Mapping[str, int]:
         return dict(self.ends)
+
+    def part_of(self, partition: str) -> str:
+        return partition.partition(":")[0] if ":" in partition else ""
+
+
+@dataclass
+class Committed:
+    """Stands for a driver: what is committed, and a batch that was begun."""
+
+    known: Any = None
+    unfinished: Any = None
+    read_upto: dict[str, int] = field(default_factory=dict)
+
+    def positions(self, source: str) -> Mapping[str, int]:
+        assert source == "Ends"
+        return self.read_upto
 
 
 @dataclass
@@ -43,7 +60,7 @@ class Batches:
 
     events: list[Callable[[], Any]] = field(default_factory=list)
     limit: Any = None
-    driver: Any = field(default_factory=lambda: SimpleNamespace(known=None, unfinished=None, positions={}))
+    driver: Committed = field(default_factory=Committed)
     named: set[str] = field(default_factory=set)
     read: list[Range] = field(default_factory=list)
     named_when_read: list[set[str]] = field(default_factory=list)
@@ -53,7 +70,8 @@ class Batches:
     def take_ranges(self, read: Read) -> int:
         self.read += read.ranges
         self.named_when_read.append(set(self.named))
-        self.driver.positions = {**self.driver.positions, **{each.partition: each.end for each in read.ranges}}
+        self.driver.read_upto = {**self.driver.read_upto, **{each.partition: each.end for each in read.ranges}}
+        self.driver.unfinished = None
         return positions_of(read.ranges)
 
     def know_partitions(self, names: Iterable[str]) -> None:
@@ -144,6 +162,46 @@ def test_partitions_that_come_while_the_source_is_looked_at_are_waited_for_in_th
     assert {each.partition for each in read} == {"a", "p1", "p2", "p3"}
 
 
+def test_everything_that_is_there_now_has_settled_before_it_is_known_where_it_ends() -> None:
+    @dataclass
+    class Settling(Ends):
+        def settle(self, wait: Callable[[float], bool]) -> None:
+            assert not wait(0.0)
+            self.ends["a"] = 5
+
+    assert worked(Settling({"a": 0}), Batches(), available_now=True)[-1] == Range("a", 0, 5)
+
+
+def test_a_topic_that_is_new_begins_where_the_user_says_and_a_new_partition_of_an_old_one_at_its_first_row() -> None:
+    source = Ends({"a:0": 5, "a:1": 3, "b:0": 7}, begins_at_end=True)
+    batches = Batches(driver=Committed(read_upto={"a:0": 5}))
+    assert worked(source, batches, available_now=True) == [Range("b:0", 7, 7), Range("a:1", 0, 3)]
+    assert worked(source, Batches(driver=Committed(read_upto={"a:0": 5})), available_now=True, start_at={"b:0": 4}) == [
+        *(Range("b:0", 4, 4), Range("a:1", 0, 3), Range("b:0", 4, 7))
+    ]
+
+
+@pytest.mark.parametrize("start_at", [{"a:0": 1}, {"b:0": 8}, {"b:0": 4, "c:0": 1}])
+def test_positions_for_a_topic_that_is_new_have_to_be_there(start_at: StartAt) -> None:
+    source, batches = Ends({"a:0": 5, "b:0": 7}), Batches(driver=Committed(read_upto={"a:0": 5}))
+    with pytest.raises(InputError, match="start_at") as raised:
+        worked(source, batches, start_at=start_at)
+    assert raised.value.code == "source.start-at"
+
+
+def test_positions_that_were_given_to_an_earlier_start_may_stay() -> None:
+    source, batches = Ends({"a:0": 5, "a:1": 3}), Batches(driver=Committed(read_upto={"a:0": 4, "c:0": 9}))
+    expected = [Range("a:0", 4, 5), Range("a:1", 0, 3)]
+    assert worked(source, batches, available_now=True, start_at={"a:0": 1, "c:0": 2}) == expected
+
+
+def test_a_new_topic_begins_where_the_user_says_also_after_a_batch_that_was_begun() -> None:
+    source = Ends({"a:0": 5, "b:0": 7}, begins_at_end=True)
+    begun = SimpleNamespace(ranges=(Range("a:0", 0, 4),))
+    batches = Batches(driver=Committed(unfinished=begun))
+    assert worked(source, batches, available_now=True) == [Range("a:0", 0, 4), Range("b:0", 7, 7), Range("a:0", 4, 5)]
+
+
 def test_a_batch_that_reads_all_partitions_to_their_end_has_caught_up_with_all() -> None:
     source, batches = Ends({"a": 5, "b": 0}), Batches()
     worked(source, batches)
@@ -176,7 +234,7 @@ def test_a_pipeline_asks_who_is_idle_among_all_partitions_that_it_knows_and_how_
 
 def test_partitions_are_aligned_from_the_first_batch_of_a_start_on() -> None:
     source, batches = Ends({"a": 10_000, "b": 10_000}), Batches(limit=SimpleNamespace(rows=1_000))
-    batches.driver.positions = {"a": 0, "b": 0}
+    batches.driver.read_upto = {"a": 0, "b": 0}
     batches.driver.known = SimpleNamespace(newest_us={"a": 0, "b": 3_600_000_000})
     taken = {each.partition: each.end for each in worked_once(source, batches)}
     assert taken["a"] > 5 * taken["b"] > 0
@@ -198,7 +256,7 @@ def worked_once(source: Ends, batches: Batches) -> list[Range]:
 def test_a_partition_whose_rows_may_not_be_read_at_the_moment_waits_for_them() -> None:
     source, batches = Ends({"a": 3}), Batches()
     source.real_ends = lambda: {"a": 5}  # type: ignore[attr-defined]
-    batches.driver.positions = {"a": 5}
+    batches.driver.read_upto = {"a": 5}
     assert worked(source, batches, available_now=True) == []
     batches.events = [lambda: source.ends.update(a=6)]
     assert worked(source, batches) == [Range("a", 5, 6)]
@@ -209,7 +267,7 @@ def test_a_partition_whose_rows_may_not_be_read_at_the_moment_waits_for_them() -
 
 def test_a_partition_that_ends_before_what_was_read_of_it_ends_the_stream() -> None:
     source, batches = Ends({"a": 3}), Batches()
-    batches.driver.positions = {"a": 5}
+    batches.driver.read_upto = {"a": 5}
     with pytest.raises(InputError, match="positions 3 to 4 were there") as raised:
         worked(source, batches)
     assert raised.value.code == "source.lost"

@@ -181,8 +181,12 @@ def test_a_job_that_is_started_now_and_then_reports_what_became_due_in_between(b
     assert [row["x"] for row in bench.rows("silent")] == [5]
 
 
-@pytest.mark.parametrize(("spelling", "seconds"), [("interval 10 minutes", 600.0), ("1 minute 30 seconds", 90.0)])
-def test_the_interval_of_a_trigger_is_as_spark_understands_it(bench: Bench, spelling: str, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("spelling", "seconds"), [("interval 10 minutes", 600.0), ("1 minute 30 seconds", 90.0), ("0 seconds", None)]
+)
+def test_the_interval_of_a_trigger_is_as_spark_understands_it(
+    bench: Bench, spelling: str, seconds: float | None
+) -> None:
     assert interval_s_of(bench.spark, spelling) == seconds
 
 

@@ -149,7 +149,7 @@ class Bottle:
                 number = self._done - self._first_of_spark
                 arrived = BatchArrived(number, False, CLOCK_S, self.setup, placement or self.placement)
                 self._shell.take(arrived, rows, numbers)
-            elif driver.positions.get(ONLY, self._done) == self._done:  # else it was committed before the job died
+            elif driver.positions("").get(ONLY, self._done) == self._done:  # else it was committed before the job died
                 # More has come since the batch was begun, which isn't in its plan.
                 end = self._done + 1 + (driver.unfinished is not None)
                 ranges = (Range(ONLY, self._done, end),)

@@ -95,3 +95,24 @@ def test_rows_that_can_be_taken_know_where_they_are_if_an_engine_may_set_them_as
         assert taken[SOURCE_POSITION].to_pylist() == left
         assert aside is not None
         assert aside.column_names == [*SCHEMA.names, *UNDECODED.names]
+
+
+def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
+    given = rows(5, 6)
+    ns = given.table.set_column(1, "ts", pa.array([5_999, 6_001], pa.timestamp("ns", "UTC")))
+    taken, aside = taken_and_aside(replace(given, table=ns), SCHEMA, "ts", TIME, "t:0", with_places=False)
+    assert taken == given.table
+    assert aside is None
+
+
+def test_a_row_that_cannot_have_the_types_of_the_queries_is_set_aside_alone() -> None:
+    given = rows(2_100, 0, 2_101, appended_us=[2_000, 0, 2_000], positions=[4, 5, 6])
+    seconds = pa.schema([SCHEMA.field("k"), ("ts", pa.timestamp("s", "UTC")), SCHEMA.field("value")])
+    times = pa.array([0, 10**15, 5], seconds.field("ts").type)
+    given = replace(given, table=given.table.set_column(1, seconds.field("ts"), times))
+    taken, aside = taken_and_aside(given, SCHEMA, "ts", TIME, "t:0", with_places=True)
+    assert taken.select(["k", SOURCE_POSITION]).to_pylist() == [{"k": 0, SOURCE_POSITION: 4}]
+    assert aside is not None
+    ahead, wrong = zip(*(column.to_pylist() for column in aside.columns), strict=True)
+    assert ahead[3:] == ("t:0", 6, None, "ts is too far ahead of when the row was appended")
+    assert wrong == (None, None, None, "t:0", 5, None, "ts: 1000000000000000 is no timestamp[us, tz=UTC]")

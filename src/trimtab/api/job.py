@@ -145,9 +145,9 @@ class Job:
             max_ahead: Rows further ahead of the clock than this go to quarantine; None: there is no limit.
             idle_after: A partition that was read to its end and had no rows for this long no longer holds the others
                 up, and while all are silent, event time goes on. None: time stands still until a row comes.
-            start_at: Where the stream goes on if it was a DataFrame and is a `Source` now: the position of each
-                partition, such as {"ticks:0": 1234}. "own": where `rows` begins by itself, also for a DataFrame that
-                was a `Source`. It only counts where the checkpoint has no positions of `rows` itself.
+            start_at: Where the stream goes on if it was a DataFrame or another source, and is a `Source` now: the
+                position of each partition, such as {"ticks:0": 1234}. "own": where `rows` begins by itself, also for a
+                DataFrame that was a `Source`. It only counts where the checkpoint has no positions of `rows` itself.
         """
         self._check_not_running()
         check_name("stream", name, self._streams)
@@ -206,7 +206,8 @@ class Job:
                 be started again.
         """
         self._check_parts(trigger, available_now, close)
-        interval_s = interval_s_of(self.spark, trigger)
+        every_s = interval_s_of(self.spark, trigger)
+        interval_s = every_s or 1.0  # how long a batch should take
         with ExitStack() as undo:
             checkpoint = Checkpoint.open(self.checkpoint, self.key_groups)
             lock = CheckpointLock(checkpoint.folder, checkpoint.job).acquire()
@@ -228,7 +229,7 @@ class Job:
             }
             schemas = {name: stream.frame.schema for name, stream in self._streams.items()}
             run = Run(self.spark, pipelines, tally, schemas, close=close, release=lock.release)
-            run.begin(partial(self._begin, checkpoint, lock, set(read), trigger, available_now))
+            run.begin(partial(self._begin, checkpoint, lock, set(read), trigger, every_s, available_now))
             undo.pop_all()
             self._run = run
             return run
@@ -341,6 +342,7 @@ class Job:
         lock: CheckpointLock,
         read: set[str],
         trigger: str | None,
+        every_s: float | None,
         available_now: bool,
         pipelines: Mapping[str, Pipeline],
     ) -> dict[str, StreamingQuery | SourceLoop]:
@@ -350,13 +352,12 @@ class Job:
         """
         self._sweep_streams(checkpoint, read, lock)
         started: dict[str, StreamingQuery | SourceLoop] = {}
-        interval_s = None if trigger is None else interval_s_of(self.spark, trigger)
         with logs_by_renaming(self.spark, is_local=checkpoint.folder.is_local):
             for name, pipeline in pipelines.items():
                 if (rows := pipeline.source_rows) is not None:
                     start_at = self._streams[name].start_at
                     loop = SourceLoop(
-                        pipeline, rows, interval_s=interval_s, available_now=available_now, start_at=start_at
+                        pipeline, rows, interval_s=every_s, available_now=available_now, start_at=start_at
                     )
                     started[name] = loop.start()
                     continue

@@ -14,6 +14,7 @@ from trimtab.control.intake import Held, Intake
 from trimtab.driver.batch_plan import BatchPlan
 from trimtab.driver.changed_source import check_reader
 from trimtab.errors import JobError
+from trimtab.sources.source import identity_of
 from trimtab.spark.spark_log import SparkLog
 from trimtab.state.checkpoint import Checkpoint, safe_name
 from trimtab.state.manifest import Manifest
@@ -28,10 +29,10 @@ def check_readers(
 ) -> None:
     """Raise JobError `job.source-changed` for a stream that doesn't know where it goes on."""
     for name, stream in streams.items():
-        known, is_source = versions.get(name), stream.source is not None
+        known, source = versions.get(name), identity_of(stream.source)
         log = SparkLog(checkpoint.folder.child("spark").child(safe_name(name)))
-        upto = log.read_up_to(known.spark_batch) if known is not None and is_source else ""
-        check_reader(name, known, begun.get(name), stream.start_at, is_source=is_source, read_by_spark=upto)
+        upto = log.read_up_to(known.spark_batch) if known is not None and source else ""
+        check_reader(name, known, begun.get(name), stream.start_at, source=source, read_by_spark=upto)
 
 
 def check_intake(intake: Intake | None) -> None:
@@ -41,13 +42,13 @@ def check_intake(intake: Intake | None) -> None:
         raise JobError("job.intake", message, "give batch_s, latency_s or backlog_rows")
 
 
-def interval_s_of(spark: SparkSession, trigger: str | None) -> float:
-    """How long a batch should take: the trigger's interval as Spark understands it, or else a second."""
+def interval_s_of(spark: SparkSession, trigger: str | None) -> float | None:
+    """The trigger's interval as Spark understands it; None: a batch begins as soon as there are rows."""
     if trigger is None:
-        return 1.0
+        return None
     jvm: Any = spark._jvm
     try:
-        return float(jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger)).intervalMs()) / 1e3 or 1.0
+        return float(jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(str(trigger)).intervalMs()) / 1e3 or None
     except PySparkException as error:
         message = f"the trigger {trigger!r} is not a length of time"
         raise JobError("job.trigger", message, 'write for example "200 milliseconds"') from error

@@ -22,6 +22,7 @@ from trimtab.language.compiled import Query
 from trimtab.planning.linear_program import need_solvers
 from trimtab.planning.registry import solvers_of
 from trimtab.sources.kafka_clients import confluent_kafka
+from trimtab.sources.source import identity_of
 from trimtab.spark.brokers import TIMEOUT_S, unreachable
 from trimtab.spark.sink_formats import (
     FILE_FORMATS,
@@ -113,7 +114,8 @@ def _check_checkpoint(file: JobFile, streams: Streams, queries: Mapping[str, Que
     begun = resuming.begun_batches(checkpoint, versions)
     for stream in file.streams:
         version, start_at = versions.get(stream.name), stream.time.get("start_at")
-        check_reader(stream.name, version, begun.get(stream.name), start_at, is_source=stream.own is not None)
+        source = identity_of(None if stream.own is None else stream.own.source)
+        check_reader(stream.name, version, begun.get(stream.name), start_at, source=source)
     _check_changes(file, streams, queries, versions, begun)
     known = file.are_modules_imported
     sources = {known_source(each.sql, streams, are_operators_known=known) for each in file.queries}

@@ -23,7 +23,7 @@ FORMAT = 3
 """The newest format that can be read. With 2 came partitions, silence and the limit of how far ahead a row may be;
 with 3 the ranges of trimtab's own sources."""
 
-_OPTIONAL = ("partition_by", "max_ahead_us", "max_threads", "keep_original")
+_OPTIONAL = ("partition_by", "max_ahead_us", "max_threads", "keep_original", "source")
 """What plans of older builds may lack in their setup."""
 
 
@@ -45,6 +45,7 @@ class Setup:
     max_ahead_us   rows further ahead than this of their appending, or of the clock, go to quarantine; None: none does
     max_threads    how many partial matches a key may have at once
     keep_original  whether late and quarantined rows are kept, and not only counted
+    source         what tells trimtab's own source from others (see `identity_of`); "": Spark reads the stream
     """
 
     event_time: str
@@ -54,6 +55,7 @@ class Setup:
     max_ahead_us: int | None = None
     max_threads: int = MAX_THREADS
     keep_original: bool = False
+    source: str = ""
 
     def runs_like(self, other: Setup) -> bool:
         """Whether batches of both are run by the same prepared queries: only how time passes may differ."""

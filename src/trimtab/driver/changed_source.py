@@ -1,7 +1,7 @@
-"""A stream that goes on another way: trimtab reads itself what Spark has read so far, or the other way round.
+"""A stream that goes on another way: trimtab reads itself what Spark has read, or the other way, or another source.
 
-The state stays: batches are counted on, and the watermark doesn't fall. But neither knows the positions of the other,
-so a user has to say where the stream goes on (`start_at`). Without that, rows would be read twice, or not at all.
+The state stays: batches are counted on, and the watermark doesn't fall. But none knows the positions of the other, so a
+user has to say where the stream goes on (`start_at`). Without that, rows would be read twice, or not at all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from trimtab.state.manifest import Manifest
 
 OWN: Literal["own"] = "own"
 """Begin where a new job would: where the source, or the DataFrame, says itself."""
+_SAY_WHERE = (
+    'say where each partition goes on, start_at={"ticks:0": 1234}, or start_at="own" to begin where the source says '
+    "itself"
+)
 StartAt: TypeAlias = Mapping[str, int] | Literal["own"] | None
 """The position of each partition, or `OWN`; None: nothing is said."""
 
@@ -44,36 +48,47 @@ def check_reader(
     begun: BatchPlan | None,
     start_at: StartAt,
     *,
-    is_source: bool,
+    source: str,
     read_by_spark: str = "",
 ) -> None:
     """Check that whoever is to read a stream has read it before, or was told where to go on.
 
+    source          what tells the source from others (`identity_of`); "": a DataFrame is to be read
     read_by_spark   up to where Spark has read, if that is known
 
     Raises JobError `job.source-changed`.
     """
-    if begun is not None and begun.reads_itself not in (None, is_source):
-        who = "a DataFrame" if is_source else "a source"
+    is_source = bool(source)
+    if begun is not None and not _reads_for(begun, source):
+        who = begun.setup.source or "a source" if begun.reads_itself else "a DataFrame"
         raise JobError(
             "job.source-changed",
             f"batch {begun.number} of stream {stream} was begun with rows of {who}, and isn't finished",
             "start the job once as it was, so that the batch is finished, and change it then",
         )
-    if known is None or known.reads_itself in (None, is_source) or start_at is not None:
+    if known is None or known.reads_itself is None or start_at is not None:
         return
-    if is_source:
+    if known.reads_itself == is_source and known.is_of(source):
+        return
+    if is_source and known.reads_itself:
+        message = f"stream {stream} was read from {known.source} so far, up to {dict(known.positions)}; now {source}"
+        hint = _SAY_WHERE
+    elif is_source:
         upto = f", up to {read_by_spark}" if read_by_spark else ""
         message = f"Spark has read stream {stream} so far{upto}; its source doesn't know where that is"
-        hint = (
-            'say where each partition goes on, start_at={"ticks:0": 1234}, or start_at="own" to begin where the '
-            "source says itself"
-        )
+        hint = _SAY_WHERE
     else:
         positions = dict(known.positions)
         message = f"trimtab has read stream {stream} itself so far, up to {positions}; Spark doesn't know that"
         hint = f'let the DataFrame begin there{_for_kafka(known.positions)}, and give start_at="own"'
     raise JobError("job.source-changed", message, f"{hint}; or start with a fresh checkpoint")
+
+
+def _reads_for(begun: BatchPlan, source: str) -> bool:
+    """Whether a batch takes rows of this source, or none."""
+    if begun.ranges:
+        return begun.setup.source in ("", source) and bool(source)
+    return not begun.has_rows or not source
 
 
 def check_positions(start_at: StartAt, partitions: Mapping[str, Partition], latest: Mapping[str, int]) -> None:

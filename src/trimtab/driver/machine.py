@@ -93,10 +93,9 @@ class Driver:
             return True
         return self.known is None or not self.known.reads_itself
 
-    @property
-    def positions(self) -> Mapping[str, int]:
-        """The position at which each partition of trimtab's own source is read on."""
-        return {} if self.known is None else self.known.positions
+    def positions(self, source: str) -> Mapping[str, int]:
+        """The position at which each partition of this source is read on; none if another one was read so far."""
+        return {} if self.known is None or not self.known.is_of(source) else self.known.positions
 
     @property
     def placement(self) -> Placement | None:
@@ -111,7 +110,7 @@ class Driver:
         known = self.known
         if known is None or known.closed or self._under_way is not None or known.next_due_us is None:
             return False
-        after = StreamTime(known.watermark_us, known.newest_us).after({}, setup.rule, silence)
+        after = StreamTime(known.watermark_us, _newest_before(known, setup, None)).after({}, setup.rule, silence)
         return after.watermark_us is not None and after.watermark_us >= known.next_due_us
 
     # Steps -------------------------------------------------------------------------------------
@@ -186,7 +185,10 @@ class Driver:
     def new_plan(self, arrived: happenings.BatchArrived) -> BatchPlan:
         """The plan of the batch after the last committed one."""
         known, setup = self.known, arrived.setup
-        before = StreamTime() if known is None else StreamTime(known.watermark_us, _newest_before(known, arrived))
+        reads_itself = None if arrived.spark_batch is None and not arrived.ranges else bool(arrived.ranges)
+        before = StreamTime()
+        if known is not None:
+            before = StreamTime(known.watermark_us, _newest_before(known, setup, reads_itself))
         latest_us = None if setup.max_ahead_us is None else int(arrived.clock_s * 1e6) + setup.max_ahead_us
         reported_us = None if known is None else known.previous_watermark_us
         return BatchPlan(
@@ -267,8 +269,9 @@ class Driver:
         assert batch.is_repeated == (plan is self.unfinished)
         assert len({each.partition for each in plan.ranges}) == len(plan.ranges), "one range of each partition"
         assert all(each.start <= each.end for each in plan.ranges)
-        read = [each for each in plan.ranges if each.partition in self.positions]
-        assert all(each.start >= self.positions[each.partition] for each in read), "no row is read twice"
+        positions = self.positions(plan.setup.source)
+        read = [each for each in plan.ranges if each.partition in positions]
+        assert all(each.start >= positions[each.partition] for each in read), "no row is read twice"
         if batch.not_taken is not None:
             assert batch.is_plan_written, "a batch has no effect outside before its plan is on disk"
             assert batch.head is not None
@@ -278,16 +281,17 @@ class Driver:
             assert not batch.not_taken, "a batch is not committed before all sinks have taken its rows"
 
 
-def _newest_before(known: Manifest, arrived: happenings.BatchArrived) -> Mapping[str, int]:
-    """The newest time of each partition before a batch.
+def _newest_before(known: Manifest, setup: Setup, reads_itself: bool | None) -> Mapping[str, int]:
+    """The newest time of each partition before a batch; `reads_itself` as of `BatchPlan`.
 
-    Where the batch is read otherwise than all before it, partitions have other names, or none. Those that there no
-    longer are would hold the watermark back for ever, so they are forgotten; the watermark itself stays.
+    Partitions that a source no longer names would hold the watermark back for ever, so they are forgotten; the
+    watermark itself stays. The same goes for all of a stream that is read otherwise than before.
     """
-    reads_itself = None if arrived.spark_batch is None and not arrived.ranges else bool(arrived.ranges)
-    if reads_itself is None or known.reads_itself in (None, reads_itself):
-        return known.newest_us
-    return {name: at_us for name, at_us in known.newest_us.items() if name in arrived.setup.rule.partitions}
+    if not known.is_of(setup.source):
+        return {}  # a partition of the same name is another one
+    if setup.source or (reads_itself is not None and known.reads_itself not in (None, reads_itself)):
+        return {name: at_us for name, at_us in known.newest_us.items() if name in setup.rule.partitions}
+    return known.newest_us
 
 
 def out_of_step(message: str) -> StateError:

@@ -58,7 +58,7 @@ def next_version(
         for name in queries
     }
     time = plan.time.after(head.newest_us)
-    spark_batch, positions = _read_up_to(known, plan)
+    spark_batch, positions, source = _read_up_to(known, plan)
     return Manifest(
         job=identity.job,
         stream=identity.stream,
@@ -66,6 +66,7 @@ def next_version(
         batch=plan.number,
         spark_batch=spark_batch,
         positions=positions,
+        source=source,
         key_groups=identity.key_groups,
         engines=plan.placement.engines,
         placement=plan.placement.owner,
@@ -85,12 +86,15 @@ def next_version(
     )
 
 
-def _read_up_to(known: Manifest | None, plan: BatchPlan) -> tuple[int | None, dict[str, int]]:
-    """Spark's last batch, or the positions in trimtab's own source: of whoever was the last to read."""
-    positions = {} if known is None else dict(known.positions)
+def _read_up_to(known: Manifest | None, plan: BatchPlan) -> tuple[int | None, dict[str, int], str]:
+    """Spark's last batch, or the positions in trimtab's own source and which one that is: of the last one who read."""
     if not plan.has_rows:
-        return None if known is None else known.spark_batch, positions
-    return plan.spark_batch, positions | {each.partition: each.end for each in plan.ranges} if plan.ranges else {}
+        return (None, {}, "") if known is None else (known.spark_batch, dict(known.positions), known.source)
+    if not plan.ranges:
+        return plan.spark_batch, {}, ""
+    # Those of partitions that the source no longer names stay: it may name them again, and nothing is read twice.
+    before = known.positions if known is not None and known.is_of(plan.setup.source) else {}
+    return None, {**before, **{each.partition: each.end for each in plan.ranges}}, plan.setup.source
 
 
 def _next_due_us(known: Manifest | None, time: StreamTime, reports: Sequence[EngineReport]) -> int | None:

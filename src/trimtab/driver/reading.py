@@ -39,17 +39,13 @@ class Read:
 def beginnings(
     positions: Mapping[str, int], partitions: Mapping[str, Partition], start_at: Mapping[str, int] = NOWHERE
 ) -> dict[str, int]:
-    """Where each partition is read on: after what was read, or at the start; one that came later, at its beginning.
+    """Where each partition is read on: after what was read, or at its start.
 
     start_at   the start of some partitions, if it isn't the one that the source gives
 
     Raises InputError `source.lost` if the source no longer has what comes next: other rows would be wrong answers.
     """
-    # A job that begins at the end of its source still reads all of a partition that comes later.
-    found = {
-        name: positions.get(name, each.earliest if positions else start_at.get(name, each.start))
-        for name, each in partitions.items()
-    }
+    found = {name: positions.get(name, start_at.get(name, each.start)) for name, each in partitions.items()}
     for name, at in found.items():
         earliest = partitions[name].earliest
         if at < earliest:
@@ -63,10 +59,21 @@ def beginnings(
     return found
 
 
-def as_first_seen(partitions: Mapping[str, Partition], before: Mapping[str, Partition]) -> dict[str, Partition]:
-    """The partitions of a later look: they begin where the first look found them, those it lacked at their earliest.
+def not_begun(
+    partitions: Mapping[str, Partition], positions: Mapping[str, int], part_of: Callable[[str], str]
+) -> dict[str, Partition]:
+    """The partitions that begin where the user says: nothing was read of their part of the source, such as a topic.
 
-    before   the partitions after the look before
+    Others of that part came later, so all of them is new, also to a job that begins at the end of its source.
+    """
+    known = {part_of(name) for name in positions}
+    return {name: each for name, each in partitions.items() if part_of(name) not in known}
+
+
+def as_first_seen(partitions: Mapping[str, Partition], before: Mapping[str, Partition]) -> dict[str, Partition]:
+    """The partitions of a look: they begin where the first look found them, those it lacked at their earliest.
+
+    before   the partitions after the look before; at the first one those of `not_begun`
 
     A source that begins at its end says at every look where that is now.
     """
@@ -79,15 +86,18 @@ def as_first_seen(partitions: Mapping[str, Partition], before: Mapping[str, Part
 def beginnings_to_keep(
     partitions: Mapping[str, Partition], ends: Mapping[str, int], start_at: Mapping[str, int] = NOWHERE
 ) -> Read:
-    """Empty ranges, if a job that has read nothing has to commit where it begins before its first rows; or no ranges.
+    """Empty ranges, if a job has to commit where it begins to read these before their first rows; or no ranges.
 
-    ends       where the partitions ended before the source was asked where they begin
-    start_at   the positions that a user has given, if any: a later start may lack them, or find more partitions
+    partitions   those of which nothing was read
+    ends         where the partitions ended before the source was asked where they begin
+    start_at     the positions that a user has given, if any: a later start may lack them, or find more partitions
 
     A source that begins at its end would begin elsewhere at the next start, and what came in between would be skipped.
     It is known by that it begins after the earliest row, or that no row waits. Of others the first batch with rows
     commits the beginnings.
     """
+    if not partitions:
+        return Read((), rows=0.0)
     is_found_again = not start_at and all(each.start == each.earliest for each in partitions.values())
     if is_found_again and any(ends.get(name, each.start) > each.start for name, each in partitions.items()):
         return Read((), rows=0.0)

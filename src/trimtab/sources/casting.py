@@ -120,7 +120,10 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _shown(value: pa.Scalar) -> str:
-    found = value.as_py()
+    try:
+        found = value.as_py()
+    except (OverflowError, ValueError):  # a time that Python doesn't have
+        found = value.value
     if isinstance(found, bytes):
         found = found.decode(errors="backslashreplace")
     text = repr(found)

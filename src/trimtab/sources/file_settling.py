@@ -20,6 +20,11 @@ class Settling:
         self._waiting: dict[str, tuple[Found, float, float]] = {}
         self._began_s = self.complete_s = -math.inf
 
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The paths of those that had not settled at the last look."""
+        return frozenset(self._waiting)
+
     def settled(self, files: Iterable[Found], began_s: float, now_s: float) -> list[Found]:
         """Those of the new files that have settled, in the order of modification times and names.
 

@@ -7,6 +7,7 @@ that is moved in late, with an old modification time, isn't lost, and a position
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,11 +29,15 @@ from trimtab.sources.source import UNDECODED, Clock, Partition, Range, Rows
 from trimtab.state.files import Folder
 
 SETTLED_AFTER_S = 2.0
+SETTLING_LOOK_S = 0.1
+SETTLING_AT_MOST = 10.0
 LISTED_EVERY_S = 1.0
 """How long a folder that isn't on a local disk is left alone between two listings. A quiet job asks twenty times a
 second what there is, and each time a store lists all objects of the folder, in pages of a thousand which cost money."""
 FETCHED_AT_ONCE = 8
 """How many objects a worker waits for at once. Local files are read one by one: Spark's tasks own the cores."""
+
+_log = logging.getLogger("trimtab")
 
 Format = Literal["parquet", "csv", "json", "arrow"]
 
@@ -54,7 +59,8 @@ class Files:
             Parquet and Arrow files say.
         partitions: Folders below `path`, or patterns of file names (with a slash: of paths), each a partition of its
             own; a file belongs to the first that fits, or is left out. By default one partition has all files.
-        settled_after_s: How long a file must be unchanged before it is read. Objects appear whole, and don't wait.
+        settled_after_s: How long a file must be unchanged before it is read. Objects appear whole, and don't wait. With
+            available_now a job waits until the files have settled that are there at its start, ten times that at most.
         start: Whether a job begins with the files that are there at its start ("earliest"), or with those that settle
             later ("latest").
         clock: The seconds since 1970.
@@ -108,6 +114,11 @@ class Files:
         self._settling = self._fresh_settling()
 
     @property
+    def identity(self) -> str:
+        """The folder: files of the same names in another one are others."""
+        return f"Files {self._store.folder.shown}"
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns: those that were given, or those of the first file.
 
@@ -156,6 +167,21 @@ class Files:
     def complete_s(self) -> float:
         """All files that had come by then are known: not those that have yet to settle, or came since the listing."""
         return self._settling.complete_s
+
+    def settle(self, wait: Callable[[float], bool]) -> None:
+        """Return once all files have settled that are there now; `wait(seconds)` waits, and says whether to give up.
+
+        Files that are written on and on are given up after `SETTLING_AT_MOST` times the time that settling takes.
+        """
+        log, until_s = self._bound(), self._clock() + SETTLING_AT_MOST * self._settled_after_s
+        self._look(log)
+        left = self._settling.waiting
+        while left and not wait(SETTLING_LOOK_S):
+            if self._clock() >= until_s:
+                _log.warning("%r goes on without %s files that are still being written", self, len(left))
+                return
+            self._look(log)
+            left &= self._settling.waiting
 
     def read(self, part: Range) -> Rows:
         """The rows of the files of a range.

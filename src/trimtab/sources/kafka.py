@@ -98,6 +98,10 @@ class Kafka:
         """The columns of the rows."""
         return self._schema
 
+    def part_of(self, partition: str) -> str:
+        """The topic: one that is added later begins at `start`, and a partition of it at its first message."""
+        return parse_partition_name(partition)[0]
+
     def partitions(self) -> Mapping[str, Partition]:
         """The partitions that there are now, by name."""
         found = partitions_of(self._access, self.topics)

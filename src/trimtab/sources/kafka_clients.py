@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -77,11 +78,25 @@ class Access:
     servers      addresses as host:port, with commas between them
     options      those of librdkafka, as pairs
     patience_s   how long to try on while no server answers
+    id           what options with functions are known by; "": by their values
+
+    Each task of Spark gets a function as a new object, and would open connections of its own for it.
     """
 
     servers: str
     options: tuple[tuple[str, Setting], ...] = field(default=(), repr=False)  # passwords are among them
     patience_s: float = 60.0
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        """Draw an id where it is needed: it is pickled along."""
+        if not self.id and any(callable(value) for _, value in self.options):
+            object.__setattr__(self, "id", uuid.uuid4().hex)
+
+    @property
+    def key(self) -> Hashable:
+        """Connections with the same key are as good as each other."""
+        return self.servers, self.id or self.options, self.patience_s
 
     @property
     def committed_only(self) -> bool:
@@ -112,8 +127,8 @@ class Client:
         self.complaint = error.str()
 
 
-_consumers: dict[tuple[int, Access], list[Client]] = {}
-_admins: dict[tuple[int, Access], Client] = {}
+_consumers: dict[tuple[int, Hashable], list[Client]] = {}  # by process, as a fork has none of its parent's threads
+_admins: dict[tuple[int, Hashable], Client] = {}
 
 
 def check_options(options: Mapping[str, Setting]) -> None:
@@ -149,7 +164,7 @@ def wrong_options(options: Mapping[str, Setting]) -> dict[str, str]:
 @contextmanager
 def borrowed_consumer(access: Access) -> Iterator[Client]:
     """A consumer without partitions, for one reader at a time; one that failed is not used again."""
-    idle = _consumers.setdefault((os.getpid(), access), [])  # a fork has none of its parent's threads
+    idle = _consumers.setdefault((os.getpid(), access.key), [])
     try:
         client = idle.pop()
     except IndexError:
@@ -166,7 +181,7 @@ def borrowed_consumer(access: Access) -> Iterator[Client]:
 
 def admin_client(access: Access) -> Client:
     """The client that asks for topics and offsets."""
-    key = (os.getpid(), access)
+    key = (os.getpid(), access.key)
     if key not in _admins:
         _admins[key] = _opened(access, _new_admin, False)
     return _admins[key]
@@ -174,7 +189,7 @@ def admin_client(access: Access) -> Client:
 
 def close_idle(access: Access) -> None:
     """Close the connections of this process to a cluster that nobody uses; the next use opens new ones."""
-    here = (os.getpid(), access)
+    here = (os.getpid(), access.key)
     _admins.pop(here, None)
     with suppress(IndexError):  # other threads may be borrowing them
         while idle := _consumers.get(here):

@@ -6,9 +6,12 @@ read the ranges, side by side. No Spark here, and no decision: a source only say
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -72,6 +75,8 @@ class Rows:
     positions: pa.Array | None = None
 
 
+MEMORY_OF = "source.json"
+
 UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})
 """What is known of a row whose value can't be decoded: where it is, its bytes as they came, and what is wrong."""
 
@@ -84,6 +89,8 @@ class Source(Protocol):
     same range, read again, gives the same rows in the same order. That is what lets a batch be repeated after a crash.
 
     A source is pickled, and read in other processes: it opens its connections when it is first used there.
+
+    It may have an attribute `identity` (see `identity_of`), and a method `part_of` (see there).
     """
 
     @property
@@ -111,9 +118,35 @@ class Remembering(Source, Protocol):
         """The same source, which keeps what it has to remember in this folder of the job's checkpoint."""
 
 
+def identity_of(source: Source | None) -> str:
+    """What tells a source from others whose positions mean other rows: its attribute `identity`, or its class's name.
+
+    "": there is no source.
+    """
+    return "" if source is None else str(getattr(source, "identity", type(source).__name__))
+
+
+def part_of(source: Source, partition: str) -> str:
+    """What a user has named that a partition belongs to, such as a topic: all of the source, if it doesn't say."""
+    found = getattr(source, "part_of", None)
+    return "" if found is None else str(found(partition))
+
+
 def opened(source: Source, home: Folder) -> Source:
-    """The source as a job reads it; `home` is the folder of the stream."""
-    return source.opened(home.child("source")) if isinstance(source, Remembering) else source
+    """The source as a job reads it; `home` is the folder of the stream.
+
+    What a source has to remember isn't given to another one: `MEMORY_OF` says whose the first folder is.
+    """
+    if not isinstance(source, Remembering):
+        return source
+    home.make()
+    identity = identity_of(source)
+    if not home.exists(MEMORY_OF):
+        with suppress(FileExistsError):  # another process was quicker; only one of them gets the job's lock
+            home.write(MEMORY_OF, json.dumps({"identity": identity}).encode(), replace=False)
+    is_first = json.loads(home.read(MEMORY_OF))["identity"] == identity
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return source.opened(home.child("source" if is_first else f"source-{digest}"))
 
 
 def rows_each(source: Source) -> float:
@@ -136,6 +169,13 @@ def real_ends(source: Source) -> Mapping[str, int]:
     """
     ask: Callable[[], Mapping[str, int]] = getattr(source, "real_ends", dict)
     return ask()
+
+
+def settle(source: Source, wait: Callable[[float], bool]) -> None:
+    """Let a source that has a method `settle` wait for rows that are there and can't be read yet: see `Files`."""
+    found = getattr(source, "settle", None)
+    if found is not None:
+        found(wait)
 
 
 def close_source(source: Source | None) -> None:

@@ -19,10 +19,11 @@ from trimtab.driver.reading import (
     as_first_seen,
     beginnings,
     beginnings_to_keep,
+    not_begun,
     with_beginnings,
     without_waiting,
 )
-from trimtab.sources.source import Partition, complete_s, real_ends, rows_each
+from trimtab.sources.source import Partition, complete_s, identity_of, part_of, real_ends, rows_each, settle
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_rows import SourceRows
 
@@ -80,7 +81,10 @@ class SourceLoop:
     def _work(self) -> None:
         try:
             self._begin()
-            end = self._latest() if self._available_now else None
+            end = None
+            if self._available_now:
+                settle(self._source, self._stopping.wait)
+                end = self._latest()
             while not self._stopping.is_set() and self._batch(end):
                 pass
         except StoppingError:
@@ -89,18 +93,19 @@ class SourceLoop:
             self._error = error
 
     def _begin(self) -> None:
-        """Look at the source, and commit where the stream begins if a later start might not find it again."""
-        driver = self._pipeline.driver
-        if driver.positions or driver.unfinished is not None:
-            self._look()
-            return
+        """Finish the batch under way, and commit where partitions begin if a later start might not find it again."""
+        if (unfinished := self._pipeline.driver.unfinished) is not None:
+            self._take(Read(unfinished.ranges))
         ends = self._source.latest()  # asked first: what begins at its end then doesn't begin before that
         self._look()
-        start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
-        if start_at:
-            check_positions(start_at, self._partitions, self._source.latest())
-        if (read := beginnings_to_keep(self._partitions, ends, start_at)).ranges:
-            self._pipeline.take_ranges(read)
+        new = not_begun(self._partitions, self._positions, self._part_of)
+        start_at = NOWHERE
+        if isinstance(self._start_at, Mapping) and (new or not self._positions):
+            of_others = {*self._positions, *self._partitions}.difference(new)
+            start_at = {name: at for name, at in self._start_at.items() if name not in of_others}
+            check_positions(start_at, new, self._source.latest())
+        if (read := beginnings_to_keep(new, ends, start_at)).ranges:
+            self._take(read)
 
     def _batch(self, end: Mapping[str, int] | None) -> bool:
         """Run a batch if there is something to read; False: `end` is reached."""
@@ -110,9 +115,7 @@ class SourceLoop:
             is_all = read.ended.issuperset(self._partitions)
             self._pipeline.is_caught_up(complete_s(self._source, asked_at_s), None if is_all else read.ended)
         if read.ranges:
-            events = self._pipeline.take_ranges(read)
-            known = self._pipeline.driver.known
-            self._reader.took(read.ranges, events, {} if known is None else known.newest_us)
+            self._take(read)
         elif end is not None:
             return False
         else:
@@ -121,14 +124,23 @@ class SourceLoop:
         self._stopping.wait(max(0.0, began_s + pause_s - time.monotonic()))
         return True
 
+    def _take(self, read: Read) -> None:
+        events = self._pipeline.take_ranges(read)
+        known = self._pipeline.driver.known
+        self._reader.took(read.ranges, events, {} if known is None else known.newest_us)
+
+    @property
+    def _positions(self) -> Mapping[str, int]:
+        return self._pipeline.driver.positions(identity_of(self._source))
+
+    def _part_of(self, partition: str) -> str:
+        return part_of(self._source, partition)
+
     def _next_read(self, end: Mapping[str, int] | None) -> Read:
-        unfinished = self._pipeline.driver.unfinished
-        if unfinished is not None:
-            return Read(unfinished.ranges)
         if self._looked_s is None or time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
         latest = self._latest() if end is None else end
-        positions = self._pipeline.driver.positions
+        positions = self._positions
         start_at = self._start_at if isinstance(self._start_at, Mapping) else NOWHERE
         begin = beginnings(positions, self._partitions, start_at)
         latest = without_waiting(latest, begin, lambda: real_ends(self._source))
@@ -147,6 +159,8 @@ class SourceLoop:
     def _look(self) -> None:
         """Find the partitions that there are."""
         found = self._source.partitions()
-        self._partitions = found if self._looked_s is None else as_first_seen(found, self._partitions)
+        is_first = self._looked_s is None
+        before = not_begun(found, self._positions, self._part_of) if is_first else self._partitions
+        self._partitions = as_first_seen(found, before)
         self._looked_s = time.monotonic()
         self._pipeline.know_partitions(self._partitions)

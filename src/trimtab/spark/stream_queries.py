@@ -20,7 +20,7 @@ from trimtab.driver.shell import Ready
 from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
-from trimtab.sources.source import Source
+from trimtab.sources.source import Source, identity_of
 from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
 from trimtab.spark.spark_functions import compile_for
@@ -76,8 +76,8 @@ class StreamQueries:
             name: QuerySetup(query.sql, fingerprint(query), name in self.split) for name, query in self.queries.items()
         }
         keep_original = any(self.sinks.get(name) for name in (LATE, QUARANTINE))
-        limits = (self.max_ahead_us, self.max_threads)
-        return Setup(self.event_time, self.rule, queries, self.partition_by, *limits, keep_original)
+        others = (self.max_ahead_us, self.max_threads, keep_original, identity_of(self.source))
+        return Setup(self.event_time, self.rule, queries, self.partition_by, *others)
 
     def ready(self, setup: Setup) -> ReadyOnSpark:
         """The queries of a setup: those of this start, or those that an unfinished batch was begun with.

@@ -24,7 +24,8 @@ from trimtab.state.lock import lost_lock
 
 FORMAT = 5
 """The newest format that can be read. With 2 came spread keys, with 3 the incarnation and the batch of Spark, with 4
-the owner's epoch, reservations, and the groups that a run holds, with 5 the positions in trimtab's own sources."""
+the owner's epoch, reservations, and the groups that a run holds, with 5 the positions in trimtab's own sources, and
+whose they are."""
 ALL = ""
 """The groups of runs that older builds wrote: any may be in them."""
 _NAME = re.compile(r"(\d{12})\.json")
@@ -84,9 +85,9 @@ class Manifest:
     due (None: no key has a deadline; 0: it isn't known, as in files of older builds). Totals count from the
     beginning of the job. `batch` is trimtab's own number, by which sinks identify a batch; `spark_batch` is Spark's
     last batch that is in the state (None: there was none), and `incarnation` the stream's (see `checkpoint.py`).
-    `positions` are those up to which each partition of trimtab's own source was read. Only one of both is there: that
-    of the last one who read the stream. `epoch` is that of the owner who
-    committed it (see `lock.py`).
+    `positions` are those up to which each partition of trimtab's own source was read, and `source` tells this source
+    from others ("": an older build didn't say). Only Spark's batch or positions are there: those of the last one who
+    read the stream. `epoch` is that of the owner who committed it (see `lock.py`).
     """
 
     job: str
@@ -112,6 +113,11 @@ class Manifest:
     next_due_us: int | None = 0
     epoch: int = 0
     positions: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+
+    def is_of(self, source: str) -> bool:
+        """Whether positions are of this source, as far as that is known."""
+        return not source or self.source in ("", source)
 
     @property
     def reads_itself(self) -> bool | None:

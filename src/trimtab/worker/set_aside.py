@@ -1,4 +1,4 @@
-"""Rows that the task which reads them sets aside: their values can't be decoded, or they are too far ahead.
+"""Rows that the task which reads them sets aside: they can't be decoded or cast, or they are too far ahead.
 
 How far ahead a row is counts from the moment at which it was appended to its source, and not from when it is read: the
 source keeps that moment, so a row has the same verdict in every batch and every repetition. Where the source doesn't
@@ -7,11 +7,14 @@ know it, the clock of the batch's plan decides.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.times import times_us
 from trimtab.engine.columns.watermark import BatchTime
+from trimtab.sources.casting import cast_rows
 from trimtab.sources.source import UNDECODED, Clock, Rows
 from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION, own_spelling
 from trimtab.worker.orders import BoolArray
@@ -25,7 +28,8 @@ def taken_and_aside(
     Those have the same columns, null where nothing could be decoded, and after them those of `UNDECODED`. The rows that
     can be taken have the columns of `placed` after them, if they are asked for: an engine may set rows aside, too.
     """
-    table, positions, found = typed(rows.table, schema), rows.positions, list[pa.Table]()
+    rows, others = typed(rows, schema, partition)
+    table, positions, found = rows.table, rows.positions, list[pa.Table]()
     column = str(own_spelling(event_time, schema))
     ahead = is_ahead(table.column(column), rows, time)
     if ahead is not None:
@@ -33,10 +37,10 @@ def taken_and_aside(
         reason, taken = f"{column} is too far ahead of {moment}", pa.array(~ahead)
         found.append(_because(reason, table, positions, pa.array(ahead), partition))
         table, positions = table.filter(taken), _filtered(positions, taken)
-    if rows.undecoded is not None and rows.undecoded.num_rows:
-        bad = rows.undecoded.cast(UNDECODED)
-        nothing = [pa.nulls(bad.num_rows, kind) for kind in schema.types]
-        found.append(_table([*nothing, *bad.columns], schema))
+    for bad in (rows.undecoded, others):
+        if bad is not None and bad.num_rows:
+            nothing = [pa.nulls(bad.num_rows, kind) for kind in schema.types]
+            found.append(_table([*nothing, *bad.cast(UNDECODED).columns], schema))
     if with_places:
         table = placed(table, partition, positions)
     return table, pa.concat_tables(found) if found else None
@@ -72,9 +76,23 @@ def _appended_us(rows: Rows) -> pa.Array | None:
     return None if rows.clock is Clock.FILE else rows.appended_us
 
 
-def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the types that the queries know."""
-    return table if table.schema == schema else table.cast(schema)
+def typed(rows: Rows, schema: pa.Schema, partition: str) -> tuple[Rows, pa.Table | None]:
+    """The rows with the types that the queries know; and those that can't have them, with the columns of `UNDECODED`.
+
+    What is finer than a microsecond is cut off, as Spark does.
+    """
+    if rows.table.schema == schema:
+        return rows, None
+    table, wrong = cast_rows(rows.table.select(schema.names), schema)
+    if not wrong:
+        return replace(rows, table=table), None
+    is_good = np.ones(rows.table.num_rows, dtype=np.bool_)
+    is_good[list(wrong)] = False
+    where, kept = _known(_filtered(rows.positions, pa.array(~is_good)), len(wrong)), pa.array(is_good)
+    columns = [pa.repeat(partition, len(wrong)), where, pa.nulls(len(wrong), pa.binary()), list(wrong.values())]
+    appended_us, positions = _filtered(rows.appended_us, kept), _filtered(rows.positions, kept)
+    others = pa.table(columns, schema=UNDECODED)
+    return replace(rows, table=table, appended_us=appended_us, positions=positions), others
 
 
 def _because(reason: str, table: pa.Table, positions: pa.Array | None, chosen: pa.Array, partition: str) -> pa.Table:
@@ -84,8 +102,8 @@ def _because(reason: str, table: pa.Table, positions: pa.Array | None, chosen: p
     return _table([*rows.columns, *columns], rows.schema)
 
 
-def _filtered(positions: pa.Array | None, chosen: pa.Array) -> pa.Array | None:
-    return None if positions is None else positions.filter(chosen)
+def _filtered(numbers: pa.Array | None, chosen: pa.Array) -> pa.Array | None:
+    return None if numbers is None else numbers.filter(chosen)
 
 
 def _known(positions: pa.Array | None, count: int) -> pa.Array:
