@@ -15,8 +15,8 @@ from tests.support import stream_cases as stream_cases  # an operator for querie
 from trimtab.engine.columns import joint_order
 from trimtab.engine.columns.arrays import Int64Array
 from trimtab.engine.columns.memo import Memo
-from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels, stable_order
-from trimtab.engine.match.run import queue
+from trimtab.engine.columns.order import OrderKey, arrival_order, sort_levels, sorted_by, stable_order
+from trimtab.engine.match.run import fresh, queue
 from trimtab.engine.match.run.fresh import Fresh, fresh_rows
 from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
 from trimtab.keyed_state import SLOT
@@ -59,19 +59,50 @@ def advanced(
     return found
 
 
+Inputs = tuple[dict[str, Operator], dict[str, pa.Table]]
+
+
+def of_desk(table: pa.Table) -> Inputs:
+    """Rules over prices, over volumes, and over both; they read the same memory, as in an engine."""
+    spike = rules.rule("spike", "A B", {"B": "B.price > PREV(B.price) AND B.volume > PREV(B.volume)"}, ("A", "B"))
+    desk = [*rules.desk(15), spike]
+    queries = {each.name: compile_query(each.sql, {"ticks": rules.SCHEMA}, event_time="ts") for each in desk}
+    inputs = dict[str, pa.Table]()
+    arrivals = dict[tuple[bool, ...], pa.Array]()  # of queries that read the same columns, as hashes of these
+    for each in desk:
+        rows = queries[each.name].intake.run(table)
+        for column in ("symbol", "ts"):
+            rows = rows.set_column(rows.column_names.index(column), column, table[column])
+        read = tuple(column in each.sql for column in ("price", "volume"))
+        arrival = arrivals.setdefault(read, pa.array(np.random.default_rng(len(arrivals)).permutation(table.num_rows)))
+        inputs[each.name] = rows.drop_columns([ARRIVAL]).append_column(ARRIVAL, arrival)
+    assert len(arrivals) == 3
+    return {name: operator_of(query) for name, query in queries.items()}, inputs
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_queries_that_share_a_memo_get_what_each_gets_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    table = ticks(rng, 400)
-    queries = {each.name: compile_query(each.sql, {"ticks": rules.SCHEMA}, event_time="ts") for each in rules.desk(15)}
-    inputs = {name: query.intake.run(table) for name, query in queries.items()}
-    for name, rows in inputs.items():  # all queries read the same memory, as on Spark
-        for column in ("symbol", "ts"):
-            rows = rows.set_column(rows.column_names.index(column), column, table[column])
-        inputs[name] = rows.drop_columns([ARRIVAL]).append_column(ARRIVAL, inputs["jump0"][ARRIVAL])
-    operators = {name: operator_of(query) for name, query in queries.items()}
+    operators, inputs = of_desk(ticks(rng, 400))
     cuts = sorted({0, 400, *rng.integers(0, 400, 4).tolist()})
     assert advanced(operators, inputs, cuts, shared=True) == advanced(operators, inputs, cuts, shared=False)
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["no ties", "ties"])
+def test_patterns_sort_rows_once_whatever_else_they_read(monkeypatch: pytest.MonkeyPatch, tied: bool) -> None:
+    sorts: list[int] = []
+
+    def counted(levels: Sequence[Int64Array]) -> Int64Array | None:
+        sorts.append(len(levels))
+        return sorted_by(levels)
+
+    monkeypatch.setattr(fresh, "sorted_by", counted)
+    table = ticks(np.random.default_rng(7), 120)
+    if not tied:
+        times = table["ts"].cast(pa.int64()).to_numpy() + np.arange(table.num_rows)
+        table = table.set_column(1, "ts", pa.array(times, rules.SCHEMA.field("ts").type))
+    advanced(*of_desk(table), [0, 50, 120], shared=True)
+    assert len(sorts) == 2
 
 
 ORDERED = {

@@ -117,7 +117,7 @@ def test_partitions_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 def test_only_sinks_that_run_no_spark_jobs_leave_the_thread_of_the_batch() -> None:
     sinks = {"plain": [ParquetSink("a")], "parts": [ParquetSink("b", partition_by=("k",))], "both": []}
     sinks["both"] = [*sinks["plain"], *sinks["parts"]]
-    outputs = [cast(HandOver, SimpleNamespace(name=name)) for name in sinks]
+    outputs = [cast(HandOver, SimpleNamespace(name=name, outputs=())) for name in sinks]
     threads: dict[str, threading.Thread] = {}
     side_by_side(outputs, sinks, lambda output: threads.update({output.name: threading.current_thread()}))
     assert [name for name, thread in threads.items() if thread is threading.current_thread()] == ["parts", "both"]

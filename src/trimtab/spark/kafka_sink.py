@@ -30,6 +30,7 @@ from trimtab.spark.kafka_rows import in_lists, message_columns, shares
 from trimtab.spark.kafka_writer import Identity
 from trimtab.spark.sinks import Delivery, Sink
 from trimtab.state.files import Folder
+from trimtab.worker.orders import Output
 
 Number = TypeVar("Number", int, float)
 
@@ -114,6 +115,10 @@ class KafkaSink(Sink):
                 message = f"{name}: nothing can be written to the topic {self.topic}{why}"
                 raise JobError("job.sink", message, "make the topic before the job starts, or correct its name")
             time.sleep(0.1)
+
+    def may_run_apart(self, outputs: Sequence[Output]) -> bool:
+        """The driver writes small batches."""
+        return not any(each.file for each in outputs) and sum(each.rows for each in outputs) <= SMALL
 
     def take(self, delivery: Delivery) -> None:
         """Let each writer write its rows of the batch in one transaction, unless the topic has them."""

@@ -19,6 +19,7 @@ from trimtab.spark.sink_formats import partition_columns, place_of
 from trimtab.spark.sinks import Delivery, Sink
 from trimtab.spark.task_files import copy, in_parquet, in_tasks, left_name, made, move, stem, within
 from trimtab.state.files import Folder
+from trimtab.worker.orders import Output
 
 _Left = tuple[Parts, str]
 """Names of folders, one in the other, and the name of a file in the outbox that is to go there."""
@@ -51,6 +52,11 @@ class ParquetSink(Sink):
         raise_if_unsuitable(self.partition_by, columns, f"{name}: a parquet sink")
         Folder(self.path).make()
         Folder(self.path).check_writable()
+
+    def may_run_apart(self, outputs: Sequence[Output]) -> bool:
+        """Partitions may be written by Spark's tasks."""
+        del outputs
+        return not self.partition_by
 
     def take(self, delivery: Delivery) -> None:
         """Write the batch's files."""

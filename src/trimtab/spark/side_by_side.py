@@ -1,14 +1,14 @@
-"""Hands the outputs of a batch to their sinks: those that only write files side by side, as each waits for the disk."""
+"""Hands the outputs of a batch to their sinks: those that wait for a disk or for Kafka do so side by side."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from trimtab.driver.happenings import HandOver
-from trimtab.spark.parquet_sink import ParquetSink
 from trimtab.spark.sinks import Delivery, Sink
 
 AT_ONCE = 8
@@ -20,17 +20,30 @@ def side_by_side(
 ) -> float:
     """Call `hand_over` for each output; `sinks` are those of each, by name. Returns how long all took, in seconds.
 
-    Raises what one of the calls has raised. Sinks that need the thread of the batch are called in it.
+    Sinks that need the thread of the batch are called in it. Once a call has failed no further one begins, as each may
+    wait long for the same servers; what it raised is raised when those under way have ended.
     """
-    began_s = time.perf_counter()
-    apart = [each.name for each in outputs if all(map(_only_writes, sinks.get(each.name, ())))]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        under_way = [pool.submit(hand_over, each) for each in outputs if each.name in apart]
+    began_s, has_failed = time.perf_counter(), threading.Event()
+
+    def attempt(output: HandOver) -> None:
+        if has_failed.is_set():
+            return
+        try:
+            hand_over(output)
+        except BaseException:
+            has_failed.set()
+            raise
+
+    apart = {
+        each.name for each in outputs if all(sink.may_run_apart(each.outputs) for sink in sinks.get(each.name, ()))
+    }
+    with ThreadPoolExecutor(AT_ONCE, "trimtab-sink") as pool:
+        under_way = [pool.submit(attempt, each) for each in outputs if each.name in apart]
         for each in outputs:
             if each.name not in apart:
-                hand_over(each)
-        for done in under_way:
-            done.result()
+                attempt(each)
+    for ended in under_way:
+        ended.result()
     return time.perf_counter() - began_s
 
 
@@ -38,8 +51,3 @@ def deliver(delivery: Delivery, sinks: Sequence[Sink]) -> None:
     """Give a batch's rows to the sinks of a query; the last one may take the files of the engines away."""
     for sink in sinks:
         sink.deliver(replace(delivery, is_last=sink is sinks[-1]))
-
-
-def _only_writes(sink: Sink) -> bool:
-    """Whether a sink may be called in any thread: one that writes partitions may start a Spark job."""
-    return isinstance(sink, ParquetSink) and not sink.partition_by

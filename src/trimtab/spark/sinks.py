@@ -36,7 +36,7 @@ from trimtab.spark.sink_formats import (
 )
 from trimtab.state.checkpoint import spark_location
 from trimtab.state.files import Folder
-from trimtab.worker.orders import packed
+from trimtab.worker.orders import Output, packed
 
 BatchFunction = Callable[..., None]
 """Called with a DataFrame, the batch's number and, if it has a parameter of that name, the stream's incarnation."""
@@ -116,6 +116,11 @@ class Sink:
 
         `name`: what the rows are called. `columns`: their columns.
         """
+
+    def may_run_apart(self, outputs: Sequence[Output]) -> bool:
+        """Whether a batch with these rows may be taken in any thread: that runs no Spark job, and no code of users."""
+        del outputs
+        return False
 
     def take(self, delivery: Delivery) -> None:
         """Take a batch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -57,11 +58,18 @@ def ready_query(query: Query, max_threads: int) -> ReadyQuery:
     return ReadyQuery(query, operator_of(by_slot, max_threads=max_threads), finish)
 
 
-def operands(reading: Reading, table: pa.Table) -> pa.Table:
+class Columns(Protocol):
+    """Rows by columns: a table, or some rows of one."""
+
+    def column(self, name: str) -> pa.Array | pa.ChunkedArray:
+        """The column of this name."""
+
+
+def operands(reading: Reading, rows: Columns) -> pa.Table:
     """The rows, with the column names of the query's operator."""
     names = [*(known for known, _ in reading.columns), ARRIVAL, SLOT]
     sources = [*(name for _, name in reading.columns), reading.arrival, SLOT]
-    return pa.table([table.column(name) for name in sources], names=names)
+    return pa.table([rows.column(name) for name in sources], names=names)
 
 
 def warm_engines(plan: EnginePlan) -> None:

@@ -75,11 +75,11 @@ class Turns:
         if not chosen.any():
             return rows
         with self._accounts.timed("partials"):
-            own, ready = self._rows.wanted(reading, rows.only(chosen)), self._ready.queries[reading.query]
+            own, ready = self._rows.wanted(reading, rows.only_once(chosen)), self._ready.queries[reading.query]
             if len(own.slots):
-                state = ready.operator.partial(operands(reading, own.table))
+                state = ready.operator.partial(operands(reading, own))
                 self.partials[reading.query] = {name: packed(table) for name, table in state.items()}
-            rest = rows.only(~chosen)
+            rest = rows.only_once(~chosen)
         hot.charge(rows.slots[chosen], time.perf_counter_ns() - began_ns)
         return rest
 
@@ -89,7 +89,7 @@ class Turns:
         if not ready.query.operator.is_keyed:
             if len(rows.slots):
                 with timed("advance"):
-                    table = operands(reading, rows.table).append_column(TIME_US, pa.array(rows.times))
+                    table = operands(reading, rows).append_column(TIME_US, pa.array(rows.times))
                     output, _ = ready.operator.advance(table, {}, Moment())
                     self.put_out(reading.query, ready.finish.run(output))
             return
@@ -111,7 +111,7 @@ class Turns:
             state = reader.load(touched)
         with timed("advance"):
             moment = Moment(watermark_us=watermark_us, meter=meter, memo=rows.memo)
-            output, after = ready.operator.advance(operands(reading, rows.table), state, moment)
+            output, after = ready.operator.advance(operands(reading, rows), state, moment)
         if output.num_rows:
             with timed("finish"):
                 self.put_out(reading.query, ready.finish.run(output))
@@ -133,7 +133,7 @@ class Turns:
             own = rows.only(np.isin(rows.slots, chosen))
             state: State = reader.load(chosen)
             moment = Moment(watermark_us=self._watermark_us, closing=True)
-            output, _ = ready.operator.advance(operands(reading, own.table), state, moment)
+            output, _ = ready.operator.advance(operands(reading, own), state, moment)
             if output.num_rows:
                 outputs.append(ready.finish.run(output))
         if outputs:

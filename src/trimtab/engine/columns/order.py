@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -153,22 +154,46 @@ def arrival_order(levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Ar
 
 
 def ties_by_arrival(order: Int64Array, levels: Sequence[Int64Array], arrivals: Int64Array) -> Int64Array:
-    """Rows that are sorted by the levels, with those that tie in order of arrival."""
-    same = np.ones(max(len(order) - 1, 0), np.bool_)  # whether a row ties with the one before it
-    wrong = arrivals[order[1:]] < arrivals[order[:-1]]
-    for level in levels:
-        if not (same & wrong).any():
+    """Rows that are sorted by the levels, with those that tie in order of arrival; others keep their places.
+
+    >>> order, level, key = np.array([0, 2, 1, 3]), np.array([5, 5, 5, 6]), np.array([0, 1, 0, 1])
+    >>> ties_by_arrival(order, [level, key], np.array([9, 2, 1, 0]))
+    array([2, 0, 1, 3])
+    """
+    # Mostly there are no ties, or they are in order already.
+    if not (arrivals[order[1:]] < arrivals[order[:-1]]).any():
+        return order
+    return ties_of(order, levels).by_arrival(order, arrivals)
+
+
+class Ties(NamedTuple):
+    """Rows that tie: their places in an order, and for each place the number of the run of equal rows that it is in."""
+
+    places: Int64Array
+    runs: Int64Array
+
+    def by_arrival(self, order: Int64Array, arrivals: Int64Array) -> Int64Array:
+        """The order in which these places were found, with the rows that tie in order of arrival."""
+        if not len(self.places):
             return order
+        rows = order[self.places]
+        order = order.copy()
+        order[self.places] = rows[np.lexsort((arrivals[rows], self.runs))]
+        return order
+
+
+def ties_of(order: Int64Array, levels: Sequence[Int64Array]) -> Ties:
+    """Which rows are equal in all levels to one beside them, in an order that has equal rows side by side."""
+    same = np.ones(max(len(order) - 1, 0), np.bool_)  # whether a row ties with the one before it
+    for level in levels:
+        if not same.any():
+            break
         values = level[order]
         same &= values[1:] == values[:-1]
-    if not (same & wrong).any():
-        return order
+    if not same.any():
+        return Ties(order[:0], order[:0])
     places = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    run = np.cumsum(np.append(True, ~same))[places]
-    rows = order[places]
-    order = order.copy()
-    order[places] = rows[np.lexsort((arrivals[rows], run))]
-    return order
+    return Ties(places, np.cumsum(np.append(True, ~same))[places])
 
 
 def are_comparable(columns: Sequence[pa.Array | pa.ChunkedArray]) -> bool:

@@ -6,7 +6,7 @@ Such queries share all of it through the batch's memo (`engine/columns/memo.py`)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ from trimtab.engine.columns.arrays import Int64Array, int64s, single
 from trimtab.engine.columns.groups import by_group, first_rows
 from trimtab.engine.columns.keys import key_codes
 from trimtab.engine.columns.memo import Memo
-from trimtab.engine.columns.order import OrderKey, sort_levels, sorted_by
+from trimtab.engine.columns.order import OrderKey, Ties, sort_levels, sorted_by, ties_of
 from trimtab.keyed_state import SLOT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fresh:
     """New rows in order; a *place* is a row's number in `order`."""
 
@@ -30,6 +30,11 @@ class Fresh:
     levels: tuple[Int64Array, ...]  # whole numbers by which the rows are ordered, see `sort_levels`
     sequence: Int64Array  # the rows in that order, over all keys; ties as they came
     order: Int64Array  # the rows key by key, and in that order within a key; ties in order of arrival
+
+    @cached_property
+    def ties(self) -> Ties:
+        """The places of rows that are equal in key and order."""
+        return ties_of(self.order, (*self.levels, self.codes))
 
     @cached_property
     def first_rows(self) -> Int64Array:
@@ -72,23 +77,22 @@ MOST = 2**61
 
 
 def fresh_rows(memo: Memo, rows: pa.Table, partition: Sequence[str], order: Sequence[OrderKey], arrival: str) -> Fresh:
-    """The rows in order."""
-    columns = [rows.column(name) for name in (*partition, *(key.column for key in order), arrival)]
+    """The rows in order.
+
+    Queries that break ties by other columns have their own `arrival`, and still share all of it if no rows tie.
+    """
+    columns = [rows.column(name) for name in (*partition, *(key.column for key in order))]
     by = tuple((key.descending, key.nulls_first) for key in order)
     has_slot = bool(partition) and partition[0] == SLOT
-    return memo.once(_fresh, columns, len(partition), has_slot, by)
+    found = memo.once(_in_order, columns, len(partition), rows.num_rows, has_slot, by)
+    return memo.once(_by_arrival, [rows.column(arrival)], found) if len(found.ties.places) else found
 
 
-def _fresh(*columns_and_more: Any) -> Fresh:
-    *columns, key_count, has_slot, by = columns_and_more
-    return _in_order(columns[:key_count], columns[key_count:-1], columns[-1], has_slot, by)
-
-
-def _in_order(
-    keys: Sequence[pa.Array], ordered: Sequence[pa.Array], arrival: pa.Array, has_slot: bool,
-    by: Sequence[tuple[bool, bool]],
-) -> Fresh:  # fmt: skip
-    codes, count = key_codes(keys, len(arrival))
+def _in_order(*columns_and_more: Any) -> Fresh:
+    """The rows in order; ties as they came."""
+    *columns, key_count, row_count, has_slot, by = columns_and_more
+    keys, ordered = columns[:key_count], columns[key_count:]
+    codes, count = key_codes(keys, row_count)
     if has_slot and count > 1:
         slots = int64s(single(keys[0]))[first_rows(codes, count)]
         if not (slots[1:] >= slots[:-1]).all():
@@ -99,35 +103,9 @@ def _in_order(
     found = sorted_by(levels)
     sequence = np.arange(len(codes)) if found is None else found
     order = sequence if count <= 1 else sequence[by_group(codes[sequence], count)]
-    order = ties_by_arrival(order, codes, levels, int64s(arrival))
     sizes = np.bincount(codes, minlength=count) if count else np.zeros(0, np.int64)
     return Fresh(codes, sizes, levels, sequence, order)
 
 
-def ties_by_arrival(
-    order: Int64Array, codes: Int64Array, levels: Sequence[Int64Array], arrival: Int64Array
-) -> Int64Array:
-    """The rows in `order`, key by key, with equal ones of a key in order of their arrival; others keep their places.
-
-    >>> order, codes, level = np.array([0, 2, 1, 3]), np.array([0, 1, 0, 1]), np.array([5, 5, 5, 6])
-    >>> ties_by_arrival(order, codes, [level], np.array([9, 2, 1, 0]))
-    array([2, 0, 1, 3])
-    """
-    # Mostly there are no ties, so the cheapest test comes first.
-    found = arrival[order]
-    if not (found[1:] < found[:-1]).any():
-        return order
-    same: np.ndarray | None = None  # whether a row ties with the one before it
-    for each in (*levels, codes):
-        values = each[order]
-        equal = values[1:] == values[:-1]
-        same = equal if same is None else same & equal
-        if not same.any():
-            return order
-    assert same is not None
-    places = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    run = np.cumsum(np.append(True, ~same))[places]
-    rows = order[places]
-    order = order.copy()
-    order[places] = rows[np.lexsort((arrival[rows], run))]
-    return order
+def _by_arrival(arrival: pa.Array, fresh: Fresh) -> Fresh:
+    return replace(fresh, order=fresh.ties.by_arrival(fresh.order, int64s(arrival)))

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import BoolArray, Int64Array, int64s, single
-from trimtab.engine.columns.order import OrderKey, are_comparable, sort_levels, stable_order
-from trimtab.engine.match.run.fresh import Fresh, ties_by_arrival
+from trimtab.engine.columns.order import OrderKey, are_comparable, sort_levels, stable_order, ties_by_arrival
+from trimtab.engine.match.run.fresh import Fresh
 from trimtab.engine.operator import ARRIVAL
 
 
@@ -104,4 +104,4 @@ def _sorted(
     codes = np.concatenate([key[waiting], fresh.codes])
     arrival = np.concatenate([int64s(single(table.column(ARRIVAL))) for table in (old, new)])[chosen]
     found = stable_order([codes, *levels], len(chosen))
-    return chosen[ties_by_arrival(found, codes, levels, arrival)]
+    return chosen[ties_by_arrival(found, [*levels, codes], arrival)]
