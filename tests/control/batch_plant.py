@@ -15,6 +15,7 @@ class BatchPlant:
 
     noise          the standard deviation of a batch time, as a share of it
     slow_first     how many batches take five to ten times as long, because they compile
+    spikes         the share of batches that take twice as long
     backlog        rows that wait at first
     rate_per_s     rows that arrive
     late           how many batches later a limit is in force
@@ -24,6 +25,7 @@ class BatchPlant:
     a_row_s: float = 1e-6
     noise: float = 0.05
     slow_first: int = 0
+    spikes: float = 0.0
     backlog: float = 1e12
     rate_per_s: float = 0.0
     bytes_a_row: float = 20.0
@@ -47,6 +49,8 @@ class BatchPlant:
             batch_s = (self.fixed_s + self.a_row_s * rows) * max(0.2, self.random.gauss(1.0, self.noise))
             if len(self.observed) < self.slow_first:
                 batch_s *= self.random.uniform(5.0, 10.0)
+            if self.spikes and self.random.random() < self.spikes:
+                batch_s *= 2.0
             waited_s = (self.backlog - rows) / self.rate_per_s if self.rate_per_s else 0.0
             self.backlog += self.rate_per_s * batch_s - rows
             seen = IntakeObserved(

@@ -96,6 +96,35 @@ def test_a_single_slow_batch_costs_at_most_a_few_batches() -> None:
         assert back_after(plant.run(HALF_A_SECOND, 20), 0.5) <= 8, plant
 
 
+@pytest.mark.parametrize(("spikes", "least"), [(0.05, 0.92), (0.10, 0.86), (0.15, 0.79)])
+def test_single_slow_batches_cost_hardly_more_than_themselves(spikes: float, least: float) -> None:
+    shares = list[float]()
+    for plant in plants(40):
+        plant.run(HALF_A_SECOND, 20)
+        plant.spikes = spikes
+        shares.append(share_within(plant.run(HALF_A_SECOND, 100), 0.5))
+    assert sum(shares) / len(shares) >= least  # no controller has more than 1 - spikes
+
+
+def test_slow_batches_that_last_are_answered_within_some_six() -> None:
+    answered = list[int]()
+    for plant in plants(40):
+        plant.run(HALF_A_SECOND, 40)
+        plant.fixed_s, plant.a_row_s = min(1.8 * plant.fixed_s, 0.35), 1.8 * plant.a_row_s
+        answered.append(back_after(plant.run(HALF_A_SECOND, 30), 0.5))
+    assert sum(answered) / len(answered) <= 6
+    assert max(answered) <= 8
+
+
+def test_used_memory_counts_fully_at_once() -> None:
+    plant = BatchPlant()
+    controller = IntakeController(Intake(free_memory_share=0.3))
+    plant.run(controller, 30)
+    before, plant.memory_a_row = plant.limits[-1].rows, 1.7 * plant.memory_a_row
+    plant.run(controller, 1)
+    assert plant.limits[-1].rows < 0.85 * before
+
+
 def test_a_reference_below_the_fixed_cost_leads_to_the_fewest_rows_and_says_so() -> None:
     plant = BatchPlant(fixed_s=0.3)
     plant.run(IntakeController(Intake(batch_s=0.2)), 30)

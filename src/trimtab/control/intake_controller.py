@@ -44,7 +44,7 @@ FASTEST_GROWTH = {Held.FREE_MEMORY: 2.0}
 FASTEST_FALL = 0.25
 
 SLOW = 2.0
-"""A batch that costs more than this many references counts as an outlier, with so many; the second in a row doesn't."""
+"""A batch that costs more than so many references counts with so many; the second in a row counts with up to eight."""
 
 FIRST_BATCHES = 3
 """These also compile and connect: if they take too long, the rows are not the reason."""
@@ -207,7 +207,9 @@ class IntakeController:
             return self._kept(replace(state, measurement=None), measure, "all that waited was read")
         if isinstance(self.intake.gains, PIGains) and measure is not None:
             return self._stepped(state, observed, measure, self.intake.gains)
-        counted = min(cost, (SLOW if state.slow == 1 else SLOW / FASTEST_FALL) * target)
+        believed = cost if known is None or held is Held.FREE_MEMORY else known.believed(rows, cost)
+        believed = max(believed, min(cost, target))  # an outlier may make a step smaller, but never turn it round
+        counted = min(believed, (SLOW if state.slow == 1 else SLOW / FASTEST_FALL) * target)
         most_a_row = counted / rows
         a_row = min(max(estimate.a_row_at_most, LEAST_SHARE * most_a_row), most_a_row)
         gains = PIGains(COST_GAINS.proportional / a_row, COST_GAINS.integral / a_row)
