@@ -108,9 +108,10 @@ class SourceLoop:
             is_all = read.ended.issuperset(self._partitions)
             self._pipeline.is_caught_up(asked_at_s, None if is_all else read.ended)
         if read.ranges:
-            events = self._pipeline.take_ranges(read)
+            head = self._pipeline.take_ranges(read)
             known = self._pipeline.driver.known
-            self._reader.took(read.ranges, events, {} if known is None else known.newest_us)
+            newest_us = {} if known is None else known.newest_us
+            self._reader.took(read.ranges, head.events, newest_us, head.measures.size_bytes)
         elif end is not None:
             return False
         else:
