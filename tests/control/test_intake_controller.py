@@ -125,6 +125,28 @@ def test_used_memory_counts_fully_at_once() -> None:
     assert plant.limits[-1].rows < 0.85 * before
 
 
+@pytest.mark.parametrize("plain_s", [8.0, 20.0])
+def test_while_machine_code_is_compiled_the_limit_never_falls_and_then_the_climb_is_quick(plain_s: float) -> None:
+    shares = list[float]()
+    for plant in plants(40, plain_s=plain_s):
+        plant.slow_first = 0
+        while sum(seen.batch_s for seen in plant.observed) < plain_s:
+            plant.run(HALF_A_SECOND, 1)
+        assert min(limit.rows for limit in plant.limits) >= 10_000, plant
+        times = plant.run(HALF_A_SECOND, 30)
+        shares.append(share_within(times[5:], 0.5))
+        assert back_after(times, 0.5) <= 8, plant
+    assert sum(shares) / len(shares) >= 0.96
+
+
+def test_code_that_never_comes_is_an_excuse_for_a_minute_only() -> None:
+    plant = BatchPlant(a_row_s=2e-5, plain_s=math.inf)
+    plant.run(HALF_A_SECOND, 20)
+    assert plant.limits[-1].rows == 10_000
+    assert plant.limits[-1].reason == "machine code isn't compiled yet"
+    assert back_after(plant.run(HALF_A_SECOND, 40)[11:], 0.5) <= 8
+
+
 def test_a_reference_below_the_fixed_cost_leads_to_the_fewest_rows_and_says_so() -> None:
     plant = BatchPlant(fixed_s=0.3)
     plant.run(IntakeController(Intake(batch_s=0.2)), 30)

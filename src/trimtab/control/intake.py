@@ -122,6 +122,7 @@ class IntakeObserved:
     free_memory_share  the least share of the memory that was free while it ran; None: unknown
     reading_s          by executor: how long it read, as an average over the tasks that it runs at a time; None: it
                        didn't. Empty: there are not several executors
+    is_plain           whether engines ran plain Python for lack of machine code: its time says nothing about later ones
     """
 
     rows: int
@@ -132,6 +133,7 @@ class IntakeObserved:
     backlog_rows: int | None = None
     free_memory_share: float | None = None
     reading_s: Mapping[str, float | None] = field(default_factory=dict)
+    is_plain: bool = False
 
     def measure(self, held: Held) -> float | None:
         """What was measured of what is to be held; None: nothing."""

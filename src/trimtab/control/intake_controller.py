@@ -49,6 +49,9 @@ SLOW = 2.0
 FIRST_BATCHES = 3
 """These also compile and connect: if they take too long, the rows are not the reason."""
 
+MOST_PLAIN_S = 60.0
+"""For so long in all, batches without their machine code are excused. Later ones may be all that there will be."""
+
 TELLING_SHARE = 0.5
 """A batch with less than this share of its limit says nothing about the limit."""
 
@@ -81,6 +84,8 @@ class IntakeState:
     excited        how many limits were set at random
     level          the limit around which they were
     reading        which part of the rows each executor reads; None: there are fewer than two
+    is_plain       whether engines lacked machine code in the last batch
+    plain_s        for how long they did, in all
     """
 
     limit_rows: int
@@ -93,6 +98,8 @@ class IntakeState:
     excited: int = 0
     level: int = 0
     reading: SharesState | None = None
+    is_plain: bool = False
+    plain_s: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -155,7 +162,16 @@ class IntakeController:
 
     def _limited(self, state: IntakeState, observed: IntakeObserved) -> tuple[IntakeState, IntakeLimit]:
         held = self.intake.held
-        state = replace(state, batches=state.batches + 1, bytes_a_row=_bytes_a_row(state, observed))
+        has_changed = state.is_plain and not observed.is_plain
+        state = replace(
+            state,
+            batches=state.batches + 1,
+            bytes_a_row=_bytes_a_row(state, observed),
+            is_plain=observed.is_plain,
+            plain_s=state.plain_s + (observed.batch_s if observed.is_plain else 0.0),
+            estimate=None if has_changed else state.estimate,
+            measurement=None if has_changed else state.measurement,
+        )
         measure = observed.measure(held)
         if observed.rows <= 0:
             return self._kept(state, measure, "no rows were read")
@@ -198,8 +214,10 @@ class IntakeController:
         held, rows = self.intake.held, observed.rows
         state = self._with_batch_share(state, observed, is_limited=not _took_all(state, observed))
         cost, target = self._cost(observed), self._target(state)
-        if state.batches <= FIRST_BATCHES and cost > target and held is not Held.FREE_MEMORY:
-            return self._kept(state, measure, "the first batches also compile")
+        is_excused = state.batches <= FIRST_BATCHES or (state.is_plain and state.plain_s <= MOST_PLAIN_S)
+        if is_excused and cost > target and held is not Held.FREE_MEMORY:
+            why = "machine code isn't compiled yet" if state.is_plain else "the first batches also compile"
+            return self._kept(state, measure, why)
         known = state.estimate
         estimate = CostEstimate.of(rows, cost) if known is None else known.updated(rows, cost)
         state = replace(state, estimate=estimate, slow=state.slow + 1 if cost > SLOW * target else 0)

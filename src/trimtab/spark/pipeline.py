@@ -307,7 +307,7 @@ class Pipeline(Shell):
         assert known is not None
         self._silence.took(batch.head.newest_us, clock_s)
         self._settler.ran_on(placement.engines)
-        self._machine_code.take_reports(batch.reports)
+        batch.is_plain = self._machine_code.take_reports(batch.reports)
         ended_s, ended_at_s = time.perf_counter(), time.time()
         moved = placement.moves_from(before)
         progress = progress_of(

@@ -29,6 +29,7 @@ class BatchUnderWay:
     head: Head = field(default_factory=Head)  # also of rows that no query wants
     matches: dict[str, int] = field(default_factory=dict)
     free_memory_share: float | None = None  # the least that was free in the driver
+    is_plain: bool = False  # whether engines lacked machine code
 
     def spent(self, stage: str, seconds: float) -> None:
         """Add time to a stage, a part of which ends now."""
@@ -62,6 +63,7 @@ class BatchUnderWay:
             backlog_rows=self.backlog,
             free_memory_share=least(*shares),
             reading_s={name: _over(measures.reading_s.get(name), count) for name, count in slots.items()},
+            is_plain=self.is_plain,
         )
 
 
