@@ -114,7 +114,7 @@ class IntakeObserved:
 
     rows               how many positions its ranges covered: its rows, if positions have no gaps
     bytes              how large they were; None: unknown
-    batch_s            how long it took
+    batch_s            how long it took, without the wait for the decision on the batch before
     limit_rows         the limit when it was planned; None: the last one that was decided. With fewer `rows` than that
                        it has read all there was
     latency_s          from the arrival of its rows to its commit; None: unknown

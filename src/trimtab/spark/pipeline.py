@@ -299,7 +299,7 @@ class Pipeline(Shell):
             self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
         placement = self.placing.next_placement() if unfinished is None else unfinished.placement
         decision = None if self._balancer is None else self._balancer.latest
-        batch.stages_s["plan"] = time.perf_counter() - batch.began_s
+        batch.waited_s = batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
             arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict(), read.ranges)
             self.run_batch(arrived)

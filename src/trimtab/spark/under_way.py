@@ -24,6 +24,7 @@ class BatchUnderWay:
     frame: DataFrame
     began_s: float
     read: Read
+    waited_s: float = 0.0  # at its begin, for the decision on the batch before
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
     head: Head = field(default_factory=Head)  # also of rows that no query wants
@@ -57,7 +58,7 @@ class BatchUnderWay:
         return IntakeObserved(
             rows=self.head.events,
             bytes=measures.size_bytes or None,
-            batch_s=ended_s - self.began_s,
+            batch_s=ended_s - self.began_s - self.waited_s,
             limit_rows=self.read.limit_rows,
             latency_s=None if measures.oldest_us is None else max(0.0, ended_at_s - measures.oldest_us / 1e6),
             backlog_rows=self.backlog,
