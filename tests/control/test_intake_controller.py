@@ -163,6 +163,38 @@ def test_it_starts_small_and_grows_at_most_fourfold() -> None:
     assert all(after <= 4 * before for before, after in pairwise(rows))
 
 
+# Another start ---------------------------------------------------------------------------------
+
+
+def test_a_later_start_climbs_from_half_of_what_the_last_one_found() -> None:
+    climbs = list[int]()
+    for plant in plants(40):
+        plant.run(HALF_A_SECOND, 40)
+        assert plant.state is not None
+        again = BatchPlant(plant.fixed_s, plant.a_row_s, seed=7, state=HALF_A_SECOND.resumed(plant.state))
+        climbs.append(back_after(again.run(HALF_A_SECOND, 20), 0.5))
+        assert again.observed[0].rows == plant.limits[-1].rows // 2
+    assert sum(climbs) / len(climbs) < 2.5, "from 10,000 rows it takes twice as many"
+
+
+def test_starts_that_read_all_at_once_hand_on_what_they_began_with() -> None:
+    plant = BatchPlant()
+    plant.run(HALF_A_SECOND, 40)
+    assert plant.state is not None
+    state = HALF_A_SECOND.resumed(plant.state)
+    for _ in range(5):
+        small = IntakeObserved(rows=100, batch_s=0.2, bytes=2_000, backlog_rows=0)
+        state = HALF_A_SECOND.resumed(HALF_A_SECOND.step(state, small)[0])
+    assert state.limit_rows == plant.limits[-1].rows // 2
+
+
+def test_a_later_start_keeps_the_bounds_and_begins_anew_if_nothing_was_found() -> None:
+    assert HALF_A_SECOND.resumed(IntakeState(500_000)) == HALF_A_SECOND.start()
+    bounded = IntakeController(Intake(batch_s=0.5, max_bytes=1_000_000))
+    assert bounded.resumed(IntakeState(500_000, found_rows=500_000, bytes_a_row=100.0)).limit_rows == 10_000
+    assert bounded.resumed(IntakeState(1_200, found_rows=1_200)).limit_rows == 1_000
+
+
 # Without wind-up -------------------------------------------------------------------------------
 
 

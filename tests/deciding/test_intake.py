@@ -190,3 +190,32 @@ def test_the_balancer_has_a_limit_from_the_start_and_logs_what_it_knew(tmp_path:
     assert [entry.decision.intake.rows for entry in log if entry.decision.intake is not None] == rows
     assert [entry.intake_state.batches for entry in log if entry.intake_state is not None] == [0, 1, 2, 3, 4]
     assert all(agrees(one) for one in replay(log))
+
+
+def test_another_start_goes_on_from_the_log_if_it_holds_the_same_and_is_replayed(tmp_path: pathlib.Path) -> None:
+    folder = Folder(str(tmp_path))
+    for batch, entry in enumerate(a_log(15)):
+        decision_log.write(folder, replace(entry, observed=replace(entry.observed, batch=batch)))
+    balancer = Balancer(Coordinator(None, intake=HALF_A_SECOND), folder)
+    assert balancer.limit is not None
+    first = balancer.limit.rows
+    assert first == pytest.approx(200_000, rel=0.01)
+    balancer.consider(observed(15, first))
+    balancer.changed(PLACEMENT)
+    balancer.stop()
+    log = list(decision_log.read(folder))
+    assert [entry.is_first for entry in log] == [True, *[False] * 14, True]
+    assert all(agrees(one) for one in replay(log))
+    for other in (Coordinator(None, intake=Intake(batch_s=0.4)), Coordinator(None, intake=HALF_A_SECOND, interval_s=2)):
+        balancer = Balancer(other, folder)
+        balancer.stop()
+        assert balancer.limit is not None
+        assert balancer.limit.rows == 10_000
+
+
+def test_a_start_does_without_a_log_that_is_damaged(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "000000000007.arrow").write_bytes(b"?")
+    balancer = Balancer(Coordinator(None, intake=HALF_A_SECOND), Folder(str(tmp_path)))
+    balancer.stop()
+    assert balancer.limit is not None
+    assert balancer.limit.rows == 10_000

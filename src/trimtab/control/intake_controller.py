@@ -86,6 +86,7 @@ class IntakeState:
     reading        which part of the rows each executor reads; None: there are fewer than two
     is_plain       whether engines lacked machine code in the last batch
     plain_s        for how long they did, in all
+    found_rows     the last limit that followed from a measurement; 0: there was none
     """
 
     limit_rows: int
@@ -100,6 +101,7 @@ class IntakeState:
     reading: SharesState | None = None
     is_plain: bool = False
     plain_s: float = 0.0
+    found_rows: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -144,6 +146,22 @@ class IntakeController:
         """The state before the first batch, which may take `first_rows`."""
         intake = self.intake
         return IntakeState(min(max(intake.first_rows, intake.min_rows), intake.max_rows))
+
+    def resumed(self, known: IntakeState) -> IntakeState:
+        """The state at a later start: with half of the rows that were found, as its first batches may take longer.
+
+        Starts that read all at once find nothing, and hand on what they began with.
+        """
+        if not known.found_rows:
+            return self.start()
+        widest = self._widest(known)
+        return IntakeState(
+            int(min(max(known.found_rows / 2, widest.least), widest.most)),
+            bytes_a_row=known.bytes_a_row,
+            batch_share=known.batch_share,
+            estimate=None if known.is_plain else known.estimate,
+            found_rows=known.found_rows,
+        )
 
     def first_limit(self) -> IntakeLimit:
         """The limit of the first batch."""
@@ -289,7 +307,7 @@ class IntakeController:
         before = PIState(float(state.limit_rows), state.measurement)
         after, action = controller.step(before, counted, applied=float(applied))
         rows = max(1, round(action))
-        state = replace(state, limit_rows=rows, measurement=after.measurement)
+        state = replace(state, limit_rows=rows, measurement=after.measurement, found_rows=rows)
         return state, self._limit(rows, measure, self._reason(state, measure, observed.rows), self._widest(state))
 
     def _widest(self, state: IntakeState) -> _Bounds:
