@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from trimtab_lab.experiment import Results
+from trimtab_lab.experiment import Results, Verdict
 from trimtab_lab.live.hog import hog
 from trimtab_lab.live.intake_run import HeadStart, Measured
 from trimtab_lab.live.memory_watch import Used, used_now
@@ -30,22 +32,41 @@ def test_a_batch_near_the_reference_counts_from_the_tenth_on_until_the_hog_comes
     assert found["near_while"] == 60.0
     assert (found["back_came"], found["back_went"]) == (2, 1)
     assert found["longest"] == 0.9
-    assert found["growth"] == 1.0
+    assert (found["growth_driver"], found["growth_workers"], found["least_waiting"]) == (1.0, 1.0, 1_000.0)
     assert held_batch_time.back_after(measured([0.9, 0.5, 0.5, 0.9])) is None
 
 
-@pytest.mark.parametrize(("controlled", "holds"), [([0.5] * 60, True), ([0.5] * 30 + [0.9] * 30, False)])
-def test_the_verdict_follows_the_figures(controlled: list[float], holds: bool) -> None:
+def verdict_on(controlled: list[Measured]) -> Verdict:
+    """On this controlled run, beside the others as they should be."""
     runs = {
-        held_batch_time.CONTROLLED: measured(controlled, range(30, 60)),
+        held_batch_time.CONTROLLED: controlled,
         held_batch_time.FIXED: measured([0.5] * 30 + [0.9] * 30, range(30, 60)),
         held_batch_time.NONE: measured([20.0], mb=400.0),
     }
     figures = {name: held_batch_time._figures(each) for name, each in runs.items()}
     figures[held_batch_time.CONTROLLED]["back_went"] = 1
-    verdict = held_batch_time.holds(Results((), {"full": True, "figures_s": figures}))
+    return held_batch_time.holds(Results((), {"full": True, "figures_s": figures}))
+
+
+@pytest.mark.parametrize(("controlled", "holds"), [([0.5] * 60, True), ([0.5] * 30 + [0.9] * 30, False)])
+def test_the_verdict_follows_the_figures(controlled: list[float], holds: bool) -> None:
+    verdict = verdict_on(measured(controlled, range(30, 60)))
     assert verdict.holds is holds
     assert bool(verdict.reason) is not holds
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [
+        ({"used": Used(100.0, 140.0)}, "the memory of the workers stays bounded"),
+        ({"used": Used(140.0, 100.0)}, "the memory of the driver stays bounded"),
+        ({"backlog": 999}, "more rows wait than a batch takes, to the end"),
+    ],
+)
+def test_memory_that_grows_and_a_backlog_that_runs_out_are_seen(change: dict[str, Any], failing: str) -> None:
+    controlled = measured([0.5] * 60, range(30, 60))
+    controlled[-1] = replace(controlled[-1], **change)
+    assert [each.sentence for each in verdict_on(controlled).checks if not each.holds] == [failing]
 
 
 def test_growth_is_that_of_the_hogs_second_half() -> None:

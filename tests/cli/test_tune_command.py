@@ -102,6 +102,12 @@ def test_a_log_of_normal_operation_is_fitted_too_and_says_so() -> None:
     found = samples_of(log(Intake(batch_s=0.5), 60, noise=0.05))
     assert not found.is_open
     assert found.batches[0] == 3, "the first ones also compile"
+    plain = [
+        replace(each, observed=replace(each.observed, intake=replace(each.observed.intake, is_plain=number < 20)))
+        for number, each in enumerate(log(Intake(batch_s=0.5), 60))
+        if each.observed.intake is not None
+    ]
+    assert samples_of(plain).batches[0] == 20
     assert tune(log(Intake(batch_s=0.5), 60), settling_batches=6).found.model.steady_state_gain == pytest.approx(
         A_ROW_S, rel=0.4
     )

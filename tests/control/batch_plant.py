@@ -15,6 +15,8 @@ class BatchPlant:
 
     noise          the standard deviation of a batch time, as a share of it
     slow_first     how many batches take five to ten times as long, because they compile
+    plain_s        for so many seconds rows cost ten times as much, because engines run plain Python
+    spikes         the share of batches that take twice as long
     backlog        rows that wait at first
     rate_per_s     rows that arrive
     late           how many batches later a limit is in force
@@ -24,6 +26,8 @@ class BatchPlant:
     a_row_s: float = 1e-6
     noise: float = 0.05
     slow_first: int = 0
+    plain_s: float = 0.0
+    spikes: float = 0.0
     backlog: float = 1e12
     rate_per_s: float = 0.0
     bytes_a_row: float = 20.0
@@ -44,9 +48,13 @@ class BatchPlant:
         for _ in range(batches):
             in_force = waiting.pop(0)
             rows = int(min(in_force, self.backlog))
-            batch_s = (self.fixed_s + self.a_row_s * rows) * max(0.2, self.random.gauss(1.0, self.noise))
+            is_plain = sum(seen.batch_s for seen in self.observed) < self.plain_s
+            a_row_s = 10 * self.a_row_s if is_plain else self.a_row_s
+            batch_s = (self.fixed_s + a_row_s * rows) * max(0.2, self.random.gauss(1.0, self.noise))
             if len(self.observed) < self.slow_first:
                 batch_s *= self.random.uniform(5.0, 10.0)
+            if self.spikes and self.random.random() < self.spikes:
+                batch_s *= 2.0
             waited_s = (self.backlog - rows) / self.rate_per_s if self.rate_per_s else 0.0
             self.backlog += self.rate_per_s * batch_s - rows
             seen = IntakeObserved(
@@ -57,6 +65,7 @@ class BatchPlant:
                 latency_s=waited_s + 2 * batch_s,
                 backlog_rows=int(self.backlog - sum(waiting)),
                 free_memory_share=max(0.0, 0.7 - self.memory_a_row * rows),
+                is_plain=is_plain,
             )
             state, limit = controller.step(state, seen)
             waiting.append(limit.rows)

@@ -32,6 +32,9 @@ def test_one_outlier_changes_little_and_two_in_a_row_are_a_change() -> None:
     twice = once.updated(300_000, 10 * expected)
     assert twice.fixed + twice.a_row * 300_000 > 5 * expected
     assert once.updated(300_000, expected).outlier == 0
+    assert expected < known.believed(300_000, 10 * expected) < 1.4 * expected
+    assert once.believed(300_000, 10 * expected) == 10 * expected
+    assert known.believed(300_000, 0.1 * expected) == 0.1 * expected, "what is quick is no disturbance"
 
 
 def test_what_has_changed_is_found_again() -> None:

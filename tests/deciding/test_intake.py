@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -139,19 +141,36 @@ def test_another_policy_has_the_same_intake() -> None:
     assert [one.decision.intake for one in replay_with(log, BALANCE)] == [entry.decision.intake for entry in log]
 
 
-def test_a_log_from_before_the_intake_is_replayed() -> None:
-    seen = Observation.of_events(0, PLACEMENT, UNEVEN)
-    entry = Entry(seen, Coordinator(BALANCE).step(seen), BALANCE, None, 1.0, is_first=True)
+def as_older(entry: Entry, change: Callable[[dict[str, Any]], object]) -> Entry:
+    """The entry as read from the file of an older build, which has not all of its values."""
     table = pa.ipc.open_file(pa.py_buffer(to_bytes(entry))).read_all()
     about = json.loads(table.schema.metadata[b"trimtab"])
-    assert about.pop("intake") is None
-    assert "intake" not in about["decision"], "older builds read it as well"
+    change(about)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.replace_schema_metadata({b"trimtab": json.dumps(about).encode()}).schema) as file:
         file.write_table(table)
-    (one,) = replay([from_bytes(bytes(sink.getvalue()))])
+    return from_bytes(bytes(sink.getvalue()))
+
+
+def test_a_log_from_before_the_intake_is_replayed() -> None:
+    seen = Observation.of_events(0, PLACEMENT, UNEVEN)
+    entry = Entry(seen, Coordinator(BALANCE).step(seen), BALANCE, None, 1.0, is_first=True)
+
+    def change(about: dict[str, Any]) -> None:
+        assert about.pop("intake") is None
+        assert "intake" not in about["decision"], "older builds read it as well"
+
+    (one,) = replay([as_older(entry, change)])
     assert agrees(one)
     assert one.entry.intake is None
+
+
+def test_a_log_from_before_machine_code_was_noted_is_replayed() -> None:
+    def change(about: dict[str, Any]) -> None:
+        del about["intake"]["observed"]["is_plain"]
+        del about["intake"]["state"]["is_plain"], about["intake"]["state"]["plain_s"]
+
+    assert all(agrees(one) for one in replay(as_older(entry, change) for entry in a_log(12)))
 
 
 def test_the_balancer_has_a_limit_from_the_start_and_logs_what_it_knew(tmp_path: pathlib.Path) -> None:
@@ -190,3 +209,32 @@ def test_shares_of_the_reading_agree_but_for_their_last_digits(shares: dict[str,
     entry = replace(entry, decision=replace(entry.decision, intake=replace(limit, shares=shares)))
     decided = replace(entry.decision, intake=replace(limit, shares={"x": 0.3, "y": 0.7}))
     assert agrees(Replayed(entry, entry.observed, decided)) is is_same
+
+
+def test_another_start_goes_on_from_the_log_if_it_holds_the_same_and_is_replayed(tmp_path: pathlib.Path) -> None:
+    folder = Folder(str(tmp_path))
+    for batch, entry in enumerate(a_log(15)):
+        decision_log.write(folder, replace(entry, observed=replace(entry.observed, batch=batch)))
+    balancer = Balancer(Coordinator(None, intake=HALF_A_SECOND), folder)
+    assert balancer.limit is not None
+    first = balancer.limit.rows
+    assert first == pytest.approx(200_000, rel=0.01)
+    balancer.consider(observed(15, first))
+    balancer.changed(PLACEMENT)
+    balancer.stop()
+    log = list(decision_log.read(folder))
+    assert [entry.is_first for entry in log] == [True, *[False] * 14, True]
+    assert all(agrees(one) for one in replay(log))
+    for other in (Coordinator(None, intake=Intake(batch_s=0.4)), Coordinator(None, intake=HALF_A_SECOND, interval_s=2)):
+        balancer = Balancer(other, folder)
+        balancer.stop()
+        assert balancer.limit is not None
+        assert balancer.limit.rows == 10_000
+
+
+def test_a_start_does_without_a_log_that_is_damaged(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "000000000007.arrow").write_bytes(b"?")
+    balancer = Balancer(Coordinator(None, intake=HALF_A_SECOND), Folder(str(tmp_path)))
+    balancer.stop()
+    assert balancer.limit is not None
+    assert balancer.limit.rows == 10_000

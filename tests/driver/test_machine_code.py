@@ -74,8 +74,9 @@ def test_a_job_that_is_not_warm_requests_what_engines_missed_and_only_once() -> 
     compiler = Asked()
     made = stream(compiler, warm=False)
     assert compiler.requests == []
-    made.take_reports([report(missed=(NOTE,)), report(missed=(NOTE,))])
-    made.take_reports([report(missed=(NOTE,))])
+    assert made.take_reports([report(missed=(NOTE,)), report(missed=(NOTE,))])
+    assert made.take_reports([report(missed=(NOTE,))])
+    assert not made.take_reports([report()])
     assert compiler.requests == [("compile_noted", (NOTE,))]
 
 

@@ -18,8 +18,9 @@ from tests.spark.bench import COUNTS, DAWN, PATIENCE_S, RISES, SCHEMA, SILENT, B
 from tests.support.kept_source import KeptSource
 from tests.support.spark_laws import FileStream, stored
 from trimtab.control.intake import Intake
+from trimtab.driver.who_reads import Reader
 from trimtab.errors import InputError, JobError, TrimtabError
-from trimtab.spark import column_jobs, stream_queries
+from trimtab.spark import pipeline, stream_queries
 from trimtab.spark.pipeline import Pipeline
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint
@@ -58,10 +59,9 @@ WAYS = ("small", "columns", "jvm")
 
 def take_way(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let batches be read by the driver, or be read by tasks over columns, or take the way through the JVM."""
-    if way == "columns":
-        monkeypatch.setattr(column_jobs, "SMALL", 0)
-    if way == "small":
-        monkeypatch.setattr(column_jobs, "SMALL", float("inf"))
+    if way in ("small", "columns"):
+        reader = Reader.DRIVER if way == "small" else Reader.TASKS
+        monkeypatch.setattr(pipeline, "who_reads", lambda *_: reader)
     if way == "jvm":
         monkeypatch.setattr(stream_queries, "obstacle_to_columns", lambda *_: "as a test says")
 

@@ -20,6 +20,7 @@ from trimtab.sources.source import Partition, Range, positions_of
 from trimtab.spark import source_loop
 from trimtab.spark.pipeline import Pipeline, StoppingError
 from trimtab.spark.source_loop import SourceLoop
+from trimtab.worker.orders import Head
 
 
 @dataclass
@@ -67,12 +68,12 @@ class Batches:
     caught_up: list[set[str] | None] = field(default_factory=list)
     caught_up_s: list[float] = field(default_factory=list)
 
-    def take_ranges(self, read: Read) -> int:
+    def take_ranges(self, read: Read) -> Head:
         self.read += read.ranges
         self.named_when_read.append(set(self.named))
         self.driver.read_upto = {**self.driver.read_upto, **{each.partition: each.end for each in read.ranges}}
         self.driver.unfinished = None
-        return positions_of(read.ranges)
+        return Head(positions_of(read.ranges))
 
     def know_partitions(self, names: Iterable[str]) -> None:
         self.named |= set(names)
@@ -244,7 +245,7 @@ def worked_once(source: Ends, batches: Batches) -> list[Range]:
     """The ranges of the first batch."""
     take = batches.take_ranges
 
-    def taking(read: Read) -> int:
+    def taking(read: Read) -> Head:
         if batches.read:
             raise StoppingError
         return take(read)

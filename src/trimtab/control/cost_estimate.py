@@ -20,6 +20,10 @@ NOISE = 0.1
 OUTLIER = 3.0
 """A batch further from its prediction than this many standard deviations is an outlier."""
 
+FIRST_OUTLIER = 0.5
+"""The first outlier counts as this share of the way to where outliers begin. Of single slow batches, each then costs
+about one batch near the reference, and not four; a change that lasts is answered a batch later."""
+
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
@@ -55,10 +59,10 @@ class CostEstimate:
     def updated(self, rows: int, cost: float) -> CostEstimate:
         """The estimate after one more batch, of at least one row and a cost above 0."""
         fixed_variance, covariance, row_variance = self._forgotten(rows, cost)
-        expected = self.fixed + self.a_row * rows
+        expected = self.expected(rows)
         surprise, outlier = cost - expected, 0
         spread = fixed_variance + 2 * covariance * rows + row_variance * rows**2
-        bound = OUTLIER * math.sqrt(max(spread, 0.0) + (NOISE * expected) ** 2)
+        bound = self._bound(rows, cost)
         if abs(surprise) > bound:
             outlier = 1 if surprise > 0 else -1
             if outlier == self.outlier:  # the second in a row: what was known is no longer so
@@ -77,6 +81,18 @@ class CostEstimate:
         fixed, a_row = max(0.0, self.fixed + fixed_gain * surprise), max(0.0, self.a_row + row_gain * surprise)
         return CostEstimate(fixed, a_row, variances, outlier)
 
+    def expected(self, rows: int) -> float:
+        """What a batch with so many rows should cost."""
+        return self.fixed + self.a_row * rows
+
+    def believed(self, rows: int, cost: float) -> float:
+        """What a batch's cost counts as for a controller, before the estimate is updated with it.
+
+        A single slow batch says little, and the second one in a row says that something has changed.
+        """
+        expected, bound = self.expected(rows), self._bound(rows, cost)
+        return expected + FIRST_OUTLIER * bound if cost > expected + bound and self.outlier != 1 else cost
+
     @property
     def a_row_at_most(self) -> float:
         """What a row costs, plus a standard deviation: with a row that counts as too much, a controller is careful."""
@@ -90,6 +106,12 @@ class CostEstimate:
     def from_json(cls, values: Mapping[str, Any]) -> CostEstimate:
         """The estimate that `as_json` returned."""
         return cls(**{**values, "variances": tuple(values["variances"])})
+
+    def _bound(self, rows: int, cost: float) -> float:
+        """The distance from its prediction beyond which a cost is an outlier."""
+        fixed, both, a_row = self._forgotten(rows, cost)
+        spread = fixed + 2 * both * rows + a_row * rows**2
+        return OUTLIER * math.sqrt(max(spread, 0.0) + (NOISE * self.expected(rows)) ** 2)
 
     def _forgotten(self, rows: int, cost: float) -> tuple[float, float, float]:
         """The variances with forgetting, and none above those of a first batch."""

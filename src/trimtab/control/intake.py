@@ -114,7 +114,7 @@ class IntakeObserved:
 
     rows               how many positions its ranges covered: its rows, if positions have no gaps
     bytes              how large they were; None: unknown
-    batch_s            how long it took
+    batch_s            how long it took, without the wait for the decision on the batch before
     limit_rows         the limit when it was planned; None: the last one that was decided. With fewer `rows` than that
                        it has read all there was
     latency_s          from the arrival of its rows to its commit; None: unknown
@@ -122,6 +122,7 @@ class IntakeObserved:
     free_memory_share  the least share of the memory that was free while it ran; None: unknown
     reading_s          by executor: how long it read, as an average over the tasks that it runs at a time; None: it
                        didn't. Empty: there are not several executors
+    is_plain           whether engines ran plain Python for lack of machine code: its time says nothing about later ones
     """
 
     rows: int
@@ -132,6 +133,7 @@ class IntakeObserved:
     backlog_rows: int | None = None
     free_memory_share: float | None = None
     reading_s: Mapping[str, float | None] = field(default_factory=dict)
+    is_plain: bool = False
 
     def measure(self, held: Held) -> float | None:
         """What was measured of what is to be held; None: nothing."""

@@ -44,10 +44,13 @@ FASTEST_GROWTH = {Held.FREE_MEMORY: 2.0}
 FASTEST_FALL = 0.25
 
 SLOW = 2.0
-"""A batch that costs more than this many references counts as an outlier, with so many; the second in a row doesn't."""
+"""A batch that costs more than so many references counts with so many; the second in a row counts with up to eight."""
 
 FIRST_BATCHES = 3
 """These also compile and connect: if they take too long, the rows are not the reason."""
+
+MOST_PLAIN_S = 60.0
+"""For so long in all, batches without their machine code are excused. Later ones may be all that there will be."""
 
 TELLING_SHARE = 0.5
 """A batch with less than this share of its limit says nothing about the limit."""
@@ -81,6 +84,9 @@ class IntakeState:
     excited        how many limits were set at random
     level          the limit around which they were
     reading        which part of the rows each executor reads; None: there are fewer than two
+    is_plain       whether engines lacked machine code in the last batch
+    plain_s        for how long they did, in all
+    found_rows     the last limit that followed from a measurement; 0: there was none
     """
 
     limit_rows: int
@@ -93,6 +99,9 @@ class IntakeState:
     excited: int = 0
     level: int = 0
     reading: SharesState | None = None
+    is_plain: bool = False
+    plain_s: float = 0.0
+    found_rows: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -138,6 +147,22 @@ class IntakeController:
         intake = self.intake
         return IntakeState(min(max(intake.first_rows, intake.min_rows), intake.max_rows))
 
+    def resumed(self, known: IntakeState) -> IntakeState:
+        """The state at a later start: with half of the rows that were found, as its first batches may take longer.
+
+        Starts that read all at once find nothing, and hand on what they began with.
+        """
+        if not known.found_rows:
+            return self.start()
+        widest = self._widest(known)
+        return IntakeState(
+            int(min(max(known.found_rows / 2, widest.least), widest.most)),
+            bytes_a_row=known.bytes_a_row,
+            batch_share=known.batch_share,
+            estimate=None if known.is_plain else known.estimate,
+            found_rows=known.found_rows,
+        )
+
     def first_limit(self) -> IntakeLimit:
         """The limit of the first batch."""
         return self.limit_of(self.start())
@@ -155,7 +180,16 @@ class IntakeController:
 
     def _limited(self, state: IntakeState, observed: IntakeObserved) -> tuple[IntakeState, IntakeLimit]:
         held = self.intake.held
-        state = replace(state, batches=state.batches + 1, bytes_a_row=_bytes_a_row(state, observed))
+        has_changed = state.is_plain and not observed.is_plain
+        state = replace(
+            state,
+            batches=state.batches + 1,
+            bytes_a_row=_bytes_a_row(state, observed),
+            is_plain=observed.is_plain,
+            plain_s=state.plain_s + (observed.batch_s if observed.is_plain else 0.0),
+            estimate=None if has_changed else state.estimate,
+            measurement=None if has_changed else state.measurement,
+        )
         measure = observed.measure(held)
         if observed.rows <= 0:
             return self._kept(state, measure, "no rows were read")
@@ -198,8 +232,10 @@ class IntakeController:
         held, rows = self.intake.held, observed.rows
         state = self._with_batch_share(state, observed, is_limited=not _took_all(state, observed))
         cost, target = self._cost(observed), self._target(state)
-        if state.batches <= FIRST_BATCHES and cost > target and held is not Held.FREE_MEMORY:
-            return self._kept(state, measure, "the first batches also compile")
+        is_excused = state.batches <= FIRST_BATCHES or (state.is_plain and state.plain_s <= MOST_PLAIN_S)
+        if is_excused and cost > target and held is not Held.FREE_MEMORY:
+            why = "machine code isn't compiled yet" if state.is_plain else "the first batches also compile"
+            return self._kept(state, measure, why)
         known = state.estimate
         estimate = CostEstimate.of(rows, cost) if known is None else known.updated(rows, cost)
         state = replace(state, estimate=estimate, slow=state.slow + 1 if cost > SLOW * target else 0)
@@ -207,7 +243,9 @@ class IntakeController:
             return self._kept(replace(state, measurement=None), measure, "all that waited was read")
         if isinstance(self.intake.gains, PIGains) and measure is not None:
             return self._stepped(state, observed, measure, self.intake.gains)
-        counted = min(cost, (SLOW if state.slow == 1 else SLOW / FASTEST_FALL) * target)
+        believed = cost if known is None or held is Held.FREE_MEMORY else known.believed(rows, cost)
+        believed = max(believed, min(cost, target))  # an outlier may make a step smaller, but never turn it round
+        counted = min(believed, (SLOW if state.slow == 1 else SLOW / FASTEST_FALL) * target)
         most_a_row = counted / rows
         a_row = min(max(estimate.a_row_at_most, LEAST_SHARE * most_a_row), most_a_row)
         gains = PIGains(COST_GAINS.proportional / a_row, COST_GAINS.integral / a_row)
@@ -269,7 +307,7 @@ class IntakeController:
         before = PIState(float(state.limit_rows), state.measurement)
         after, action = controller.step(before, counted, applied=float(applied))
         rows = max(1, round(action))
-        state = replace(state, limit_rows=rows, measurement=after.measurement)
+        state = replace(state, limit_rows=rows, measurement=after.measurement, found_rows=rows)
         return state, self._limit(rows, measure, self._reason(state, measure, observed.rows), self._widest(state))
 
     def _widest(self, state: IntakeState) -> _Bounds:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from trimtab.control.intake import IntakeLimit
-from trimtab.control.intake_controller import IntakeState
+from trimtab.control.intake_controller import IntakeController, IntakeState
 from trimtab.deciding import decision_log
 from trimtab.deciding.actions import applied
 from trimtab.deciding.coordinator import Coordinator, Decision, Limited
@@ -58,6 +58,8 @@ class Balancer:
     def __init__(self, coordinator: Coordinator, log: Folder, compiler: Compiler | None = None) -> None:
         self._coordinator, self._log = coordinator, log
         self._log.make()
+        if coordinator.intake is not None:
+            _resume_intake(coordinator, decision_log.last(log))
         self._is_compiled = threading.Event()
         if compiler is None or not coordinator.plans:
             self._is_compiled.set()
@@ -163,6 +165,15 @@ class Balancer:
         except BaseException as error:
             what = f"batch {observed.batch} is missing in the coordinator's log, and perhaps later ones are: {error}"
             self._complain("log", what, None if isinstance(error, StateError) else error)
+
+
+def _resume_intake(coordinator: Coordinator, last: Entry | None) -> None:
+    """Let the intake go on from the log of an earlier start, if the same was held then."""
+    if last is None or last.intake is None or last.intake_state is None or last.observed.intake is None:
+        return
+    if (last.intake, last.interval_s) == (coordinator.intake, coordinator.interval_s):
+        controller = IntakeController(last.intake, last.interval_s)
+        coordinator.resume_intake(controller.step(last.intake_state, last.observed.intake)[0])
 
 
 def warm_planner(policy: tuple[Balance | None, str | None]) -> None:

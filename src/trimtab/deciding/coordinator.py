@@ -125,6 +125,12 @@ class Coordinator:
             self.intake_state = intake_state or self._limiter.start()
             self.limit = self._limiter.limit_of(self.intake_state)
 
+    def resume_intake(self, known: IntakeState) -> None:
+        """Go on from what the control of the intake knew at the end of an earlier start."""
+        if self._limiter is not None:
+            self.intake_state = self._limiter.resumed(known)
+            self.limit = self._limiter.limit_of(self.intake_state)
+
     def step(self, observed: Observation) -> Decision:
         """Take a batch in, and decide what should change; called for every batch, in order."""
         return self.placed(observed, self.limited(observed))

@@ -74,6 +74,15 @@ def read(folder: Folder) -> Iterator[Entry]:
             yield entry
 
 
+def last(folder: Folder) -> Entry | None:
+    """The newest entry; None: there is none, or it can't be read."""
+    try:
+        names = [name for name in folder.names() if name.endswith(".arrow")]
+        return from_bytes(folder.read(max(names))) if names else None
+    except Exception:  # whatever a damaged file raises: nothing but the first limit depends on it
+        return None
+
+
 def to_bytes(entry: Entry) -> bytes:
     """An entry as an Arrow file."""
     observed = entry.observed

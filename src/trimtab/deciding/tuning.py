@@ -117,13 +117,17 @@ def samples_of(entries: Sequence[Entry]) -> Samples:
 
 
 def _stretches(entries: Sequence[Entry], held: Held) -> list[list[Entry]]:
-    """Batches without a gap in which the same was held, and measured; without the first ones of each start."""
+    """Batches without a gap in which the same was held, and measured; without the first ones of each start.
+
+    Nor those in which engines lacked machine code.
+    """
     stretches: list[list[Entry]] = [[]]
     since_start = SKIPPED  # the log may begin in the middle of a run
     for before, entry in zip([None, *entries], entries, strict=False):
         since_start = 0 if entry.is_first else since_start + 1
         seen = entry.observed.intake
-        is_good = seen is not None and seen.rows > 0 and seen.measure(held) is not None and since_start >= SKIPPED
+        is_good = seen is not None and seen.rows > 0 and not seen.is_plain and seen.measure(held) is not None
+        is_good = is_good and since_start >= SKIPPED
         is_same = entry.intake is not None and entry.intake.held is held
         if before is not None and entry.observed.batch != before.observed.batch + 1:
             stretches.append([])

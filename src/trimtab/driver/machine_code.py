@@ -38,9 +38,10 @@ class StreamMachineCode:
             self._offer = Offer(made, self._send({entry: code for entry, code in codes.items() if code is not None}))
         return self._offer
 
-    def take_reports(self, reports: Sequence[EngineReport]) -> None:
-        """Request machine code for what ran as plain Python, in engines or in this process."""
+    def take_reports(self, reports: Sequence[EngineReport]) -> bool:
+        """Request machine code for what ran as plain Python, in engines or in this process; whether anything did."""
         for report in reports:
             self._requested.add(report.made)
-        missed = [note for report in reports for note in report.missed]
-        self._requested.ask_noted([*missed, *take_notes()])
+        missed = [note for report in reports for note in report.missed] + [*take_notes()]
+        self._requested.ask_noted(missed)
+        return bool(missed)

@@ -27,6 +27,7 @@ class Read:
     rows         how many rows that probably are; infinite: nothing is known of them
     waiting      how many rows probably wait behind them
     limit_rows   how many it was allowed to read; None: any number
+    size_bytes   how large its rows probably are; infinite: nothing is known of them
     """
 
     ranges: tuple[Range, ...]
@@ -34,6 +35,7 @@ class Read:
     rows: float = math.inf
     waiting: float = 0.0
     limit_rows: int | None = None
+    size_bytes: float = math.inf
 
 
 def beginnings(
@@ -143,6 +145,7 @@ class SourceReader:
         self._rows_each = self._most_rows_each = rows_each
         self._rows_per_s: dict[str, float | None] = {}
         self._newest_us = newest_us
+        self._bytes_a_row = math.inf
         self._batches = self._taken = 0
 
     def next_read(self, begin: Mapping[str, int], latest: Mapping[str, int], limit_rows: int | None) -> Read:
@@ -171,10 +174,13 @@ class SourceReader:
         taken = positions_of(found)
         left = waiting - taken
         ended = frozenset(name for name in begin if name not in backlogs or counts[name] == backlogs[name].rows)
-        return Read(found, ended, taken * self._rows_each, left * self._rows_each if left else 0.0, limit_rows)
+        rows, behind = taken * self._rows_each, left * self._rows_each if left else 0.0
+        return Read(found, ended, rows, behind, limit_rows, rows * self._bytes_a_row)
 
-    def took(self, read: tuple[Range, ...], events: int, newest_us: Mapping[str, int]) -> None:
-        """Learn from a batch: how many rows it had, and the newest time of each partition after it."""
+    def took(self, read: tuple[Range, ...], events: int, newest_us: Mapping[str, int], size_bytes: int = 0) -> None:
+        """Learn from a batch: how many rows it had, how large, and the newest time of each partition after it."""
+        if events and size_bytes:
+            self._bytes_a_row = size_bytes / events
         if taken := positions_of(read):
             self._rows_each, self._taken = max(events, 1) / taken, taken
             self._most_rows_each = max(self._most_rows_each, self._rows_each)

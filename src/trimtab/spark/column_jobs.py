@@ -1,6 +1,6 @@
 """The Spark job of one batch that stays in columns: tasks read ranges as Arrow, and send blobs of it to the engines.
 
-One job of two stages: no row becomes a Java object. A small batch is read by the driver, and is one stage.
+One job of two stages: no row becomes a Java object. A batch that the driver reads is one stage.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import NoOpSerializer, pack_long
 
+from trimtab.driver.who_reads import Reader
 from trimtab.sources.source import Range, positions_of
 from trimtab.spark import lost_workers
 from trimtab.spark.carried_errors import carrying
@@ -25,8 +26,6 @@ from trimtab.worker.orders import Head
 from trimtab.worker.pauses import avoid_pauses
 from trimtab.worker.reading_tasks import for_executors, pieces, shared_out
 
-SMALL = 20_000
-"""Up to this many rows are read by the driver: a second stage would take longer than they do."""
 FEW_BYTES = 256 << 10
 """Up to this many bytes of rows go to all engines with the orders: that is less work than sending each its own."""
 TASKS_A_CORE = 2
@@ -48,7 +47,7 @@ class Places(Protocol):
 
 
 def run_columns(
-    context: SparkContext, reading: Reading, expected_rows: float, places: Places, shares: Mapping[str, float]
+    context: SparkContext, reading: Reading, reader: Reader, places: Places, shares: Mapping[str, float]
 ) -> Ran:
     """Let tasks read the ranges of a batch, send the rows to their engines, and collect a report from each.
 
@@ -58,7 +57,7 @@ def run_columns(
     """
     began_s = time.perf_counter()
     orders, ranges = reading.orders, reading.orders.ranges
-    if positions_of(ranges) and expected_rows > SMALL:
+    if positions_of(ranges) and reader is Reader.TASKS:
         sent, few = _by_tasks(context, reading, ranges, places, shares), None
     else:
         sent, few = _by_driver(context, reading, ranges)

@@ -32,6 +32,7 @@ from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.reading import Read
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
+from trimtab.driver.who_reads import who_reads
 from trimtab.engine.columns.watermark import Silence
 from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
@@ -208,14 +209,11 @@ class Pipeline(Shell):
             if spark_batch >= self.driver.next_of_spark:
                 self._run(frame, spark_batch)
 
-    def take_ranges(self, read: Read) -> int:
-        """Run a batch over ranges of the stream's source to its commit; one that was begun before has its own.
-
-        Returns how many rows there were.
-        """
+    def take_ranges(self, read: Read) -> Head:
+        """Run a batch over ranges of the stream's source to its commit, and return what there was in them."""
         with self._my_turn():
             self._run(self._queries.frame, None, read=read)
-            return self._batch.head.events
+            return self._batch.head
 
     @property
     def limit(self) -> IntakeLimit | None:
@@ -301,7 +299,7 @@ class Pipeline(Shell):
             self._silence.caught_up(self._ended_at_s)  # Spark asked the source after that, and took all it had
         placement = self.placing.next_placement() if unfinished is None else unfinished.placement
         decision = None if self._balancer is None else self._balancer.latest
-        batch.stages_s["plan"] = time.perf_counter() - batch.began_s
+        batch.waited_s = batch.stages_s["plan"] = time.perf_counter() - batch.began_s
         with if_missing(Missing.PLAIN):
             arrived = BatchArrived(spark_batch, closing, clock_s, self._setup, placement, self._verdict(), read.ranges)
             self.run_batch(arrived)
@@ -309,7 +307,7 @@ class Pipeline(Shell):
         assert known is not None
         self._silence.took(batch.head.newest_us, clock_s)
         self._settler.ran_on(placement.engines)
-        self._machine_code.take_reports(batch.reports)
+        batch.is_plain = self._machine_code.take_reports(batch.reports)
         ended_s, ended_at_s = time.perf_counter(), time.time()
         moved = placement.moves_from(before)
         progress = progress_of(
@@ -352,7 +350,8 @@ class Pipeline(Shell):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
                 shares = {} if self.limit is None else self.limit.shares
-                ran = run_columns(rows.spark.sparkContext, reading, batch.read.rows, self.homes, shares)
+                reader = who_reads(batch.read, self.spec.intake)
+                ran = run_columns(rows.spark.sparkContext, reading, reader, self.homes, shares)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:

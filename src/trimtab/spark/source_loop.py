@@ -125,9 +125,10 @@ class SourceLoop:
         return True
 
     def _take(self, read: Read) -> None:
-        events = self._pipeline.take_ranges(read)
+        head = self._pipeline.take_ranges(read)
         known = self._pipeline.driver.known
-        self._reader.took(read.ranges, events, {} if known is None else known.newest_us)
+        newest_us = NOWHERE if known is None else known.newest_us
+        self._reader.took(read.ranges, head.events, newest_us, head.measures.size_bytes)
 
     @property
     def _positions(self) -> Mapping[str, int]:

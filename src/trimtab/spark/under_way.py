@@ -24,11 +24,13 @@ class BatchUnderWay:
     frame: DataFrame
     began_s: float
     read: Read
+    waited_s: float = 0.0  # at its begin, for the decision on the batch before
     stages_s: dict[str, float] = field(default_factory=dict)
     reports: Sequence[EngineReport] = ()
     head: Head = field(default_factory=Head)  # also of rows that no query wants
     matches: dict[str, int] = field(default_factory=dict)
     free_memory_share: float | None = None  # the least that was free in the driver
+    is_plain: bool = False  # whether engines lacked machine code
 
     def spent(self, stage: str, seconds: float) -> None:
         """Add time to a stage, a part of which ends now."""
@@ -59,12 +61,13 @@ class BatchUnderWay:
         return IntakeObserved(
             rows=self.head.events,
             bytes=measures.size_bytes or None,
-            batch_s=ended_s - self.began_s,
+            batch_s=ended_s - self.began_s - self.waited_s,
             limit_rows=self.read.limit_rows,
             latency_s=None if measures.oldest_us is None else max(0.0, ended_at_s - measures.oldest_us / 1e6),
             backlog_rows=self.backlog,
             free_memory_share=least(*shares),
             reading_s={name: _over(measures.reading_s.get(name), count) for name, count in slots().items()},
+            is_plain=self.is_plain,
         )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-LOOK_S = 0.25
+LOOK_S = 2.0
+"""A look takes some 50 ms of a core: the pages of a JVM are counted."""
 
 
 @dataclass(frozen=True, slots=True)
