@@ -316,7 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills-a-job", type=int, default=KILLS_A_JOB, help="at most; then the job may end")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
-    parser.add_argument("--stores", default="local", help="local, s3 or both; s3 needs Maven for Spark's own part")
+    parser.add_argument("--stores", default="local", help="local, s3 or both")
     parser.add_argument("--source", default="files", choices=("files", "kafka"), help="kafka: its sink, too")
     parser.add_argument("--at-once", type=int, default=1, help="runs side by side, each with a seed of its own")
     parser.add_argument("--files", type=int, default=24, help="of each stream, each of them a batch")
