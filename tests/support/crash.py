@@ -113,7 +113,7 @@ class CrashLaw:
         attempts: list[Attempt] = []
         try:
             while True:
-                attempt = start_job(home, self.folder / "input", location, [*always, *changes])
+                attempt = start_job(home, self.folder / "input", location, [*always, *changes, *self._reading()])
                 self.tally.starts += 1
                 attempts.append(attempt)
                 while plan and not attempt.deliberate and self._await_moment(attempt, location):
@@ -162,6 +162,10 @@ class CrashLaw:
         chosen += [f"--delay={DELAY_S + 1}"] if dice.random() < 0.3 else []
         chosen += ["--changed"] if dice.random() < 0.5 else []
         return chosen + (["--split"] if dice.random() < 0.5 else [])
+
+    def _reading(self) -> list[str]:
+        """Who reads topics: half of the starts leave it to tasks, which the driver otherwise does for so few rows."""
+        return ["--by-tasks"] if self.topics is not None and self.dice.random() < 0.5 else []
 
     def _await_moment(self, attempt: Attempt, location: str) -> bool:
         """Wait for a random moment, most often in the middle of a batch; False if the job ended before."""
