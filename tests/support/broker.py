@@ -61,8 +61,8 @@ share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 # One that was killed is let in again when its last session has ended.
-broker.session.timeout.ms=3000
-broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=200
 # Compaction and retention within a test, and in a small heap.
 log.cleaner.backoff.ms=50
 log.cleaner.dedupe.buffer.size=4194304
