@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.broker import VERSION, Broker, running_broker
+from tests.support.broker import ARTIFACTS, VERSION, Broker, running_broker
 from tests.support.maven import Artifact, jars
 from trimtab.sources.kafka import Kafka
 from trimtab.sources.source import Range
@@ -28,7 +28,7 @@ TOOLS = {
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-TOOL_JARS = (Artifact("org.apache.kafka", "kafka-tools", VERSION),)
+TOOL_JARS = (Artifact("org.apache.kafka", "kafka-tools", VERSION, alone=True),)  # what these need is in the broker's
 PATIENCE_S = 180.0
 START = "trimtab run --plain unpaid.toml\n"
 
@@ -40,7 +40,7 @@ class Reader:
         self.servers, self.folder = broker.servers, folder
         bin_folder = folder / "bin"
         bin_folder.mkdir()
-        path = ":".join(map(str, jars(f"kafka-tools-{VERSION}", TOOL_JARS)))
+        path = ":".join(map(str, [*jars(f"kafka-tools-{VERSION}", TOOL_JARS), *jars(f"kafka-{VERSION}", ARTIFACTS)]))
         options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
         commands = {name: f'java {options} -cp "{path}" {tool}' for name, tool in TOOLS.items()}
         # Java says on its output that it takes these options, so only the command gets them, whose output isn't read.

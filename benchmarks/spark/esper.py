@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.rules import SCHEMA, Rule
-from tests.support.maven import Artifact, jars
+from tests.support.maven import Artifact, jars, java
 
 VERSION = "9.0.0"
 _ESPER = [Artifact("com.espertech", f"esper-{name}", VERSION) for name in ("runtime", "compiler")]
@@ -35,7 +35,7 @@ def run(rules: Sequence[Rule], files: Sequence[Path], folder: Path, *, threads: 
     tables = [pq.read_table(file) for file in files]
     ticks.write_bytes(b"".join(_packed(each) for each in tables))
     classes = ":".join(str(jar) for jar in jars("esper", _ESPER))
-    command = ["java", "-Xmx3g", "-cp", classes, str(_SOURCE), str(texts), str(ticks)]
+    command = [java(), "-Xmx3g", "-cp", classes, str(_SOURCE), str(texts), str(ticks)]
     command += [str(tables[0].num_rows), str(threads)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     fields = [line.split("\t") for line in lines]

@@ -110,6 +110,14 @@ def test_a_replay_that_begins_in_the_middle_decides_the_same_limits() -> None:
     assert [one.decision.intake for one in replay(log)] == [entry.decision.intake for entry in log]
 
 
+def test_a_replay_decides_the_same_limits_where_batches_are_missing_in_the_log() -> None:
+    """Their planner failed, or too many batches waited for it; the limits were stepped all the same."""
+    log = a_log(20)
+    del log[4:7], log[9]
+    assert all(agrees(one) for one in replay(log))
+    assert [one.decision.intake for one in replay_with(log, BALANCE)] == [entry.decision.intake for entry in log]
+
+
 def test_a_planner_that_fails_does_not_hold_the_intake_up(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.support.broker
 
-runs one until Ctrl-C, and prints its address. Kafka's jars are fetched by Maven, once.
+runs one until Ctrl-C, and prints its address. Kafka's jars are fetched from Maven Central, once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.support.maven import Artifact, jars
+from tests.support.maven import Artifact, jars, java
 
 VERSION = "4.3.1"
 ARTIFACTS = (
@@ -61,8 +61,8 @@ share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 # One that was killed is let in again when its last session has ended.
-broker.session.timeout.ms=3000
-broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=200
 # Compaction and retention within a test, and in a small heap.
 log.cleaner.backoff.ms=50
 log.cleaner.dedupe.buffer.size=4194304
@@ -188,10 +188,9 @@ class Broker:
         path = ":".join(map(str, jars(f"kafka-{VERSION}", ARTIFACTS)))
         # Spark's options for Java, of the tests' own process, are not for this one.
         environment = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
-        java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
         with self.log.open("ab") as output:
             return subprocess.Popen(
-                [str(java), *JAVA, "-cp", path, *command],
+                [java(), *JAVA, "-cp", path, *command],
                 env=environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,

@@ -113,7 +113,7 @@ class CrashLaw:
         attempts: list[Attempt] = []
         try:
             while True:
-                attempt = start_job(home, self.folder / "input", location, [*always, *changes])
+                attempt = start_job(home, self.folder / "input", location, [*always, *changes, *self._reading()])
                 self.tally.starts += 1
                 attempts.append(attempt)
                 while plan and not attempt.deliberate and self._await_moment(attempt, location):
@@ -162,6 +162,10 @@ class CrashLaw:
         chosen += [f"--delay={DELAY_S + 1}"] if dice.random() < 0.3 else []
         chosen += ["--changed"] if dice.random() < 0.5 else []
         return chosen + (["--split"] if dice.random() < 0.5 else [])
+
+    def _reading(self) -> list[str]:
+        """Who reads topics: half of the starts leave it to tasks, which the driver otherwise does for so few rows."""
+        return ["--by-tasks"] if self.topics is not None and self.dice.random() < 0.5 else []
 
     def _await_moment(self, attempt: Attempt, location: str) -> bool:
         """Wait for a random moment, most often in the middle of a batch; False if the job ended before."""
@@ -316,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills-a-job", type=int, default=KILLS_A_JOB, help="at most; then the job may end")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default="local,cluster", help="local, cluster or both, with a comma between")
-    parser.add_argument("--stores", default="local", help="local, s3 or both; s3 needs Maven for Spark's own part")
+    parser.add_argument("--stores", default="local", help="local, s3 or both")
     parser.add_argument("--source", default="files", choices=("files", "kafka"), help="kafka: its sink, too")
     parser.add_argument("--at-once", type=int, default=1, help="runs side by side, each with a seed of its own")
     parser.add_argument("--files", type=int, default=24, help="of each stream, each of them a batch")

@@ -24,7 +24,7 @@ from trimtab.control.intake import Intake
 from trimtab.deciding.policy import Balance, Scale
 from trimtab.errors import JobError, StateError
 from trimtab.sources.kafka import Kafka
-from trimtab.spark import kafka_sink
+from trimtab.spark import column_jobs, kafka_sink
 from trimtab.spark.session import start_session
 from trimtab.state import lock
 from trimtab.worker.orders import EnginePlan
@@ -98,6 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     parser.add_argument("--kafka", metavar="SERVERS", help="read and write topics there, instead of files")
     parser.add_argument("--kafka-job", default="", help="the name of this job in those of its topics")
+    parser.add_argument("--by-tasks", action="store_true", help="read topics by tasks, however small the batches are")
     parser.add_argument("--still", action="store_true", help="move nothing and keep the number of engines")
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
@@ -107,6 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.kafka:
         kafka_sink.SMALL = IN_DRIVER_ROWS
         EnginePlan.__init__.__defaults__ = (LEFT_BYTES,)
+    if options.by_tasks:
+        column_jobs.SMALL = 0
     spark = start_session("crash law", options.master, settings)
     try:
         run = _start(spark, options)

@@ -1,4 +1,4 @@
-"""Spark's own connector for S3, which writes Spark's log of a stream into the checkpoint: fetched by Maven, once.
+"""Spark's own connector for S3, which writes Spark's log of a stream into the checkpoint: fetched once.
 
 The whole of Amazon's SDK is 600 MB in one file; the parts that the connector uses are 16.
 """

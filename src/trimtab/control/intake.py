@@ -112,7 +112,7 @@ class Intake:
 class IntakeObserved:
     """What is known of a committed batch.
 
-    rows               how many positions its ranges covered: its rows, if positions have no gaps
+    rows               how many rows it took
     bytes              how large they were; None: unknown
     batch_s            how long it took, without the wait for the decision on the batch before
     limit_rows         the limit when it was planned; None: the last one that was decided. With fewer `rows` than that

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,10 +32,7 @@ class Replayed:
 
 def replay(entries: Iterable[Entry]) -> Iterator[Replayed]:
     """Let the policies of the log decide again on the same observations."""
-    coordinator: Coordinator | None = None
-    for entry in entries:
-        if coordinator is None or entry.is_first:
-            coordinator = _coordinator(entry, entry.balance, entry.scale)
+    for entry, coordinator in _coordinated(entries, lambda entry: (entry.balance, entry.scale)):
         yield Replayed(entry, entry.observed, coordinator.step(entry.observed))
 
 
@@ -45,11 +42,8 @@ def replay_with(entries: Iterable[Entry], balance: Balance | None, scale: Scale 
     It starts from the placement of the first entry and then uses its own: loads follow their key groups. The time of an
     engine's task is then the sum of its key groups' times, and all executors are taken to be equally fast.
     """
-    coordinator: Coordinator | None = None
     placement: Placement | None = None
-    for entry in entries:
-        if coordinator is None or entry.is_first:
-            coordinator = _coordinator(entry, balance, scale)
+    for entry, coordinator in _coordinated(entries, lambda _: (balance, scale)):
         if placement is None or len(placement.owner) != len(entry.observed.placement.owner):
             placement = entry.observed.placement
         observed = _observed_with(entry.observed, placement)
@@ -78,16 +72,25 @@ def _parts(decision: Decision) -> tuple[Decision, Mapping[str, float]]:
     return replace(decision, reason="", intake=replace(decision.intake, reason="", shares={})), decision.intake.shares
 
 
-def _coordinator(entry: Entry, balance: Balance | None, scale: Scale | None) -> Coordinator:
-    """A coordinator that begins with an entry. The intake is limited as it was, by what was known then."""
-    return Coordinator(
-        balance,
-        scale,
-        split=entry.split,
-        interval_s=entry.interval_s,
-        intake=entry.intake,
-        intake_state=entry.intake_state,
-    )
+def _coordinated(
+    entries: Iterable[Entry], policy: Callable[[Entry], tuple[Balance | None, Scale | None]]
+) -> Iterator[tuple[Entry, Coordinator]]:
+    """Each entry with a coordinator of this policy. The intake is limited as it was, by what was known then."""
+    coordinator: Coordinator | None = None
+    newest = -1
+    for entry in entries:
+        if coordinator is None or entry.is_first:
+            coordinator = Coordinator(
+                *policy(entry),
+                split=entry.split,
+                interval_s=entry.interval_s,
+                intake=entry.intake,
+                intake_state=entry.intake_state,
+            )
+        elif entry.observed.batch != newest + 1:  # a planner failed or was late; the intake was limited all the same
+            coordinator.intake_state = entry.intake_state
+        newest = entry.observed.batch
+        yield entry, coordinator
 
 
 def _observed_with(observed: Observation, placement: Placement) -> Observation:
