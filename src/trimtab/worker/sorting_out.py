@@ -28,8 +28,8 @@ _PLACES = (("partition", PARTITION), ("position", POSITION))
 class Rows:
     """Rows that can be taken, with their times and slots as arrays, and with what queries share that read them all.
 
-    `table` has others, too, if `chosen` says by number which of its rows these are: what a WHERE lets through is copied
-    column by column, as queries read it, and without the columns that none reads.
+    `table` has others, too, if `chosen` has the numbers of these in it: what a WHERE lets through is copied column by
+    column, as queries read them, and not with the columns of all others.
     """
 
     table: pa.Table
