@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-from trimtab.control.intake import Intake
 from trimtab.driver.reading import Read
 
 SMALL_ROWS = 20_000
 """Up to this many rows may be read by the driver: a second stage would take longer than they do."""
 SMALL_BYTES = 8 << 20
 """And up to this many bytes: all of them pass through the memory of one process, twice."""
+FEW_ROWS = 5_000
+"""Up to this many rows the driver reads, whatever waits."""
 
 
 class Reader(Enum):
@@ -20,17 +21,18 @@ class Reader(Enum):
     TASKS = "tasks, side by side, in a stage of their own"
 
 
-def who_reads(read: Read, intake: Intake | None) -> Reader:
+def who_reads(read: Read, before: Reader) -> Reader:
     """Tasks read all of which nothing is known, such as the first batch of a start; the driver reads what is small.
 
-    While so many rows wait that the intake's limit decides what a batch takes, tasks read small batches, too. The two
-    ways differ in what a batch costs: if the limit itself decided between them, and one way leads it above `SMALL_ROWS`
-    and the other one below, it would swing.
+    before   who read the batch before
 
-    >>> who_reads(Read((), rows=500, size_bytes=50_000), None).name
+    The two ways differ in what a batch costs. If its rows alone decided between them, and one way led the limit of the
+    intake above `SMALL_ROWS` and the other one below, it would swing. So tasks go on, while more rows wait than a batch
+    takes, until it takes so few that their stage would be most of its time.
+
+    >>> who_reads(Read((), rows=500, size_bytes=50_000), Reader.TASKS).name
     'DRIVER'
     """
     if read.rows > SMALL_ROWS or read.size_bytes > SMALL_BYTES:
         return Reader.TASKS
-    is_behind = read.waiting > read.rows and intake is not None and intake.max_rows > SMALL_ROWS
-    return Reader.TASKS if is_behind else Reader.DRIVER
+    return before if read.waiting > read.rows > FEW_ROWS else Reader.DRIVER

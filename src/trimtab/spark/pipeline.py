@@ -32,7 +32,7 @@ from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.reading import Read
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
-from trimtab.driver.who_reads import who_reads
+from trimtab.driver.who_reads import Reader, who_reads
 from trimtab.engine.columns.watermark import Silence
 from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
@@ -124,6 +124,7 @@ class Pipeline(Shell):
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
         self._measures = measured(spark.sparkContext)
+        self._reader = Reader.DRIVER
         source = queries.source  # what trimtab reads itself
         self.source_rows = None if source is None else SourceRows(spark, source, queries.schema)
         self._balancer: Balancer | None = None
@@ -350,8 +351,8 @@ class Pipeline(Shell):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
                 shares = {} if self.limit is None else self.limit.shares
-                reader = who_reads(batch.read, self.spec.intake)
-                ran = run_columns(rows.spark.sparkContext, reading, reader, self.homes, shares)
+                self._reader = who_reads(batch.read, self._reader)
+                ran = run_columns(rows.spark.sparkContext, reading, self._reader, self.homes, shares)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
