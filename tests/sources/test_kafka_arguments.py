@@ -14,7 +14,7 @@ import pytest
 from trimtab.errors import JobError
 from trimtab.sources.kafka import Kafka
 from trimtab.sources.kafka_clients import borrowed_consumer
-from trimtab.sources.source import Range, close_source
+from trimtab.sources.source import Range, close_source, part_of
 
 NOBODY = "127.0.0.1:1"
 MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -53,6 +53,10 @@ def test_a_schema_may_be_arrows_and_its_columns_may_always_be_null() -> None:
 def test_columns_of_messages_follow_those_of_the_value() -> None:
     columns = ["key", "topic", "partition", "offset", "timestamp", "headers"]
     assert kafka(columns=columns).schema.names == ["k", *columns]
+
+
+def test_a_partition_belongs_to_its_topic() -> None:
+    assert part_of(kafka(), "a.b-c:12") == "a.b-c"
 
 
 def test_a_source_is_pickled_before_and_after_it_was_used() -> None:

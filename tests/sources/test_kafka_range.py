@@ -147,6 +147,36 @@ def test_silence_is_reported_when_patience_ends() -> None:
     assert caught.value.code == "source.unreachable"
 
 
+@dataclass
+class Skipping(Scripted):
+    """A consumer that sees nothing, as of aborted transactions, until the server was asked so often for its end."""
+
+    silences: int = 0
+    end: int = 60
+
+    def consume(self, count: int, timeout_s: float) -> list[Message]:
+        return [] if self.silences else super().consume(count, timeout_s)
+
+    def get_watermark_offsets(self, _partition: Any, timeout: float) -> tuple[int, int]:
+        assert timeout
+        self.silences -= 1
+        return 0, self.end
+
+
+def test_a_long_stretch_without_messages_is_no_outage_while_the_server_answers() -> None:
+    consumer = Skipping([batch(9)], silences=3)
+    [piece] = pieces_of(Client(consumer), Access("here:1", patience_s=0.01), Stretch("t", 0, 5, 10))
+    assert piece.offsets.to_pylist() == [9]
+
+
+@pytest.mark.parametrize(("silences", "end"), [(1_000, 60), (1, 9)])
+def test_it_is_one_if_it_never_ends_or_the_server_lacks_what_is_read(silences: int, end: int) -> None:
+    consumer = Skipping([batch(9)], silences=silences, end=end)
+    with pytest.raises(JobError) as caught:
+        list(pieces_of(Client(consumer), Access("here:1", patience_s=0.01), Stretch("t", 0, 5, 10)))
+    assert caught.value.code == "source.unreachable"
+
+
 def test_a_refusal_is_reported_at_once() -> None:
     with pytest.raises(JobError, match="Kafka at here:1 refuses") as caught:
         offsets_of((5, 10), [batch(wrong=KafkaError.TOPIC_AUTHORIZATION_FAILED)])

@@ -19,7 +19,8 @@ from tests.spark.bench import PATIENCE_S, Bench
 from tests.spark.test_exactly_once_sinks import values
 from tests.support.broker import Broker
 from trimtab.control.intake import Intake
-from trimtab.spark import column_jobs, kafka_sink
+from trimtab.driver import who_reads
+from trimtab.spark import kafka_sink
 
 OUTAGE_S = float(os.environ.get("TRIMTAB_OUTAGE_S", "0.5"))
 BACKLOG, A_BATCH = 800, 100
@@ -38,7 +39,7 @@ def test_a_broker_that_goes_away_costs_no_row_and_no_restart(
 ) -> None:
     """Once while batches are read and written by tasks, and once while the driver reads and writes them."""
     monkeypatch.setattr(kafka_sink, "SMALL", A_BATCH // 2)
-    monkeypatch.setattr(column_jobs, "SMALL", A_BATCH // 2)
+    monkeypatch.setattr(who_reads, "SMALL_ROWS", A_BATCH // 2)
     read, written = broker.make_topic(partitions=2), broker.make_topic(partitions=3)
     send(broker, read, range(BACKLOG))
     intake = Intake(first_rows=A_BATCH, min_rows=A_BATCH, max_rows=A_BATCH)

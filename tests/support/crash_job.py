@@ -22,9 +22,10 @@ from trimtab.api.job import Job, QueryHandle
 from trimtab.api.run import Run
 from trimtab.control.intake import Intake
 from trimtab.deciding.policy import Balance, Scale
+from trimtab.driver import who_reads
 from trimtab.errors import JobError, StateError
 from trimtab.sources.kafka import Kafka
-from trimtab.spark import column_jobs, kafka_sink
+from trimtab.spark import kafka_sink
 from trimtab.spark.session import start_session
 from trimtab.state import lock
 from trimtab.worker.orders import EnginePlan
@@ -109,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
         kafka_sink.SMALL = IN_DRIVER_ROWS
         EnginePlan.__init__.__defaults__ = (LEFT_BYTES,)
     if options.by_tasks:
-        column_jobs.SMALL = 0
+        who_reads.SMALL_ROWS = 0
     spark = start_session("crash law", options.master, settings)
     try:
         run = _start(spark, options)

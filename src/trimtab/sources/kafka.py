@@ -42,7 +42,8 @@ class Kafka:
             "headers". They follow those of the value.
         options: those of librdkafka, for instance "security.protocol". With "isolation.level": "read_uncommitted",
             messages of open and aborted transactions are read, too.
-        patience_s: how long reading goes on trying while no server answers.
+        patience_s: how long reading goes on trying while no server answers; ten times that while one answers, and has
+            nothing but aborted transactions.
 
     A message without a value (a tombstone) is null as "string" and "bytes". As JSON and Avro it is left out: it says
     that a key was deleted, and has no columns to say more.

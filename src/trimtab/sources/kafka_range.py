@@ -8,6 +8,7 @@ comes, or Kafka says that the partition ends there.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,11 @@ from trimtab.sources.kafka_clients import Access, Client, confluent_kafka, raise
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
+_log = logging.getLogger("trimtab.kafka")
+
 MESSAGES_AT_ONCE = 50_000
 WAIT_S = 0.05  # how long a piece that isn't full is waited for: a gap costs that much at most
+PATIENCES = 10
 _METADATA_S = 1.0
 _WATERMARKS_S = 5.0
 Offsets = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -74,13 +78,15 @@ def pieces_of(client: Client, access: Access, part: Stretch, columns: Sequence[s
     """The messages of a range, in order.
 
     Raises InputError `source.lost` if messages of it are not there any more, JobError `source.unreachable` if nothing
-    comes for as long as the patience lasts, and `source.access` if Kafka refuses.
+    comes for as long as the patience lasts, and `source.access` if Kafka refuses. A server that answers may be sending
+    aborted transactions, of which nothing is seen here: it is given `PATIENCES` times as long.
     """
     consumer: Consumer = client.handle
     _meet(client, access, part.topic)
     consumer.assign([confluent_kafka().TopicPartition(part.topic, part.number, part.start)])
     position, since = part.start, time.monotonic()
     ended: int | None = None
+    patiences = 0
     while position < part.end:
         taken = consumer.consume(min(part.end - position, MESSAGES_AT_ONCE), WAIT_S)
         messages = taken
@@ -95,11 +101,26 @@ def pieces_of(client: Client, access: Access, part: Stretch, columns: Sequence[s
             if within := int(np.searchsorted(offsets, part.end)):
                 yield _piece(messages[:within], offsets[:within], columns)
         if position > before:
-            since, client.complaint = time.monotonic(), ""
+            since, client.complaint, patiences = time.monotonic(), "", 0
         elif time.monotonic() - since > access.patience_s:
             if ended is not None and not client.complaint:
                 raise _cut_off(part, ended)
-            raise unreachable(access, client, access.patience_s, f"reading {part}")
+            patiences += 1
+            if client.complaint or patiences >= PATIENCES or not _is_there(consumer, access, part):
+                raise unreachable(access, client, patiences * access.patience_s, f"reading {part}")
+            _log.warning("%s: no message from offset %s on for %.0f s", part, position, patiences * access.patience_s)
+            since = time.monotonic()
+
+
+def _is_there(consumer: Consumer, access: Access, part: Stretch) -> bool:
+    """Whether the server answers, and has the range."""
+    package = confluent_kafka()
+    try:
+        there = package.TopicPartition(part.topic, part.number)
+        _, high = consumer.get_watermark_offsets(there, timeout=min(_WATERMARKS_S, access.patience_s))
+    except package.KafkaException:
+        return False
+    return int(high) >= part.end
 
 
 def _meet(client: Client, access: Access, topic: str) -> None:

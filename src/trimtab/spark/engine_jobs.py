@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark import TaskContext
+from pyspark import Accumulator, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from trimtab.spark import lost_workers
@@ -30,30 +30,38 @@ class Ran:
     planning_s: float
 
 
-def run_jobs(tier_one: TierOne, frame: DataFrame, orders: Orders, pinned: Pinned) -> Ran:
+def run_jobs(
+    tier_one: TierOne, frame: DataFrame, orders: Orders, pinned: Pinned, read: Accumulator[Head] | None
+) -> Ran:
     """Send the rows of a batch to their engines and collect a report from each.
+
+    read   what tasks add the heads of what they read to, if trimtab itself reads the rows; None: Spark does
 
     Retried if a worker or executor is lost. Raises the error that an engine reports.
     """
-    ran = lost_workers.retried(lambda: _run(tier_one, frame, orders, pinned))
+    ran = lost_workers.retried(lambda: _run(tier_one, frame, orders, pinned, read))
     if not ran.reports:
         # Spark found the batch empty and ran nothing, but engines must run: time-outs may be due.
         none = no_rows(frame.sparkSession, frame.schema)
-        ran = lost_workers.retried(lambda: _run(tier_one, none, orders, pinned))
+        ran = lost_workers.retried(lambda: _run(tier_one, none, orders, pinned, read))
     for report in ran.reports:
         if report.error is not None:
             raise report.error
     return ran
 
 
-def _run(tier_one: TierOne, frame: DataFrame, orders: Orders, pinned: Pinned) -> Ran:
+def _run(tier_one: TierOne, frame: DataFrame, orders: Orders, pinned: Pinned, read: Accumulator[Head] | None) -> Ran:
     began_s = time.perf_counter()
+    if read is not None:
+        read.value = Head()
     shuffle = tier_one.shuffle(frame, orders)
     planning_s = time.perf_counter() - began_s
     if shuffle is None:
         return Ran((), Head(), planning_s)
     shuffle.run()
     head = tier_one.head(frame, shuffle, orders.time)
+    if read is not None:
+        head = replace(head, newest_us=read.value.newest_us, measures=read.value.measures)
     sent = replace(orders, head=head)
 
     def engine(batches: Any) -> Any:

@@ -2,7 +2,8 @@
 
 The tasks that read the rows observe it on the way, which costs next to nothing. Only if that isn't enough does a job of
 its own compute it: when partitions show up that weren't known, when some rows are too far ahead of the clock and so
-don't move the watermark, or when there are very many partitions.
+don't move the watermark, or when there are very many partitions. Where trimtab itself reads the rows, only their number
+is observed: the tasks that read them tell the rest (`source_rows.heads_read`).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _OBSERVED = "trimtab_head"
 class HeadWatch:
     """Finds the heads of a stream's batches.
 
-    partition   the column that names a row's partition, if there is one
-    aside       the one that isn't null where a row was set aside when it was read, which also says whether it is too
-                far ahead; None: Spark reads the stream
+    partition      the column that names a row's partition, if there is one
+    is_of_source   whether trimtab itself reads the rows: then their tasks know the newest times, and rows are counted
+                   here
     """
 
     time: Column
     time_type: DataType
     partition: Column | None
-    aside: Column | None = None
+    is_of_source: bool = False
     _names: tuple[str, ...] | None = None  # those that the columns are for
     _columns: list[Any] = field(default_factory=list)  # Java's
 
@@ -57,15 +58,14 @@ class HeadWatch:
         packed = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(row)
         events, unknown_partitions, *times = CPickleSerializer().loads(packed)  # type: ignore[no-untyped-call]
         newest_us = {name: at for name, at in zip(self._known(time), times, strict=True) if at is not None}
-        latest_us = self._latest_us(time)
+        latest_us = time.latest_us
         is_ahead = latest_us is not None and max(newest_us.values(), default=latest_us) > latest_us
         return None if unknown_partitions or is_ahead else Head(events, newest_us)
 
     def computed(self, rows: DataFrame, time: BatchTime) -> Head:
         """The same by a job of its own over the rows."""
         partition = F.lit(ONLY) if self.partition is None else self.partition
-        at = self._time_us()
-        latest_us = self._latest_us(time)
+        at, latest_us = self._time_us(), time.latest_us
         counted_at = at if latest_us is None else F.when(at <= latest_us, at)
         found = (F.count(F.lit(1)).alias("events"), F.max(counted_at).alias("at"))
         newest = rows.groupBy(partition.alias("name")).agg(*found).collect()
@@ -74,6 +74,8 @@ class HeadWatch:
 
     def _known(self, time: BatchTime) -> tuple[str, ...]:
         """The partitions that are observed."""
+        if self.is_of_source:
+            return ()
         if self.partition is None:
             return (ONLY,)
         known = sorted({*time.rule.partitions, *time.before.newest_us})
@@ -82,20 +84,16 @@ class HeadWatch:
     def _observing(self, names: tuple[str, ...]) -> list[Column]:
         """How many rows there are, how many with a time are of unknown partitions, and each known one's newest time."""
         at, events = self._time_us(), F.count(F.lit(1)).alias("events")
+        if self.is_of_source:
+            return [events, F.lit(0).alias("unknown_partitions")]
         if self.partition is None:
             return [events, F.lit(0).alias("unknown_partitions"), F.max(at).alias("newest")]
         is_unknown = self.partition.isNotNull() & at.isNotNull() & ~self.partition.isin(*names)
         newest = [F.max(F.when(self.partition == name, at)).alias(f"newest{n}") for n, name in enumerate(names)]
         return [events, F.count_if(is_unknown).alias("unknown_partitions"), *newest]
 
-    def _latest_us(self, time: BatchTime) -> int | None:
-        return time.latest_us if self.aside is None else None
-
     def _time_us(self) -> Column:
-        """The event time in microseconds since 1970, as the engines count; null of rows that were set aside."""
-        return self._all_us() if self.aside is None else F.when(self.aside.isNull(), self._all_us())
-
-    def _all_us(self) -> Column:
+        """The event time in microseconds since 1970, as the engines count."""
         match self.time_type.typeName():
             case "date":
                 return F.unix_date(self.time).cast("bigint") * F.lit(86_400_000_000)

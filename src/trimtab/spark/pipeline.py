@@ -47,7 +47,7 @@ from trimtab.spark.error_text import noting_callers
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.side_by_side import deliver, side_by_side
 from trimtab.spark.sinks import Delivery
-from trimtab.spark.source_rows import SourceRows, measured
+from trimtab.spark.source_rows import SourceRows, heads_read
 from trimtab.spark.sources import reads_all
 from trimtab.spark.spark_log import SparkLog
 from trimtab.spark.stream_queries import ReadyOnSpark, StreamQueries
@@ -61,7 +61,6 @@ from trimtab.state.merging import Merged
 from trimtab.state.segment import check_size
 from trimtab.state.sweep import sweep
 from trimtab.worker.exchange import Reading
-from trimtab.worker.measures import Measures
 from trimtab.worker.orders import LATE, QUARANTINE, EngineReport, Head, Orders
 from trimtab.worker.tier_one import ColumnTierOne
 
@@ -123,7 +122,7 @@ class Pipeline(Shell):
         self.homes = Homes(spark, queries.stream)
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
-        self._measures = measured(spark.sparkContext)
+        self._heads_read = heads_read(spark.sparkContext)
         self._reader = Reader.DRIVER
         source = queries.source  # what trimtab reads itself
         self.source_rows = None if source is None else SourceRows(spark, source, queries.schema)
@@ -356,11 +355,10 @@ class Pipeline(Shell):
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
-                    read = rows.of(orders.ranges, ready.setup, orders.time, self._measures)
+                    read = rows.of(orders.ranges, ready.setup, orders.time, self._heads_read)
                     frame = on_session(read, self._queries.own)
-                self._measures.value = Measures()
-                ran = run_jobs(tier_one, frame, orders, self.homes.pinned)
-                ran = replace(ran, head=replace(ran.head, measures=self._measures.value))
+                read_here = None if rows is None else self._heads_read
+                ran = run_jobs(tier_one, frame, orders, self.homes.pinned, read_here)
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)
         return ran.reports, ran.head

@@ -94,9 +94,9 @@ class SourceLoop:
 
     def _begin(self) -> None:
         """Finish the batch under way, and commit where partitions begin if a later start might not find it again."""
+        ends = self._source.latest()  # asked first: what begins at its end then doesn't begin before that
         if (unfinished := self._pipeline.driver.unfinished) is not None:
             self._take(Read(unfinished.ranges))
-        ends = self._source.latest()  # asked first: what begins at its end then doesn't begin before that
         self._look()
         new = not_begun(self._partitions, self._positions, self._part_of)
         start_at = NOWHERE

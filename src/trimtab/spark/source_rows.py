@@ -16,23 +16,26 @@ from trimtab.driver.batch_plan import Setup
 from trimtab.engine.columns.watermark import BatchTime
 from trimtab.sources.source import UNDECODED, Range, Source
 from trimtab.spark.carried_errors import carrying
-from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION, SOURCE_UNDECODED
+from trimtab.worker.column_splitter import head_of
+from trimtab.worker.exchange import head_of_all
+from trimtab.worker.intake import SOURCE_PARTITION, SOURCE_POSITION, SOURCE_UNDECODED, own_spelling
 from trimtab.worker.measures import Measures
+from trimtab.worker.orders import Head
 from trimtab.worker.pauses import avoid_pauses
 from trimtab.worker.set_aside import taken_and_aside
 
 
-class _Sum(AccumulatorParam[Measures]):
-    def zero(self, value: Measures) -> Measures:  # noqa: ARG002 - as Spark has it
-        return Measures()
+class _OfAll(AccumulatorParam[Head]):
+    def zero(self, value: Head) -> Head:  # noqa: ARG002 - as Spark has it
+        return Head()
 
-    def addInPlace(self, value1: Measures, value2: Measures) -> Measures:  # noqa: N802 - as Spark has it
-        return value1 + value2
+    def addInPlace(self, value1: Head, value2: Head) -> Head:  # noqa: N802 - as Spark has it
+        return head_of_all((value1, value2))
 
 
-def measured(context: SparkContext) -> Accumulator[Measures]:
-    """What tasks add their measures to: the rows of a frame have no head in which those could travel."""
-    return context.accumulator(Measures(), _Sum())
+def heads_read(context: SparkContext) -> Accumulator[Head]:
+    """What tasks add the heads of what they read to: the rows of a frame have none in which those could travel."""
+    return context.accumulator(Head(), _OfAll())
 
 
 def schema_on_spark(source: Source) -> tuple[StructType, pa.Schema]:
@@ -59,10 +62,10 @@ class SourceRows:
         places = StructType(own.fields).add(SOURCE_PARTITION, StringType()).add(SOURCE_POSITION, LongType())
         return places.add(SOURCE_UNDECODED, _UNDECODED)
 
-    def of(self, ranges: Sequence[Range], setup: Setup, time: BatchTime, measures: Accumulator[Measures]) -> DataFrame:
+    def of(self, ranges: Sequence[Range], setup: Setup, time: BatchTime, heads: Accumulator[Head]) -> DataFrame:
         """The rows of some ranges; each is read by one task, which also says which of them are too far ahead.
 
-        The task adds what it measures to `measures`. Rows have their positions only if whole rows are kept.
+        The task adds the head of the others to `heads`. Rows have their positions only if whole rows are kept.
         """
         packed = cloudpickle.dumps(self.source)  # type: ignore[no-untyped-call]
         schema, event_time, has_places = self.schema, setup.event_time, setup.keep_original
@@ -74,9 +77,12 @@ class SourceRows:
                 part: Range = pickle.loads(each)
                 with carrying():
                     rows = source.read(part)
-                measures.add(Measures.of(rows))
+                measures = Measures.of(rows)
                 known = rows if has_places else replace(rows, positions=None)
                 taken, aside = taken_and_aside(known, schema, event_time, time, part.partition, with_places=True)
+                times = taken.column(str(own_spelling(event_time, schema)))
+                head = head_of(times, pa.repeat(part.partition, len(times)), None)
+                heads.add(replace(head, measures=measures))
                 yield from _for_the_jvm(taken, aside).to_batches()
 
         parts = [(pickle.dumps(each),) for each in ranges if each.end > each.start]

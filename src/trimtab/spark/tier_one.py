@@ -71,8 +71,8 @@ class TierOne:
             found |= {} if intake.partition is None else {PARTITION: self._partition()}
             found |= {SOURCE_UNDECODED: F.col(SOURCE_UNDECODED)} if intake.is_of_source else {}
             self._steps, computed = [], frame
-        aside = found.get(SOURCE_UNDECODED)
-        self._heads = HeadWatch(found[intake.time], types[intake.time], found.get(PARTITION), aside)
+        partition = found.get(PARTITION)
+        self._heads = HeadWatch(found[intake.time], types[intake.time], partition, intake.is_of_source)
         self._sent = self._sequence(self._split(types, found))
         self.schema: pa.Schema = to_arrow_schema(self._select(computed, self._sent).schema, timezone="UTC")
         self._splitter, self._inputs = Splitter(intake, self._spark), [F.col(name) for name in self.schema.names]
