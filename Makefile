@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder  # see tests/turns.py
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder -n  # see tests/turns.py
 TIERS := unit papers spark servers cluster live  # see tests/tiers.py
 MINUTES ?= 5
 unexport PYTHONDONTWRITEBYTECODE  # every Python that Spark starts would compile all modules again
@@ -20,7 +20,7 @@ test: .venv/.ready  ## Run everything: the static checks, all tests and doctests
 	$(BIN)/pytest -m alone tests/spark/test_cold_start.py
 
 tests-side-by-side: .venv/spark-classes.jsa
-	$(PYTEST) -m "not alone"
+	$(PYTEST) 3 -m "not alone"  # one more than there are cores: tests of Spark and servers also wait
 
 check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -29,11 +29,11 @@ check: .venv/.ready  ## Run the static checks only: ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 $(TIERS): .venv/.ready
-	$(PYTEST) -m "$@ and not alone" || test $$? = 5  # 5: there are none
+	$(PYTEST) 2 -m "$@ and not alone" || test $$? = 5  # 5: there are none
 
 unit: ## Run what needs no Spark; also papers, spark, servers, cluster, live: a tier of tests each
 quick: .venv/.ready  ## Run the quick part of it, stopping at the first failure
-	$(PYTEST) -x -m "unit and not slow"
+	$(PYTEST) 2 -x -m "unit and not slow"
 
 laws: .venv/.ready  ## Run random jobs and draw new examples for the laws for MINUTES=5, and make small what breaks one
 	$(BIN)/python -m tests.search --minutes $(MINUTES)

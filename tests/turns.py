@@ -1,4 +1,4 @@
-"""In which order `pytest -n 2 --dist loadfile --no-loadscope-reorder` hands files to processes.
+"""In which order `pytest --dist loadfile --no-loadscope-reorder -n 3` hands files to processes.
 
 What takes long comes first, so that the processes end at about the same time. Kernels are compiled before that, by
 `trimtab warm`, and what is generated for a query is shared through the cache.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 import time
@@ -86,6 +87,7 @@ def from_own_source(spark: Any, folder: pathlib.Path) -> list[list[str]]:
         wait(has_run(run, number), "batch")
         source.add("a", file(number))
     run.stop()
+    run.await_termination()
     return [[engine.executor for engine in batch.engines] for batch in run.history]
 
 
@@ -130,7 +132,8 @@ def shares_of_reading(spark: Any, folder: pathlib.Path, slow: str) -> list[dict[
 
 def main(url: str, folder: pathlib.Path) -> None:
     """Six batches in a row on two executors, then on one, then on two again."""
-    spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings})
+    path = {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}  # workers import the source's class
+    spark = start_session("cluster job", url, {**SETTINGS, **Cluster().settings, **path})
     context: Any = spark.sparkContext
     trial = Trial(spark, folder)
     executors = trial.homes.executors
