@@ -52,6 +52,17 @@ def test_what_a_function_uses_is_compiled_in_another_process(compiler: Compiler)
     compiler.stop()
 
 
+def test_another_stream_gets_what_was_compiled_for_one_before(compiler: Compiler) -> None:
+    answers = Answers()
+    compiler.ask(use_all, None, answers.take)
+    compiler.ask(use_all, None, answers.take)
+    answers.wait()
+    answers.wait()
+    assert answers.made[0]
+    assert answers.made[1] == answers.made[0]
+    compiler.stop()
+
+
 def test_a_failure_is_logged_and_later_requests_are_done(compiler: Compiler, caplog: pytest.LogCaptureFixture) -> None:
     answers = Answers()
     compiler.ask(fail, None, answers.take)

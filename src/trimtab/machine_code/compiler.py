@@ -32,9 +32,9 @@ ENDING_S = 10.0
 """How long the process may take to end once it has closed its answers."""
 
 Answer = tuple[dict[Entry, bytes], str]
-"""The result of a request: the machine code that was loaded or made, with digests, and the error if there was one."""
+"""The result of a request: the machine code that there is by then, with digests, and the error if there was one."""
 Done = Callable[[dict[Entry, bytes], bool], None]
-"""Called in a thread of the compiler with the machine code that was loaded or made, and whether there was no error."""
+"""Called in a thread of the compiler with the machine code that there is by then, and whether there was no error."""
 
 
 class Compiler:
@@ -201,8 +201,10 @@ def _kernel_of(note: Note) -> Any:
 
 
 def answer(request: bytes) -> Answer:
-    """Call the requested function."""
-    shelf.touched.clear()
+    """Call the requested function, and tell of all machine code of this process.
+
+    What an earlier request loaded isn't loaded again, and the request may be that of another stream.
+    """
     error = ""
     try:
         function, argument = pickle.loads(request)  # the argument may need modules that only this process should import
