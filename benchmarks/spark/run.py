@@ -108,7 +108,8 @@ def page(results: dict[str, Any]) -> str:
     )
     described = Table(("", ""), tuple((name, value) for name, value in results["machine"].items()))
     sections = [_HEAD, "## Bars", report.text(held), *(report.section(part) for part in parts)]
-    sections += ["## The machine", report.text(described)]
+    when = "As it was when the last part was measured; others may be older.\n"
+    sections += ["## The machine", when, report.text(described)]
     return "\n".join(part.rstrip("\n") + "\n" for part in sections)
 
 
