@@ -61,8 +61,8 @@ class CostEstimate:
         fixed_variance, covariance, row_variance = self._forgotten(rows, cost)
         expected = self.expected(rows)
         surprise, outlier = cost - expected, 0
-        spread = fixed_variance + 2 * covariance * rows + row_variance * rows**2
-        bound = self._bound(rows, cost)
+        spread = _spread((fixed_variance, covariance, row_variance), rows)
+        bound = self._bound(rows, spread)
         if abs(surprise) > bound:
             outlier = 1 if surprise > 0 else -1
             if outlier == self.outlier:  # the second in a row: what was known is no longer so
@@ -90,7 +90,7 @@ class CostEstimate:
 
         A single slow batch says little, and the second one in a row says that something has changed.
         """
-        expected, bound = self.expected(rows), self._bound(rows, cost)
+        expected, bound = self.expected(rows), self._bound(rows, _spread(self._forgotten(rows, cost), rows))
         return expected + FIRST_OUTLIER * bound if cost > expected + bound and self.outlier != 1 else cost
 
     @property
@@ -107,10 +107,8 @@ class CostEstimate:
         """The estimate that `as_json` returned."""
         return cls(**{**values, "variances": tuple(values["variances"])})
 
-    def _bound(self, rows: int, cost: float) -> float:
-        """The distance from its prediction beyond which a cost is an outlier."""
-        fixed, both, a_row = self._forgotten(rows, cost)
-        spread = fixed + 2 * both * rows + a_row * rows**2
+    def _bound(self, rows: int, spread: float) -> float:
+        """The distance from its prediction beyond which a cost is an outlier; `spread`: the prediction's variance."""
         return OUTLIER * math.sqrt(max(spread, 0.0) + (NOISE * self.expected(rows)) ** 2)
 
     def _forgotten(self, rows: int, cost: float) -> tuple[float, float, float]:
@@ -121,6 +119,12 @@ class CostEstimate:
         fixed_scale = math.sqrt(min(1.0, most_fixed / fixed)) if fixed > 0 else 1.0
         row_scale = math.sqrt(min(1.0, most_a_row / a_row)) if a_row > 0 else 1.0
         return fixed * fixed_scale**2, both * fixed_scale * row_scale, a_row * row_scale**2
+
+
+def _spread(variances: tuple[float, float, float], rows: int) -> float:
+    """The variance of the prediction for so many rows."""
+    fixed, both, a_row = variances
+    return fixed + 2 * both * rows + a_row * rows**2
 
 
 def _first_variances(rows: int, cost: float) -> tuple[float, float, float]:

@@ -117,9 +117,9 @@ def samples_of(entries: Sequence[Entry]) -> Samples:
 
 
 def _stretches(entries: Sequence[Entry], held: Held) -> list[list[Entry]]:
-    """Batches without a gap in which the same was held, and measured; without the first ones of each start.
+    """Batches without a gap in which the same was held, and measured.
 
-    Nor those in which engines lacked machine code.
+    The first ones of each start are left out, and those in which engines lacked machine code.
     """
     stretches: list[list[Entry]] = [[]]
     since_start = SKIPPED  # the log may begin in the middle of a run

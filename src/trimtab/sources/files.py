@@ -30,7 +30,9 @@ from trimtab.state.files import Folder
 
 SETTLED_AFTER_S = 2.0
 SETTLING_LOOK_S = 0.1
+"""How often files are looked at that are waited for."""
 SETTLING_AT_MOST = 10.0
+"""How many times the time that settling takes they are waited for."""
 LISTED_EVERY_S = 1.0
 """How long a folder that isn't on a local disk is left alone between two listings. A quiet job asks twenty times a
 second what there is, and each time a store lists all objects of the folder, in pages of a thousand which cost money."""

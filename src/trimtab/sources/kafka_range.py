@@ -28,7 +28,7 @@ _log = logging.getLogger("trimtab.kafka")
 
 MESSAGES_AT_ONCE = 50_000
 WAIT_S = 0.05  # how long a piece that isn't full is waited for: a gap costs that much at most
-PATIENCES = 10
+PATIENCES = 10  # how many times the patience lasts while a server answers
 _METADATA_S = 1.0
 _WATERMARKS_S = 5.0
 Offsets = np.ndarray[tuple[int], np.dtype[np.int64]]

@@ -76,6 +76,7 @@ class Rows:
 
 
 MEMORY_OF = "source.json"
+"""The file that says which source remembers in the first folder: see `opened`."""
 
 UNDECODED = pa.schema({"partition": pa.string(), "position": pa.int64(), "value": pa.binary(), "reason": pa.string()})
 """What is known of a row whose value can't be decoded: where it is, its bytes as they came, and what is wrong."""
