@@ -39,6 +39,8 @@ SCHEMA = pa.schema(
 _RISES = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS x
     PATTERN (A B) DEFINE B AS B.x > A.x)"""
 _COUNTS = "COUNT(*) AS n FROM t GROUP BY"
+_FALLS = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.x AS x, B.y AS y
+    PATTERN (A B+) DEFINE B AS B.y < A.y - {} AND B.x > PREV(B.x) * 2 AND B.big < A.big * 3)"""
 CASES: dict[str, dict[str, str]] = {
     "one": {"rises": _RISES},
     "routes": {"rises": _RISES, "counts": f"SELECT x, {_COUNTS} x, window(ts, '1 hour')", "rows": "SELECT x FROM t"},
@@ -50,6 +52,11 @@ CASES: dict[str, dict[str, str]] = {
         "by parts": "SELECT reverse(p) AS u, MAX(y * 2) AS m FROM t WHERE y > 0"
         " GROUP BY reverse(p), window(ts, '1 hour')",
         "lists": "SELECT k, tags, place, counts, price FROM t",
+    },
+    "derived": {
+        **{f"falls {far}": _FALLS.format(far) for far in (1, 2.5)},
+        "wide": "SELECT k, MAX(x * 4611686018427387904) AS m FROM t WHERE y > 0.5 GROUP BY k, window(ts, '1 hour')",
+        "both": "SELECT k, MAX(x * 3) AS m, MAX(upper(p)) AS u FROM t GROUP BY k, window(ts, '1 hour')",
     },
     "bare": {"lists": "SELECT k, tags, place, counts, price, at FROM t"},
     "all types": {

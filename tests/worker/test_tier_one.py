@@ -14,6 +14,7 @@ from trimtab.engine.columns.watermark import ONLY, BatchTime, TimeRule
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.language.compile import compile_query
 from trimtab.worker.intake import ORIGINAL, ROUTE, SLOT, intake_of
+from trimtab.worker.left_out import completed, left_to_engines
 from trimtab.worker.orders import Head, Orders
 from trimtab.worker.tier_one import ColumnTierOne, obstacle_to_columns
 
@@ -73,20 +74,36 @@ def test_a_spread_key_is_on_several_engines_on_its_split_route_only() -> None:
 
 @pytest.mark.parametrize("keep_original", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_hashes_that_are_not_sent_are_the_same_at_the_engine(case: str, keep_original: bool) -> None:
+def test_what_is_not_sent_is_the_same_at_the_engine(case: str, keep_original: bool) -> None:
     one, rows = tier_one(case, "p", keep_original=keep_original), rows_of(200)
     slots = np.unique(np.asarray(one.sent(rows)[SLOT]))
     spread = tuple(spread_over(int(slot), (0, 1, 2)) for slot in slots[:3]) if "split" in case else ()
     orders = orders_for(TIME, spread)
     head, parts = one.split(rows, orders)
-    same_head, sent = one.split(rows, orders, is_hashed=False)
+    same_head, sent = one.split(rows, orders, is_complete=False)
     assert same_head == head
     for part, each in zip(parts, sent, strict=True):
         hashes = {SLOT, *one.hashes.arrival_names}
         left_out = hashes - {*each.column_names}
         assert (left_out == hashes) == (case not in ("computed", "bare")), "those of nested columns are computed once"
-        found = one.hashes.hashed(each, one.sent_schema())
+        found = completed(each, one.sent_schema(), one.hashes)
         assert (found.schema, repr(found.to_pylist())) == (part.schema, repr(part.to_pylist()))
+
+
+def test_columns_are_not_sent_if_others_determine_them() -> None:
+    one = tier_one("derived")
+    left = left_to_engines(one.hashes, SCHEMA)
+    texts = {each.name: each.text for each in one.intake.columns}
+    assert {texts[name] for name in left if name in texts} == {
+        *("y - 1", "y - 2.5", "x * 2", "big * 3", "x * 4611686018427387904", "x * 3", "y > 0.5"),
+    }
+    flags = {each.query: each.failed in left for each in one.intake.readings}
+    assert flags == {"falls 1": True, "falls 2.5": True, "wide": True, "both": False}
+    _, parts = one.split(rows_of(50), orders_for(TIME), is_complete=False)
+    assert not left & {*parts[0].column_names}
+    for case in ("computed", "filtered", "routes"):
+        other = tier_one(case)
+        assert not left_to_engines(other.hashes, SCHEMA)
 
 
 def test_slots_have_the_key_group_in_front() -> None:

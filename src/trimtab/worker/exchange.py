@@ -20,6 +20,7 @@ from trimtab.sources.side_by_side import rows_of
 from trimtab.sources.source import Range, Source
 from trimtab.worker.engine import run_engine
 from trimtab.worker.hashes import Hashes
+from trimtab.worker.left_out import completed
 from trimtab.worker.measures import Measures
 from trimtab.worker.orders import Head, Orders
 from trimtab.worker.ready import unpacked
@@ -108,7 +109,7 @@ class Reading:
     ) -> Iterator[tuple[int, pa.Buffer]]:
         with if_missing(Missing.PLAIN):  # the stream waits
             whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-            head, parts = self.tier_one.split(whole, self.orders, counts, is_hashed=False)
+            head, parts = self.tier_one.split(whole, self.orders, counts, is_complete=False)
         others = pa.concat_tables(aside) if aside else None
         measures += Measures(reading_s={this_executor(): time.perf_counter() - began_s})
         head = replace(head, events=head.events + (0 if others is None else others.num_rows), measures=measures)
@@ -146,17 +147,17 @@ def run_with_parcels(orders: Orders, number: int, parcels: Iterable[bytes | pa.B
     found = [Parcel.unpacked(each) for each in parcels]
     head = head_of_all(each.head for each in found)
     aside = [each.aside for each in found if each.aside is not None]
-    [reported] = run_engine(replace(orders, head=head), number, _hashed(orders, found), aside)
+    [reported] = run_engine(replace(orders, head=head), number, _completed(orders, found), aside)
     [report] = reported.column("report").to_pylist()
     return head, report
 
 
-def _hashed(orders: Orders, parcels: Sequence[Parcel]) -> Iterator[pa.RecordBatch]:
-    """The rows of all parcels, with their hashes."""
+def _completed(orders: Orders, parcels: Sequence[Parcel]) -> Iterator[pa.RecordBatch]:
+    """The rows of all parcels, with what tasks have left to the engine."""
     batches = [batch for parcel in parcels for batch in parcel.batches]
     if batches:
         plan = unpacked(orders).plan
         hashes = Hashes(plan.intake, plan.key_groups, plan.keep_original)
         with if_missing(Missing.PLAIN):
-            rows = hashes.hashed(pa.Table.from_batches(batches).combine_chunks(), plan.schema)
+            rows = completed(pa.Table.from_batches(batches).combine_chunks(), plan.schema, hashes)
         yield from rows.to_batches()

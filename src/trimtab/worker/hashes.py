@@ -1,7 +1,7 @@
 """What engines need of a row besides its columns: its slots, by which state is stored, and the hashes that break ties.
 
-They are hashes of columns that are sent anyway. So tasks that read columns don't send them; the engine computes them
-(`Hashes.hashed`): that takes a tenth of the time in which the same bytes go through Spark's shuffle.
+They are hashes of columns that are sent anyway. So tasks that read columns don't send them, and the engine computes
+them (`worker/left_out.py`): that takes a tenth of the time in which the same bytes go through Spark's shuffle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from trimtab.engine.columns.arrays import single
 from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.worker.intake import ROUTE, SLOT, Intake, Route
 from trimtab.worker.orders import Int64Array
@@ -48,21 +47,17 @@ class Hashes:
 
     def left_out(self, columns: Columns) -> frozenset[str]:
         """The hashes that needn't be sent: those of columns that are sent and not nested, as text is made of these."""
-        plain = {name for name in self.names if not pa.types.is_nested(columns[name].type)}
+        plain = {name for name in self.names if name in columns and not pa.types.is_nested(columns[name].type)}
         found = {reading.arrival for reading in self.intake.readings if plain.issuperset(reading.ties)}
         is_of_plain = all(plain.issuperset(self._keys(route)) for route in self.intake.routes)
         return frozenset(found | {SLOT} if is_of_plain else found)
 
-    def hashed(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows as they are sent, with all columns of `schema`."""
-        missing = [name for name in schema.names if name not in rows.column_names]
-        if not missing:
-            return rows
-        columns = {name: single(rows.column(name)) for name in rows.column_names}
-        columns |= self.arrivals(columns, rows.num_rows, missing)
-        if SLOT in missing:
-            columns[SLOT] = pa.array(self._slots_on_routes(columns, rows.num_rows))
-        return pa.table([columns[name] for name in schema.names], names=schema.names)
+    def made(self, columns: Columns, count: int, names: Collection[str]) -> Columns:
+        """Those of these names that are hashes."""
+        found = self.arrivals(columns, count, names)
+        if SLOT in names:
+            found[SLOT] = pa.array(self._slots_on_routes(columns, count))
+        return found
 
     def _slots_on_routes(self, columns: Columns, count: int) -> Int64Array:
         """The slot of each row on its own route."""

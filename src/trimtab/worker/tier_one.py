@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import single
-from trimtab.rowwise.attempt import attempted
 from trimtab.rowwise.columnar import obstacle
 from trimtab.rowwise.types import plain
 from trimtab.worker.column_splitter import arrivals_mixed, engines_of, head_of
+from trimtab.worker.computing import Columns, as_sent, computed_columns
 from trimtab.worker.hashes import Hashes
 from trimtab.worker.intake import (
     ORIGINAL,
@@ -31,11 +31,10 @@ from trimtab.worker.intake import (
     Intake,
     Reading,
 )
+from trimtab.worker.left_out import left_to_engines
 from trimtab.worker.orders import BoolArray, Head, Int64Array, Orders
 from trimtab.worker.row_hash import has_columnar_hash
 from trimtab.worker.set_aside import placed
-
-Columns = dict[str, pa.Array]
 
 
 def obstacle_to_columns(intake: Intake, schema: pa.Schema) -> str | None:
@@ -94,20 +93,21 @@ class ColumnTierOne:
         return self._table(made, np.repeat(np.arange(count), routes), numbers)
 
     def split(
-        self, rows: pa.Table, orders: Orders, partitions: Sequence[tuple[str, int]] = (), *, is_hashed: bool = True
+        self, rows: pa.Table, orders: Orders, partitions: Sequence[tuple[str, int]] = (), *, is_complete: bool = True
     ) -> tuple[Head, list[pa.Table]]:
         """The head of these rows, and what is sent to each engine.
 
         partitions   of the source's partitions, one after another: the name, and how many of the rows it has; none if
                      a column of the stream names a row's partition
-        is_hashed    False: without the hashes, unless they take long to compute: the engine computes them
+        is_complete  False: without what engines can make themselves
         """
-        columns = self._computed(rows)
+        later = frozenset[str]() if is_complete else self._left_to_engines
+        columns = self._computed(rows, later)
         # Of rows of trimtab's own sources, those that are too far ahead were set aside when they were read.
         latest_us = None if self.intake.is_of_source else orders.time.latest_us
         head = _head_of(columns[self.intake.time], columns.get(PARTITION), latest_us, partitions)
         columns = self._kept(columns)
-        left_out = frozenset[str]() if is_hashed else self.hashes.left_out(columns)
+        left_out = frozenset[str]() if is_complete else self.hashes.left_out(columns)
         made = self._made(columns, frozenset() if len(orders.spread) else left_out)
         count = len(made.columns[self.intake.time])
         mixed = arrivals_mixed(self.intake, made.columns, count) if len(orders.spread) else None
@@ -122,19 +122,11 @@ class ColumnTierOne:
 
     # Columns -----------------------------------------------------------------------------------
 
-    def _computed(self, rows: pa.Table) -> Columns:
-        """All columns of tier 1 but for the hashes, also of rows that no query wants."""
-        intake, texts = self.intake, [c for c in self.intake.columns if c.source is None]
-        attempts = attempted(rows, [c.text for c in texts], [c.type for c in texts])
-        of = {c.name: attempt for c, attempt in zip(texts, attempts, strict=True)}
-        columns = {
-            c.name: as_sent(of[c.name].column if c.source is None else rows.column(c.source)) for c in intake.columns
-        }
-        for reading in intake.readings:
-            if reading.failed is not None:
-                masks = [mask for name in reading.computed if (mask := of[name].failed) is not None]
-                failed = np.logical_or.reduce(masks) if masks else np.zeros(rows.num_rows, np.bool_)
-                columns[reading.failed] = pa.array(failed)
+    def _computed(self, rows: pa.Table, later: frozenset[str] = frozenset()) -> Columns:
+        """The columns of tier 1 but for the hashes, also of rows that no query wants; without those computed later."""
+        intake = self.intake
+        columns = {c.name: as_sent(rows.column(c.source)) for c in intake.columns if c.source is not None}
+        columns |= computed_columns(intake, rows, {c.name for c in intake.columns} - later)
         if self.keep_original:
             originals = [as_sent(rows.column(name)) for name in self.schema.names]
             fields = [pa.field(n, each.type) for n, each in zip(self.schema.names, originals, strict=True)]
@@ -164,7 +156,7 @@ class ColumnTierOne:
     def _made(self, columns: Columns, left_out: frozenset[str] = frozenset()) -> _Made:
         """The columns that are sent, in their order, with the hashes that break ties; and the slots."""
         count = len(columns[self.intake.time])
-        sent = {name: columns[name] for name in self.hashes.names}
+        sent = {name: columns[name] for name in self.hashes.names if name in columns}
         sent |= self.hashes.arrivals(columns, count, {*self.hashes.arrival_names} - left_out)
         sent |= {name: columns[name] for name in (ORIGINAL, PARTITION, POSITION) if name in columns}
         return _Made(sent, [self.hashes.slots(route, columns, count) for route in self.intake.routes])
@@ -183,18 +175,13 @@ class ColumnTierOne:
         return pa.table(columns | {SLOT: pa.array(slots)})
 
     @cached_property
+    def _left_to_engines(self) -> frozenset[str]:
+        return left_to_engines(self.hashes, self.schema)
+
+    @cached_property
     def hashes(self) -> Hashes:
         """The hashes of the rows."""
         return Hashes(self.intake, self.key_groups, self.keep_original)
-
-
-def as_sent(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in the layout in which Spark sends its type: strings are plain ones, and zoned times are in UTC."""
-    array = single(column)
-    kind = plain(array.type)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        kind = pa.timestamp(kind.unit, "UTC")
-    return array if array.type == kind else array.cast(kind)
 
 
 def _head_of(
