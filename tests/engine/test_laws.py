@@ -16,6 +16,11 @@ from tests.support.queries import Case, cases
 from tests.support.query_cases import random_case
 from trimtab import evaluate
 from trimtab.engine.match.kernels import generated as kernels
+from trimtab.engine.match.kernels import thread_kernel
+from trimtab.engine.match.kernels.plan import Generated
+from trimtab.engine.match.run import calling
+from trimtab.engine.match.run.calling import _matches_expected
+from trimtab.engine.match.run.threads import Batch
 
 
 @given(cases())
@@ -23,6 +28,25 @@ def test_the_matcher_agrees_with_the_reference_however_its_input_is_cut(case: Ca
     note(case.sql)
     note(f"{case.table.to_pylist()} cut at {case.cuts}")
     found = differs(case)
+    if found == "patience":
+        reject()
+    assert found == ""
+
+
+@given(cases())
+def test_lists_that_are_full_change_nothing(case: Case) -> None:
+    note(case.sql)
+    note(f"{case.table.to_pylist()} cut at {case.cuts}")
+
+    def room(generated: Generated, batch: Batch) -> int:
+        return _matches_expected(generated, batch) if generated.deterministic else 1
+
+    tiny = {"THREADS_AT_FIRST": 1, "NODES_AT_FIRST": 1, "SAVED_AT_FIRST": 1}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in tiny.items():
+            patch.setitem(thread_kernel.CONSTANTS, name, value)
+        patch.setattr(calling, "_matches_expected", room)
+        found = differs(case)
     if found == "patience":
         reject()
     assert found == ""

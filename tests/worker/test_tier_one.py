@@ -95,7 +95,7 @@ def test_columns_are_not_sent_if_others_determine_them() -> None:
     left = left_to_engines(one.hashes, SCHEMA)
     texts = {each.name: each.text for each in one.intake.columns}
     assert {texts[name] for name in left if name in texts} == {
-        *("y - 1", "y - 2.5", "x * 2", "big * 3", "x * 4611686018427387904", "x * 3", "y > 0.5"),
+        *("y - 1", "y - 2.5", "x * 2", "big * 3", "x * 4611686018427387904", "x * 3", "y > 0.5")
     }
     flags = {each.query: each.failed in left for each in one.intake.readings}
     assert flags == {"falls 1": True, "falls 2.5": True, "wide": True, "both": False}

@@ -19,6 +19,8 @@ from trimtab.state.gathering import BoolArray, Int64Array
 from trimtab.state.manifest import ALL, StateRun
 
 NO_FLOOR = -1
+FEW = 8
+"""The slots of a run with so many times fewer of them than are wanted are searched for among these."""
 
 
 class Reader:
@@ -98,7 +100,7 @@ class Reader:
         for run, bundle in self._recent:
             if not len(left):
                 return found
-            places, hit = _search(bundle.slots, left)
+            places, hit = (_search_for_few if len(bundle.slots) * FEW < len(left) else _search)(bundle.slots, left)
             if run.sequence <= self._highest_floor:
                 hit &= floors < run.sequence
             if hit.any():
@@ -234,4 +236,14 @@ def _search(slots: Int64Array, wanted: Int64Array) -> tuple[Int64Array, BoolArra
     if not len(slots):
         return places, np.zeros(len(wanted), np.bool_)
     hit: BoolArray = slots[np.minimum(places, len(slots) - 1)] == wanted
+    return places, hit
+
+
+def _search_for_few(slots: Int64Array, wanted: Int64Array) -> tuple[Int64Array, BoolArray]:
+    """The same for far fewer slots than are wanted, which are sorted and distinct; places mean nothing without a hit."""
+    places, hit = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    at = np.searchsorted(wanted, slots)
+    numbers = np.flatnonzero(at < len(wanted))
+    numbers = numbers[wanted[at[numbers]] == slots[numbers]]
+    places[at[numbers]], hit[at[numbers]] = numbers, True
     return places, hit

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from trimtab.engine.columns.watermark import BEGINNING_US
 from trimtab.engine.metering import Meter
 from trimtab.engine.operator import TIME_US, Moment, State
+from trimtab.keyed_state import KEYS, SLOT
 from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import own_name
 from trimtab.state.runs import Reader, needed
@@ -19,7 +20,7 @@ from trimtab.worker.accounts import Accounts
 from trimtab.worker.intake import Reading
 from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedState, packed
 from trimtab.worker.ready import ReadyPlan, operands
-from trimtab.worker.sorting_out import Rows, SortingOut
+from trimtab.worker.sorting_out import Rows, SortingOut, distinct
 
 CLOSING_SLOTS = 200_000
 """How many keys are closed at once at the end of the input."""
@@ -116,8 +117,10 @@ class Turns:
             with timed("finish"):
                 self.put_out(reading.query, ready.finish.run(output))
         with timed("bundle"):
-            self.parts[reading.query] = to_bundle(after, touched)
-            self._will_be_due(self.parts[reading.query].first_due_us)
+            changed = with_state(touched, state, after)
+            if len(changed):
+                self.parts[reading.query] = to_bundle(after, changed)
+                self._will_be_due(self.parts[reading.query].first_due_us)
 
     def _will_be_due(self, at_us: int | None) -> None:
         if at_us is not None:
@@ -157,6 +160,17 @@ class Turns:
         file = f"{self._orders.batch:012d}-e{self._number}-{own_name(self._orders.epoch)}.parquet"
         self._orders.outbox.write(file, sink.getvalue().to_pybytes())
         return Output(table.num_rows, packed(table.slice(0, 0)), file)
+
+
+def with_state(touched: Int64Array, before: State, after: State) -> Int64Array:
+    """The touched slots that had state or have some now: about the others there is nothing to write.
+
+    Most keys of most patterns have none, and what is written is read again, searched and merged.
+    """
+    having = [state[KEYS].column(SLOT).to_numpy() for state in (before, after) if KEYS in state]
+    if sum(map(len, having)) >= len(touched) // 2:
+        return touched  # to find the few others takes longer than to write them
+    return distinct(np.concatenate(having)) if having else touched[:0]
 
 
 def open_reader(orders: Orders, key_groups: int, query: str, owned: BoolArray) -> Reader:

@@ -3,7 +3,7 @@
 An `Emitter` writes the code that looks at one row for one label: reads of registers, the values that they take if
 the row is mapped to the label, and (in the subclasses) the condition itself. Names that the kernel provides:
 `row` this row, `start` the first row of the match, `tail` and `end` the bounds of the partition's rows at hand,
-`number` the matches so far, and the banks `current_ints`, `current_floats` and `current_objects`, in which the thread
+`number` the matches so far, and the banks `thread_ints`, `thread_floats` and `thread_objects`, in which the thread
 begins at `int_at`, `float_at` and `object_at`.
 """
 
@@ -113,7 +113,7 @@ class Emitter:
         if self.thread.variables is not None:
             return self.thread.variables[register]
         name = register.bank.value
-        return f"current_{name}s[{name}_at + {index}]"
+        return f"thread_{name}s[{name}_at + {index}]"
 
     def read_once(self, register: Register) -> str:
         """A local name for the register's value before this row."""

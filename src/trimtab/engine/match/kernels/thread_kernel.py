@@ -10,7 +10,8 @@ position, first row, last row, path node, registers. Three rules keep the number
   one is dropped: they have the same future. Under SKIP PAST LAST ROW this holds between attempts too.
 - A match is reported as soon as its thread is the first in the list: no preferred thread is left.
 
-An attempt starts on every row while others are under way, so no row is read twice or has to be kept for that. Only
+An attempt starts on every row on which one may (`beginnings.py`) while others are under way, so no row is read twice or
+has to be kept for that. Only
 where a condition needs MATCH_NUMBER(), which an attempt can't know before the earlier ones are decided, attempts run
 one after another and rows are read again (`sequential`).
 
@@ -35,6 +36,7 @@ from trimtab.engine.match.ir.query import SkipTo
 from trimtab.engine.match.kernels import interface
 from trimtab.engine.match.kernels import thread_batch as batch
 from trimtab.engine.match.kernels import thread_row as one_row
+from trimtab.engine.match.kernels.beginnings import begins
 from trimtab.engine.match.kernels.emit import Thread, Writer
 from trimtab.engine.match.kernels.interface import KIND_MATCH, KIND_UNMATCHED, NO_WATERMARK, RESULTS, Tables, parameters
 from trimtab.engine.match.kernels.kernel_writer import KernelWriter
@@ -51,6 +53,9 @@ _ANCHORS = {
 WAITS, MAY_END, STAMPED = 1, 2, 4
 """Another row may follow the position; a match may end with its row; a second thread on the same row is a twin."""
 
+THREADS_AT_FIRST, NODES_AT_FIRST, SAVED_AT_FIRST = 32, 256, 256
+"""For how many there is room when a kernel begins."""
+
 CONSTANTS = {
     name: value
     for names in (vars(registers), vars(interface), globals())
@@ -62,31 +67,51 @@ CONSTANTS = {
 OUTLINE = """
                      |def kernel(PARAMETERS):
                      |    ROOM
-                     |    for key in range(key_count):
-                     |        LOAD_THREADS
-                     |        BEGIN_KEY
-                     |        while True:
-                     |            no_more_rows = row >= stop  # only time can decide now
-                     |            if no_more_rows:
-                     |                if broken or error != 0 or thread_count == 0 or (closing == 0 and NOT_TIMED):
+                     |    key = 0; is_full = True
+                     |    while is_full:
+                     |        MORE_ROOM
+                     |        is_full = False
+                     |        while key < key_count and not is_full:
+                     |            LOAD_THREADS
+                     |            BEGIN_KEY
+                     |            while not is_full:
+                     |                no_more_rows = row >= stop  # only time can decide now
+                     |                if no_more_rows:
+                     |                    if broken or error != 0 or thread_count == 0 or (closing == 0 and NOT_TIMED):
+                     |                        break
+choosy               |                begins = False
+choosy               |                if not no_more_rows:
+choosy               |                    WHETHER_IT_BEGINS
+choosy               |                    if thread_count == 0 and not begins:
+choosy               |                        row += 1
+choosy               |                        continue
+                     |                IS_ROOM_ENOUGH
+                     |                START_ATTEMPT
+                     |                for thread in range(tried_count):
+                     |                    TRY_THREAD
+                     |                NEXT_THREADS
+                     |                REPORT_MATCHES
+paths                |                if is_full:
+paths                |                    break
+sequential           |                NEXT_ATTEMPT
+                     |                DROP_REPORTED
+                     |                if no_more_rows:
                      |                    break
-                     |            ENOUGH_ROOM
-                     |            START_ATTEMPT
-                     |            for thread in range(tried_count):
-                     |                TRY_THREAD
-                     |            NEXT_THREADS
-                     |            REPORT_MATCHES
-sequential           |            NEXT_ATTEMPT
-                     |            DROP_REPORTED
-                     |            if no_more_rows:
-                     |                break
-                     |            row += 1
-unmatched !sequential|            bound = current_ints[START] if thread_count > 0 else row
-unmatched !sequential|            UNMATCHED_ROWS
-unmatched            |        if closing != 0 and not broken:
-unmatched            |            bound = stop
-unmatched            |            UNMATCHED_ROWS
-                     |        SAVE_THREADS
+                     |                row += 1
+unmatched !sequential|                bound = thread_ints[list_at * THREAD_INTS + START] if thread_count > 0 else row
+unmatched !sequential|                UNMATCHED_ROWS
+unmatched            |            if closing != 0 and not broken and not is_full:
+unmatched            |                ROOM_AT_THE_END
+unmatched            |                if not is_full:
+unmatched            |                    bound = stop
+unmatched            |                    UNMATCHED_ROWS
+                     |            if broken:
+                     |                thread_count = 0
+                     |            ROOM_TO_SAVE
+                     |            if is_full:
+                     |                BEGIN_AGAIN
+                     |            else:
+                     |                SAVE_THREADS
                      |    saved_offsets[key_count] = saved_count
                      |    return (RESULTS)
 """
@@ -101,13 +126,15 @@ BLOCKS: dict[str, Block] = {
 
 def write_threads(kernel: KernelWriter) -> str:
     """The general kernel's source for a query."""
-    skip, layout = kernel.query.skip, kernel.layout
+    skip, layout, choice = kernel.query.skip, kernel.layout, begins(kernel)
     flags = {
+        "choosy": choice is not None,
         "paths": kernel.paths, "sequential": kernel.sequential, "timed": kernel.timed, "past_last": kernel.past_last,
         "unmatched": kernel.unmatched, "skip_to": isinstance(skip, SkipTo), "match_floats": bool(kernel.float_fields),
         "ints": True, "floats": bool(layout.floats), "objects": bool(layout.objects),
     }  # fmt: skip
     written: dict[str, Block] = {
+        "WHETHER_IT_BEGINS": choice or (),
         "INITIAL_REGISTERS": _initial_registers(kernel),
         "CONDITIONS_AND_REGISTERS": _conditions_and_registers(kernel),
         "MATCH_FIELDS": _match_fields(kernel),
@@ -152,21 +179,21 @@ def _place(kernel: KernelWriter, which: str, register: Register) -> str:
     """Code for a register of the thread that meets the row (`current`), or of the one that it becomes (`next`)."""
     name = register.bank.value
     offset = f"{name}_at" if which == "current" else f"{which}_{name}_at"
-    return f"{which}_{name}s[{offset} + {kernel.layout.at[register]}]"
+    return f"thread_{name}s[{offset} + {kernel.layout.at[register]}]"
 
 
 def _match_fields(kernel: KernelWriter) -> list[str]:
     """Write the integers and floats of the reported match."""
     code = {
-        "key": "key", "kind": str(KIND_MATCH), "number": "number", "start": f"current_ints[reported_at + {START}]",
-        "end": f"current_ints[reported_at + {END}]", "begin": "path_count - length", "length": "length",
+        "key": "key", "kind": str(KIND_MATCH), "number": "number", "start": f"thread_ints[reported_at + {START}]",
+        "end": f"thread_ints[reported_at + {END}]", "begin": "path_count - length", "length": "length",
     }  # fmt: skip
     lines = []
     for at, field in enumerate(kernel.fields):
-        value = code[field] if isinstance(field, str) else f"current_ints[reported_at + {kernel.layout.at[field]}]"
+        value = code[field] if isinstance(field, str) else f"thread_ints[reported_at + {kernel.layout.at[field]}]"
         lines.append(f"match_ints[field_at + {at}] = {value}")
     for at, register in enumerate(kernel.float_fields):
-        value = f"current_floats[reported * {len(kernel.layout.floats)} + {kernel.layout.at[register]}]"
+        value = f"thread_floats[(list_at + reported) * {len(kernel.layout.floats)} + {kernel.layout.at[register]}]"
         lines.append(f"match_floats[match_count * {len(kernel.float_fields)} + {at}] = {value}")
     return lines
 

@@ -14,25 +14,26 @@ START_ATTEMPT = """
 sequential |    if thread_count == 0:
 sequential |        attempt_row = row
 timed      |    now = times[row]
-!sequential|    tried_count = thread_count + 1
+!choosy !sequential|    tried_count = thread_count + 1
+choosy     |    tried_count = thread_count + 1 if begins else thread_count
 sequential |    tried_count = thread_count + 1 if thread_count == 0 else thread_count
-banks      |    int_at = thread_count * THREAD_INTS
-           |    current_ints[int_at + POSITION] = BEFORE_FIRST; current_ints[int_at + START] = row
-           |    current_ints[int_at + END] = -1; current_ints[int_at + NODE] = -1
+banks      |    int_at = (list_at + thread_count) * THREAD_INTS
+           |    thread_ints[int_at + POSITION] = BEFORE_FIRST; thread_ints[int_at + START] = row
+           |    thread_ints[int_at + END] = -1; thread_ints[int_at + NODE] = -1
            |    INITIAL_REGISTERS
 """
 """An attempt starts on the row as one more thread, the least preferred one, before any position."""
 
 TRY_THREAD = """
-banks     |int_at = thread * THREAD_INTS
-          |start = current_ints[int_at + START]
+banks     |int_at = (list_at + thread) * THREAD_INTS
+          |start = thread_ints[int_at + START]
 past_last |if start <= cut:
 past_last |    continue
 !past_last|if start != attempt:
 !past_last|    attempt = start; stamp += 1
 !past_last|if start == cut:
 !past_last|    continue
-          |position = current_ints[int_at + POSITION]
+          |position = thread_ints[int_at + POSITION]
           |NEXT_PLACE
           |ended = position == DONE; waits = False
           |if not ended and no_more_rows:
@@ -40,9 +41,9 @@ past_last |    continue
           |if ended or no_more_rows:
           |    if ended:
           |        COPY_THREAD
-          |        next_ints[next_int_at + POSITION] = DONE; next_count += 1
+          |        thread_ints[next_int_at + POSITION] = DONE; next_count += 1
           |        if position != DONE:
-past_last |            cut = current_ints[int_at + END]
+past_last |            cut = thread_ints[int_at + END]
 !past_last|            cut = start
           |    continue
 timed     |late = now >= times[start] + WITHIN
@@ -53,7 +54,7 @@ timed     |late = now >= times[start] + WITHIN
 `cut` (where matches may overlap: the one that starts there) are cut off. A thread that has ended stays as it is."""
 
 NEXT_PLACE = """
-banks|next_int_at = next_count * THREAD_INTS
+banks|next_int_at = (next_at + next_count) * THREAD_INTS
 """
 """Where the next thread that is kept is written."""
 
@@ -79,7 +80,7 @@ both: end by TIMEOUT, and wait for a preferred end by `$`."""
 
 COPY_THREAD = """
 used|for field in range(THREAD_INTS):
-used|    next_ints[next_int_at + field] = current_ints[int_at + field]
+used|    thread_ints[next_int_at + field] = thread_ints[int_at + field]
 """
 """The thread stays as it is."""
 
@@ -93,8 +94,8 @@ timed     |    if position == BEFORE_FIRST or (anchor == AT_TIMEOUT and late):
 !timed    |    if position == BEFORE_FIRST:
           |        NEXT_PLACE
           |        COPY_THREAD
-          |        next_ints[next_int_at + POSITION] = DONE; next_count += 1
-past_last |        cut = current_ints[int_at + END]
+          |        thread_ints[next_int_at + POSITION] = DONE; next_count += 1
+past_last |        cut = thread_ints[int_at + END]
 !past_last|        cut = start
           |        break
           |    continue
@@ -109,15 +110,15 @@ timed     |    continue
           |CONDITIONS_AND_REGISTERS
           |if not holds:
           |    continue
-          |next_ints[next_int_at + START] = start; next_ints[next_int_at + END] = row
+          |thread_ints[next_int_at + START] = start; thread_ints[next_int_at + END] = row
           |if flag & STAMPED:
           |    taken[target] = stamp
           |elif flag & WAITS:
           |    SKIP_IF_TWIN
 paths     |node_rows[node_count] = row; node_positions[node_count] = target
-paths     |node_parents[node_count] = current_ints[int_at + NODE]
-paths     |next_ints[next_int_at + NODE] = node_count; node_count += 1
-          |next_ints[next_int_at + POSITION] = target if flag & WAITS else DONE
+paths     |node_parents[node_count] = thread_ints[int_at + NODE]
+paths     |thread_ints[next_int_at + NODE] = node_count; node_count += 1
+          |thread_ints[next_int_at + POSITION] = target if flag & WAITS else DONE
           |next_count += 1
           |if flag & MAY_END:
           |    if flag & WAITS:
@@ -132,7 +133,7 @@ match, less preferred steps are not tried."""
 SKIP_IF_TWIN = """
                 |bucket = target
                 |for each in range(compared_ints_from[target], compared_ints_from[target + 1]):
-                |    bucket = (bucket * 31 + next_ints[next_int_at + compared_ints[each]]) & (bucket_count - 1)
+                |    bucket = (bucket * 31 + thread_ints[next_int_at + compared_ints[each]]) & (bucket_count - 1)
 past_last timed |bucket = (bucket * 31 + times[start]) & (bucket_count - 1)
 !past_last      |bucket = (bucket * 31 + start) & (bucket_count - 1)
                 |bucket &= bucket_count - 1
@@ -140,13 +141,13 @@ past_last timed |bucket = (bucket * 31 + times[start]) & (bucket_count - 1)
                 |    bucket_stamps[bucket] = row_stamp; bucket_heads[bucket] = -1
                 |twin = bucket_heads[bucket]
                 |while twin >= 0:
-                |    same = next_ints[twin * THREAD_INTS + POSITION] == target
-past_last timed |    same = same and times[next_ints[twin * THREAD_INTS + START]] == times[start]
-!past_last      |    same = same and next_ints[twin * THREAD_INTS + START] == start
+                |    same = thread_ints[(next_at + twin) * THREAD_INTS + POSITION] == target
+past_last timed |    same = same and times[thread_ints[(next_at + twin) * THREAD_INTS + START]] == times[start]
+!past_last      |    same = same and thread_ints[(next_at + twin) * THREAD_INTS + START] == start
                 |    if same:
 used            |        for each in range(compared_ints_from[target], compared_ints_from[target + 1]):
 used            |            field = compared_ints[each]
-used            |            if next_ints[twin * THREAD_INTS + field] != next_ints[next_int_at + field]:
+used            |            if thread_ints[(next_at + twin) * THREAD_INTS + field] != thread_ints[next_int_at + field]:
 used            |                same = False
                 |    if same:
                 |        break
@@ -160,45 +161,45 @@ through a hash table, which a new row empties by raising its stamp."""
 
 ENDED_TWIN = """
 used|for field in range(THREAD_INTS):
-used|    next_ints[next_int_at + THREAD_INTS + field] = next_ints[next_int_at + field]
-    |next_ints[next_int_at + THREAD_INTS + POSITION] = DONE
+used|    thread_ints[next_int_at + THREAD_INTS + field] = thread_ints[next_int_at + field]
+    |thread_ints[next_int_at + THREAD_INTS + POSITION] = DONE
     |next_count += 1
 """
 """A thread that may end and may go on is kept twice, first as the one that goes on: a longer match is preferred."""
 
 NEXT_THREADS = """
-banks|current_ints, next_ints = next_ints, current_ints
-     |thread_count = next_count
-     |if thread_count > thread_limit:
-     |    error = ERROR_THREADS; error_count += 1
-     |    if error_key < 0:
-     |        error_key = key
-     |    thread_count = 0; broken = True; row = stop
-     |    break
+|list_at = next_at; next_at = capacity if list_at == 0 else 0; thread_count = next_count
+|if thread_count > thread_limit:
+|    error = ERROR_THREADS; error_count += 1
+|    if error_key < 0:
+|        error_key = key
+|    thread_count = 0; broken = True; row = stop
+|    break
 """
 """The threads that were kept become the list for the next row. A key with too many threads is given up; other keys go
 on, so that the error can say how many keys are affected."""
 
 REPORT_MATCHES = """
                     |reported = 0
-                    |while reported < thread_count and current_ints[reported * THREAD_INTS + POSITION] == DONE:
-                    |    reported_at = reported * THREAD_INTS
-unmatched           |    bound = current_ints[reported_at + START]
+                    |while reported < thread_count:
+                    |    reported_at = (list_at + reported) * THREAD_INTS
+                    |    if thread_ints[reported_at + POSITION] != DONE:
+                    |        break
+unmatched           |    bound = thread_ints[reported_at + START]
 unmatched           |    UNMATCHED_ROWS
                     |    number += 1
 paths               |    PATH
-                    |    ROOM_FOR_A_MATCH
                     |    field_at = match_count * MATCH_INTS
                     |    MATCH_FIELDS
                     |    match_count += 1
-unmatched           |    last_row = current_ints[reported_at + END]
-unmatched           |    front = max(front, (current_ints[reported_at + START] if last_row < 0 else last_row) + 1)
+unmatched           |    last_row = thread_ints[reported_at + END]
+unmatched           |    front = max(front, (thread_ints[reported_at + START] if last_row < 0 else last_row) + 1)
                     |    reported += 1
 skip_to             |    SKIP_TO
 sequential          |    row = attempt_row + 1
-sequential past_last|    row = max(row, current_ints[reported_at + END] + 1)
-sequential skip_to  |    if current_ints[reported_at + END] >= 0:
-sequential skip_to  |        row = max(row, current_ints[reported_at + SKIP_TARGET])
+sequential past_last|    row = max(row, thread_ints[reported_at + END] + 1)
+sequential skip_to  |    if thread_ints[reported_at + END] >= 0:
+sequential skip_to  |        row = max(row, thread_ints[reported_at + SKIP_TARGET])
 sequential          |    thread_count = 0
 sequential          |    reported = -1
 sequential          |    break
@@ -206,32 +207,22 @@ sequential          |    break
 """A thread that has ended and is first in the list is a match: no preferred thread is left that could replace it. Where
 attempts run one after another, the next one starts at the row that the match skips to."""
 
-ROOM_FOR_A_MATCH = """
-             |if match_count == match_capacity:
-             |    match_capacity *= 2
-             |    match_ints = grow_ints(match_ints, match_capacity * MATCH_INTS, match_count * MATCH_INTS)
-match_floats |    used = match_count * MATCH_FLOATS
-match_floats |    match_floats = grow_floats(match_floats, match_capacity * MATCH_FLOATS, used)
-"""
-"""The number of matches isn't known before: they may overlap."""
-
 UNMATCHED_ROWS = """
 |while front < bound:
-|    ROOM_FOR_A_MATCH
 |    UNMATCHED_FIELDS
 |    match_count += 1; front += 1
 """
 """The rows before `bound` are decided. Those from `front` on are in no match."""
 
 PATH = """
-|node = current_ints[reported_at + NODE]; length = 0
+|node = thread_ints[reported_at + NODE]; length = 0
 |while node >= 0:
 |    length += 1; node = node_parents[node]
-|if path_count + length > path_capacity:
-|    path_capacity = 2 * (path_count + length)
-|    path_rows = grow_ints(path_rows, path_capacity, path_count)
-|    path_positions = grow_ints(path_positions, path_capacity, path_count)
-|node = current_ints[reported_at + NODE]; place = path_count + length
+|paths_wanted = path_count + length
+|if paths_wanted > path_capacity:
+|    is_full = True
+|    break
+|node = thread_ints[reported_at + NODE]; place = path_count + length
 |while node >= 0:
 |    place -= 1; path_rows[place] = node_rows[node]; path_positions[place] = node_positions[node]
 |    node = node_parents[node]
@@ -240,14 +231,14 @@ PATH = """
 """The rows of the match, found backwards from its last node."""
 
 SKIP_TO = """
-|if current_ints[reported_at + END] >= 0:
-|    skip_row = current_ints[reported_at + SKIP_TARGET]
-|    if skip_row < 0 or skip_row == current_ints[reported_at + START]:
+|if thread_ints[reported_at + END] >= 0:
+|    skip_row = thread_ints[reported_at + SKIP_TARGET]
+|    if skip_row < 0 or skip_row == thread_ints[reported_at + START]:
 |        if error == 0:
 |            error = ERROR_SKIP_MISSING if skip_row < 0 else ERROR_SKIP_FIRST
 |            error_key = key
 |        broken = True
-|    while reported < thread_count and current_ints[reported * THREAD_INTS + START] < skip_row:
+|    while reported < thread_count and thread_ints[(list_at + reported) * THREAD_INTS + START] < skip_row:
 |        reported += 1
 """
 """AFTER MATCH SKIP TO a variable's row: attempts that started before it are dropped. It must be there, and it must not
@@ -265,9 +256,7 @@ unmatched|    UNMATCHED_ROWS
 """Where attempts run one after another: the next one follows a match or an attempt that failed."""
 
 DROP_REPORTED = """
-    |if reported > 0:
-    |    thread_count -= reported
-used|    for field in range(thread_count * THREAD_INTS):
-used|        current_ints[field] = current_ints[reported * THREAD_INTS + field]
+|if reported > 0:
+|    thread_count -= reported; list_at += reported
 """
-"""The threads that are left move to the front of the list."""
+"""The list begins with the threads that are left."""
