@@ -256,7 +256,7 @@ def test_patterns_and_windows_are_shown_in_readable_form(tmp_path: Path, capsys:
     assert "symbol=KEEL venue=1\nlooked at again at 2026-01-01 01:00:00\n" in falls
     assert "KEYS: " in falls
     kept = table(falls, "row  ")
-    assert kept[0][:2] == ["row", "symbol"]
+    assert kept[0][:2] == ["row", "ts"]
     assert [row[0] for row in kept[1:]] == ["0", "1"]
     assert "THREADS: partial matches" in falls
     assert "position  first_row  last_row" in falls

@@ -38,7 +38,7 @@ from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, merges_of_recent, plan_merges
 from trimtab.state.manifest import Manifest, StateRun
-from trimtab.state.merging import Work, run_merge
+from trimtab.state.merging import Work, run_merges
 from trimtab.state.sweep import sweep
 from trimtab.worker.orders import INLINE_BYTES, EngineReport
 
@@ -46,6 +46,8 @@ CLOCK_S = 2_000_000_000.0
 """In 2033: later than all rows, but for those that are meant to be too far ahead."""
 
 
+TOGETHER = 2
+"""How many merges are done together, and write one file."""
 NO_DELAY = TimeRule(delay_us=0)
 
 
@@ -227,9 +229,12 @@ class Bottle:
 
         def run() -> None:
             while left:
-                merge = left.pop(0)
-                work = Work(merge, folder, {run.segment: known[run.segment] for run in merge.runs}, "", self._epoch)
-                self._shell.merged.append(pickle.loads(pickle.dumps(run_merge(work))))
+                some = [left.pop(0) for _ in left[:TOGETHER]]
+                work = [
+                    Work(each, folder, {run.segment: known[run.segment] for run in each.runs}, "", self._epoch)
+                    for each in some
+                ]
+                self._shell.merged += pickle.loads(pickle.dumps(run_merges(work)))
 
         self._run(run, deaths, left.clear)
 

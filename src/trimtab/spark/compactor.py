@@ -20,7 +20,7 @@ from trimtab.spark import lost_workers
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.compaction import Merge, plan_merges
 from trimtab.state.manifest import Manifest
-from trimtab.state.merging import Merged, Work, run_merge
+from trimtab.state.merging import Merged, Work, run_merges, together
 from trimtab.state.sweep import sweep_orphans
 from trimtab.worker.pauses import avoid_pauses
 
@@ -108,15 +108,16 @@ class Compactor:
             log.warning("files that repeated tasks have left were not deleted: %s", error)
 
     def _run(self, work: list[Work], over_columns: bool) -> list[Merged]:
-        """Run one task per merge, in the engines' workers, which have the code loaded.
+        """Run a task for each group of merges, in the engines' workers, which have the code loaded.
 
         Spark has other workers for its RDDs than for its DataFrames; a new one would import for more than a second.
         """
+        groups = together(work)
 
         def merged(numbers: Iterable[int]) -> Iterator[bytes]:
             avoid_pauses()
             for number in numbers:
-                yield pickle.dumps(run_merge(work[number]))
+                yield pickle.dumps(run_merges(groups[number]))
 
         def of_frame(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -124,12 +125,12 @@ class Compactor:
 
         if over_columns:
             context = self._spark.sparkContext
-            tasks: Any = context.parallelize(range(len(work)), len(work)).mapPartitions(merged)
+            tasks: Any = context.parallelize(range(len(groups)), len(groups)).mapPartitions(merged)
             found = lost_workers.retried(tasks.collect)
         else:
-            frame = self._spark.range(0, len(work), 1, len(work)).mapInArrow(of_frame, "merged binary")
+            frame = self._spark.range(0, len(groups), 1, len(groups)).mapInArrow(of_frame, "merged binary")
             found = [row.merged for row in lost_workers.retried(frame.collect)]
-        return [pickle.loads(each) for each in found]
+        return [one for group in found for one in pickle.loads(group)]
 
 
 def _waiting(manifest: Manifest) -> int:

@@ -240,7 +240,7 @@ def _search(slots: Int64Array, wanted: Int64Array) -> tuple[Int64Array, BoolArra
 
 
 def _search_for_few(slots: Int64Array, wanted: Int64Array) -> tuple[Int64Array, BoolArray]:
-    """The same for far fewer slots than are wanted, which are sorted and distinct; places mean nothing without a hit."""
+    """The same if far more slots are wanted, all of them different; places mean nothing where there is no hit."""
     places, hit = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
     at = np.searchsorted(wanted, slots)
     numbers = np.flatnonzero(at < len(wanted))

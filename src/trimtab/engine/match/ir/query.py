@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from trimtab.engine.columns.order import OrderKey
 from trimtab.engine.match.ir.expression import Aggregate, Expr, MatchNumber, RowValue, Side, walk
 from trimtab.engine.match.ir.pattern import Pattern
-from trimtab.engine.match.ir.state_schema import KEY_COLUMNS, NODE_COLUMNS, NODES, PENDING, ROWS, THREADS
+from trimtab.engine.match.ir.state_schema import NODE_COLUMNS, NODES, PENDING, ROWS, THREADS
 from trimtab.engine.operator import DEFAULTS, Description, Obstacle, Operator, Settings, StateTable
 from trimtab.engine.signature import signed
-from trimtab.keyed_state import KEY, KEYS
+from trimtab.keyed_state import DEADLINE, KEY, KEYS
 
 
 class Rows(enum.Enum):
@@ -82,7 +82,7 @@ class MatchQuery(Description):
     def state_tables(self) -> tuple[StateTable, ...]:
         """For each key what is known of it, the rows that it still needs, its partial matches and their paths."""
         return (
-            StateTable(KEYS, KEY_COLUMNS),
+            StateTable(KEYS, (DEADLINE,)),
             StateTable(ROWS, (KEY, PENDING)),
             StateTable(THREADS, (KEY,)),
             StateTable(NODES, (KEY, *NODE_COLUMNS)),

@@ -73,16 +73,27 @@ class Keeper:
             alive |= begun > 0
         renumber = np.cumsum(alive) - 1
         deadline = self._deadlines(rowset, saved, resume, np.asarray(batch.time.times), watermark_us)
-        keys = rowset.keys.filter(pa.array(alive))
-        for name, values in (
-            (NUMBER, numbers), (BEGUN, begun), (TAIL, resume - low), (FRONT, resume - fronts),
-        ):  # fmt: skip
-            keys = keys.append_column(name, pa.array(values[alive], pa.int64()))
-        keys = keys.append_column(DEADLINE, deadline.filter(pa.array(alive)))
+        keys = rowset.keys.append_column(DEADLINE, deadline)
+        of_key = {NUMBER: numbers, BEGUN: begun, TAIL: resume - low, FRONT: resume - fronts}
+        for name in self._needed_of_keys:
+            keys = keys.append_column(name, pa.array(of_key[name], pa.int64()))
+        if not alive.all():
+            keys = keys.filter(pa.array(alive))
         own = rowset.taken(kept)
         own = own.append_column(KEY, pa.array(renumber[kept_key], pa.int64()))
         own = own.append_column(PENDING, pa.array(kept >= resume[kept_key]))
         return {KEYS: keys, ROWS: own} | replace(saved, ints=ints, nodes=nodes).tables(renumber, generated)
+
+    @cached_property
+    def _needed_of_keys(self) -> tuple[str, ...]:
+        """What has to be known of a key besides its deadline."""
+        is_needed = {
+            NUMBER: self._counts_matches,
+            BEGUN: Anchor.START in self.program.uses,
+            TAIL: self.traits.lookback > 0 or self.traits.paths,
+            FRONT: self.query.rows is Rows.ALL_WITH_UNMATCHED,
+        }
+        return tuple(name for name, needed in is_needed.items() if needed)
 
     @cached_property
     def _counts_matches(self) -> bool:

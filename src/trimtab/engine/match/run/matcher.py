@@ -29,7 +29,7 @@ from trimtab.engine.match.run.rowset import Rowset, gather
 from trimtab.engine.match.run.threads import Batch, Threads
 from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, Scalar, State
 from trimtab.errors import InputError, MatchError, ThreadLimitError
-from trimtab.keyed_state import KEYS
+from trimtab.keyed_state import KEYS, PATTERN_COLUMNS
 
 
 class Matcher(Operator):
@@ -127,10 +127,10 @@ class Matcher(Operator):
         numbers_, begun = np.zeros(count, np.int64), np.zeros(count, np.int64)
         if kept is not None and kept.num_rows:
             old = rowset.old_keys
-            numbers_[old] = kept.column(NUMBER).to_numpy()
-            begun[old] = kept.column(BEGUN).to_numpy()
-            tails[old] -= kept.column(TAIL).to_numpy()
-            fronts[old] -= kept.column(FRONT).to_numpy()
+            known = {name: kept.column(name).to_numpy() for name in PATTERN_COLUMNS if name in kept.column_names}
+            numbers_[old], begun[old] = known.get(NUMBER, 0), known.get(BEGUN, 0)
+            tails[old] -= known.get(TAIL, 0)
+            fronts[old] -= known.get(FRONT, 0)
         stops = rowset.hi if moment.closing else np.maximum(rowset.first, rowset.ready - self.traits.lookahead)
         ends = rowset.hi if moment.closing else rowset.ready
         return RowRanges(count, tails, rowset.first, stops, ends), KeysBefore(begun, numbers_, fronts)
@@ -155,7 +155,7 @@ class Matcher(Operator):
         What was observed once stays, so that batches that differ in it don't need one kernel after another.
         """
         tables = [rowset.new] if rowset.old is None else [rowset.old, rowset.new]
-        nullable = frozenset(c for c in self.row_columns for table in tables if table.column(c).null_count)
+        nullable = frozenset(c for table in tables for c in table.column_names if table.column(c).null_count)
         nan = any(rowset.memo.once(_has_nan, [table.column(c)]) for c in self._columns_read for table in tables)
         self._observed = (self._observed[0] | nullable, self._observed[1] or nan)
         return self._observed

@@ -31,7 +31,7 @@ class Rowset:
     """
 
     query: MatchQuery
-    old: pa.Table | None  # the rows that were kept in the state; None: there are none
+    old: pa.Table | None  # the rows that were kept in the state, with the columns kept of rows; None: there are none
     new: pa.Table
     fresh: Fresh  # the new rows in order
     memo: Memo
@@ -42,6 +42,7 @@ class Rowset:
     hi: Int64Array  # after its last row
     keys: pa.Table  # the partition columns of each key
     old_keys: Int64Array  # the key of each key of the state
+    of_keys: frozenset[str]  # columns that are only in `keys`
 
     @property
     def kept(self) -> int:
@@ -117,12 +118,16 @@ class Rowset:
         return np.concatenate([old_times, times]), nulls
 
     def taken(self, positions: Int64Array) -> pa.Table:
-        """The rows at some positions, none of which is negative."""
+        """The rows at some positions, none of which is negative, with the columns kept of rows."""
         picked = _Picked.of(self.order[positions], self.kept)
-        return pa.table([picked.column(*self._parts(name)) for name in self.schema.names], schema=self.schema)
+        schema = pa.schema([field for field in self.schema if field.name not in self.of_keys])
+        return pa.table([picked.column(*self._parts(name)) for name in schema.names], schema=schema)
 
     def column(self, name: str, positions: Int64Array) -> pa.Array:
         """A column's values at some positions, null at negative ones."""
+        if name in self.of_keys:
+            keys = np.searchsorted(self.hi, np.where(positions < 0, 0, positions), side="right")
+            return single(self.keys.column(name)).take(pa.array(keys, mask=positions < 0))
         if len(positions) and positions.min() < 0:
             known = np.clip(positions, 0, None)
             rows = np.where(positions < 0, -1, self.order[known]) if len(self.order) else np.full(len(positions), -1)
@@ -193,6 +198,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
         new = new.combine_chunks()  # once, and not wherever a column is read
     fresh = fresh_rows(memo, new, query.partition, query.order, ARRIVAL)
     old = state[ROWS] if ROWS in state and state[ROWS].num_rows else None
+    of_keys = _only_of_keys(query, new.schema)
     keys, old_keys = _keys(query.partition, state.get(KEYS), new, fresh)
     count = keys.num_rows
     sizes, context = np.zeros((2, count), np.int64)
@@ -206,8 +212,8 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
         order = place_rows(query.order, old, new, fresh, key, pending, count)
     hi = np.cumsum(sizes)
     lo = hi - sizes
-    table = None if old is None else old.select(columns)
-    found = Rowset(query, table, new, fresh, memo, order, lo, lo + context, hi, hi, keys, old_keys)
+    table = None if old is None else old.select([name for name in columns if name not in of_keys])
+    found = Rowset(query, table, new, fresh, memo, order, lo, lo + context, hi, hi, keys, old_keys, of_keys)
     if moment.watermark_us is None or moment.closing:
         return found
     assert query.time_column is not None
@@ -220,6 +226,17 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
 
 
 _NONE = np.zeros(0, np.int64)
+
+
+def _only_of_keys(query: MatchQuery, rows: pa.Schema) -> frozenset[str]:
+    """The partition columns that nothing reads of rows, and of which equal values are the same: 0.0 and -0.0 aren't."""
+    read = {*query.columns_read(), *(key.column for key in query.order), query.time_column}
+    kinds = {name: rows.field(name).type for name in query.partition if name not in read}
+    return frozenset(
+        name
+        for name, kind in kinds.items()
+        if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_temporal(kind)
+    )
 
 
 def _keys(partition: Sequence[str], kept: pa.Table | None, new: pa.Table, fresh: Fresh) -> tuple[pa.Table, Int64Array]:

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.engine.columns.arrays import Int64Array
+from trimtab.engine.match.compile.registers import NODE
 from trimtab.engine.match.ir.state_schema import FLOATS, INTS, NODE_COLUMNS, NODES, OBJECTS, ROWS, THREADS
 from trimtab.engine.match.kernels.interface import NOTHING, KeysBefore, RowRanges, ThreadsAfter, ThreadsBefore, Time
 from trimtab.engine.match.kernels.plan import Generated
 from trimtab.engine.match.run.rowset import Rowset, sums_before
 from trimtab.engine.operator import State
 from trimtab.keyed_state import KEY
+
+NO_NODE = -1
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,10 @@ class Threads:
         row_base = _key_offsets(state[ROWS].column(KEY).to_numpy(), len(rowset.old_keys))
         old = table.column(KEY).to_numpy()
         base = row_base[old]
-        ints = np.stack([table.column(f"{INTS}{j}").to_numpy() for j in range(width)], axis=1)
+        ints = np.full((table.num_rows, width), NO_NODE)
+        for j in range(width):
+            if j != NODE or f"{INTS}{j}" in table.column_names:
+                ints[:, j] = table.column(f"{INTS}{j}").to_numpy()
         for column in generated.row_fields:
             rows = ints[:, column]
             known = rows >= 0
@@ -106,6 +112,8 @@ class Threads:
         layout = generated.layout
         threads: dict[str, pa.Array] = {KEY: pa.array(renumber[self.keys], pa.int64())}
         for j in range(self.ints.shape[1]):
+            if j == NODE and not generated.paths:
+                continue
             threads[f"{INTS}{j}"] = pa.array(self.ints[:, j])
         for j in range(self.floats.shape[1]):
             threads[f"{FLOATS}{j}"] = pa.array(self.floats[:, j])
