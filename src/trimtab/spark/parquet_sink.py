@@ -58,6 +58,11 @@ class ParquetSink(Sink):
         del outputs
         return not self.partition_by
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Unless the folder is in an object store."""
+        return Folder(self.path).is_local
+
     def take(self, delivery: Delivery) -> None:
         """Write the batch's files."""
         folder, beginning = Folder(self.path), stem(delivery)

@@ -12,7 +12,10 @@ from trimtab.driver.happenings import HandOver
 from trimtab.spark.sinks import Delivery, Sink
 
 AT_ONCE = 8
-"""How many outputs are handed over at the same time."""
+"""How many outputs are handed over at the same time if sinks wait for others, such as servers."""
+AT_ONCE_TO_DISK = 3
+"""And if they only write to a disk here, where they mostly compute, and threads wait for each other.
+Measured for 50 small parquet files: 46 ms in one thread, 35 ms in three, 52 ms in eight."""
 
 
 def side_by_side(
@@ -37,7 +40,8 @@ def side_by_side(
     apart = {
         each.name for each in outputs if all(sink.may_run_apart(each.outputs) for sink in sinks.get(each.name, ()))
     }
-    with ThreadPoolExecutor(AT_ONCE, "trimtab-sink") as pool:
+    is_near = all(sink.is_on_disk for name in apart for sink in sinks.get(name, ()))
+    with ThreadPoolExecutor(AT_ONCE_TO_DISK if is_near else AT_ONCE, "trimtab-sink") as pool:
         under_way = [pool.submit(attempt, each) for each in outputs if each.name in apart]
         for each in outputs:
             if each.name not in apart:

@@ -122,6 +122,11 @@ class Sink:
         del outputs
         return False
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether it writes to a disk of this machine, and so hardly waits."""
+        return False
+
     def take(self, delivery: Delivery) -> None:
         """Take a batch."""
         raise NotImplementedError
