@@ -1,4 +1,4 @@
-"""Who reads a batch: what is small and known is read by the driver, and a loop never swings between the two ways."""
+"""Who reads a batch: what is small and known is read by the driver or the engines, and no loop swings between them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.control.batch_plant import BatchPlant, share_within
 from trimtab.control.intake import Intake
 from trimtab.control.intake_controller import IntakeController
 from trimtab.driver.reading import Read, SourceReader
-from trimtab.driver.who_reads import FEW_ROWS, SMALL_BYTES, SMALL_ROWS, Reader, who_reads
+from trimtab.driver.who_reads import FEW_ROWS, SMALL_BYTES, SMALL_ROWS, Reader, Several, who_reads
 from trimtab.sources.source import Range
 
-DRIVER, TASKS = Reader.DRIVER, Reader.TASKS
+DRIVER, TASKS, ENGINES = Reader
 HALF_A_SECOND = IntakeController(Intake(batch_s=0.5))
 
 
@@ -38,6 +38,33 @@ def test_the_driver_reads_what_is_small_and_known_but_takes_over_from_tasks_only
     rows: float, size_bytes: float, waiting: float, before: Reader, reader: Reader
 ) -> None:
     assert who_reads(Read((), rows=rows, waiting=waiting, size_bytes=size_bytes), before) is reader
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "several", "reader"),
+    [
+        (250_000, TASKS, Several(True, 2e-7), ENGINES),
+        (250_000, TASKS, Several(False, 2e-7), TASKS),
+        (250_000, TASKS, Several(True), TASKS),
+        (1_000, DRIVER, Several(True, 2e-7), ENGINES),
+        (math.inf, TASKS, Several(True, 2e-7), TASKS),
+        (500_000, TASKS, Several(True, 2e-7), TASKS),
+        (500_000, ENGINES, Several(True, 2e-7), ENGINES),
+        (1_000_000, ENGINES, Several(True, 2e-7), TASKS),
+        (1_000, TASKS, Several(True, 1e-3), DRIVER),
+    ],
+)
+def test_engines_read_what_is_near_and_read_in_a_moment(
+    rows: float, before: Reader, several: Several, reader: Reader
+) -> None:
+    assert who_reads(Read((), rows=rows, size_bytes=20 * rows), before, several) is reader
+
+
+def test_a_batch_that_took_long_to_read_counts_half() -> None:
+    known = Several(True).after(0, 5.0).after(1_000, 3.0)
+    assert known == Several(True, 0.003)
+    assert known.after(1_000, 1.0).a_row_s == 0.001
+    assert known.after(1_000, 1.0).after(1_000, 3.0).a_row_s == 0.002
 
 
 def test_ten_thousand_messages_of_100_kb_are_never_read_by_the_driver() -> None:

@@ -54,13 +54,13 @@ def known(bench: Bench) -> Manifest:
     return found
 
 
-WAYS = ("small", "columns", "jvm")
+WAYS = ("small", "columns", "engines", "jvm")
 
 
 def take_way(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let batches be read by the driver, or be read by tasks over columns, or take the way through the JVM."""
-    if way in ("small", "columns"):
-        reader = Reader.DRIVER if way == "small" else Reader.TASKS
+    """Let batches be read by the driver, by tasks over columns or by the engines, or take the way through the JVM."""
+    if way != "jvm":
+        reader = {"small": Reader.DRIVER, "columns": Reader.TASKS, "engines": Reader.ENGINES}[way]
         monkeypatch.setattr(pipeline, "who_reads", lambda *_: reader)
     if way == "jvm":
         monkeypatch.setattr(heads, "MOST_OBSERVED", 0)  # as if there were very many partitions
@@ -87,7 +87,8 @@ def test_all_partitions_are_read_and_no_row_is_late(
 
 
 @pytest.mark.parametrize(
-    ("way", "held"), [("small", "latency_s"), ("columns", "free_memory_share"), ("jvm", "latency_s")]
+    ("way", "held"),
+    [("small", "latency_s"), ("columns", "free_memory_share"), ("engines", "free_memory_share"), ("jvm", "latency_s")],
 )
 def test_all_that_an_intake_can_hold_is_measured(
     bench: Bench, source: KeptSource, way: str, held: str, monkeypatch: pytest.MonkeyPatch

@@ -185,6 +185,11 @@ class Files:
             self._look(log)
             left &= self._settling.waiting
 
+    @property
+    def is_near(self) -> bool:
+        """Whether the files are on a disk of this machine."""
+        return self._store.folder.is_local
+
     def read(self, part: Range) -> Rows:
         """The rows of the files of a range.
 

@@ -67,6 +67,7 @@ class Rate:
     """
 
     rows_each = 1.0  # it remembers when it began, and positions are rows all the same
+    is_near = True
 
     def __init__(
         self,

@@ -155,6 +155,14 @@ def rows_each(source: Source) -> float:
     return float(getattr(source, "rows_each", math.inf if isinstance(source, Remembering) else 1.0))
 
 
+def is_near(source: Source) -> bool:
+    """Whether reading a range several times at once takes nothing but time: no network, and no server that is asked.
+
+    A source says so by an attribute of this name.
+    """
+    return bool(getattr(source, "is_near", False))
+
+
 def complete_s(source: Source, asked_s: float) -> float:
     """As of when what a source has just answered holds; it was asked at `asked_s`, in seconds since 1970.
 

@@ -1,6 +1,6 @@
 """The Spark job of one batch that stays in columns: tasks read ranges as Arrow, and send blobs of it to the engines.
 
-One job of two stages: no row becomes a Java object. A batch that the driver reads is one stage.
+One job of two stages: no row becomes a Java object. A batch that the driver or the engines read is one stage.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Places(Protocol):
 def run_columns(
     context: SparkContext, reading: Reading, reader: Reader, places: Places, shares: Mapping[str, float]
 ) -> Ran:
-    """Let tasks read the ranges of a batch, send the rows to their engines, and collect a report from each.
+    """Let the ranges of a batch be read, the rows go to their engines, and collect a report from each.
 
     `shares`: the part of the rows that each executor should read; empty: that doesn't matter.
 
@@ -57,14 +57,22 @@ def run_columns(
     """
     began_s = time.perf_counter()
     orders, ranges = reading.orders, reading.orders.ranges
-    if positions_of(ranges) and reader is Reader.TASKS:
-        sent, few = _by_tasks(context, reading, ranges, places, shares), None
+    few: Sequence[Sequence[bytes]] | None = None
+    read_here = positions_of(ranges) > 0 and reader is Reader.ENGINES
+    if read_here:
+        sent = _nothing(context, orders.engines)
+    elif positions_of(ranges) and reader is Reader.TASKS:
+        sent = _by_tasks(context, reading, ranges, places, shares)
     else:
         sent, few = _by_driver(context, reading, ranges)
 
     def engine(number: int, parcels: Iterator[bytes]) -> Iterator[tuple[Head, bytes]]:
         avoid_pauses()
-        came = list(parcels)  # read to its end: Spark reuses no worker that leaves some of its input unread
+        came: Sequence[bytes | pa.Buffer] = list(parcels)  # to its end, or Spark wouldn't use this worker again
+        if read_here:
+            orders.machine_code.accept()
+            with carrying():
+                came = [parcel for _, parcel in reading.parcels(ranges, only=number)]
         yield run_with_parcels(orders, number, came if few is None else few[number])
 
     job: Any = places.pinned_rdd(sent.mapPartitionsWithIndex(engine, preservesPartitioning=True), orders.engines)

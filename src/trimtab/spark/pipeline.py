@@ -32,13 +32,13 @@ from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.reading import Read
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
-from trimtab.driver.who_reads import Reader, who_reads
+from trimtab.driver.who_reads import Reader, Several, who_reads
 from trimtab.engine.columns.watermark import Silence
 from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
-from trimtab.sources.source import close_source
+from trimtab.sources.source import close_source, is_near
 from trimtab.spark.carried_errors import unpacking
 from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
@@ -123,7 +123,7 @@ class Pipeline(Shell):
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
         self._heads_read = heads_read(spark.sparkContext)
-        self._reader = Reader.DRIVER
+        self._reader, self._several = Reader.DRIVER, Several()
         source = queries.source  # what trimtab reads itself
         self.source_rows = None if source is None else SourceRows(spark, source, queries.schema)
         self._balancer: Balancer | None = None
@@ -350,8 +350,11 @@ class Pipeline(Shell):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
                 shares = {} if self.limit is None else self.limit.shares
-                self._reader = who_reads(batch.read, self._reader)
+                several = replace(self._several, is_possible=self._can_read_several_times(rows, orders.engines))
+                self._reader = who_reads(batch.read, self._reader, several)
                 ran = run_columns(rows.spark.sparkContext, reading, self._reader, self.homes, shares)
+                reading_s = sum(ran.head.measures.reading_s.values())
+                self._several = several.after(ran.head.events, reading_s)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
@@ -362,6 +365,11 @@ class Pipeline(Shell):
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)
         return ran.reports, ran.head
+
+    def _can_read_several_times(self, rows: SourceRows, engines: int) -> bool:
+        """Whether every engine might read all rows: Spark is local, they are near, and all engines run at a time."""
+        is_here = is_near(rows.source) and not self.homes.executors.is_cluster
+        return is_here and engines <= rows.spark.sparkContext.defaultParallelism
 
     def hand_over(self, outputs: Sequence[HandOver]) -> None:
         """Give rows to their sinks."""

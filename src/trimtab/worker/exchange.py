@@ -79,8 +79,8 @@ class Reading:
     tier_one: ColumnTierOne
     orders: Orders
 
-    def parcels(self, parts: Sequence[Range]) -> Iterator[tuple[int, pa.Buffer]]:
-        """What goes to which engine, packed; in order of the ranges."""
+    def parcels(self, parts: Sequence[Range], only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+        """What goes to which engine, packed; in order of the ranges. `only`: what goes to this one."""
         tables, aside, counts = list[pa.Table](), list[pa.Table](), list[tuple[str, int]]()
         measures, began_s = Measures(), time.perf_counter()
         some, event_time = [part for part in parts if part.end > part.start], self.tier_one.event_time
@@ -94,10 +94,10 @@ class Reading:
             aside += [] if others is None else [others]
             counts.append((part.partition, taken.num_rows))
             if sum(count for _, count in counts) >= TOGETHER:
-                yield from self._sent(tables, aside, counts, measures, began_s)
+                yield from self._sent(tables, aside, counts, measures, began_s, only)
                 tables, aside, counts, measures, began_s = [], [], [], Measures(), time.perf_counter()
         if tables:
-            yield from self._sent(tables, aside, counts, measures, began_s)
+            yield from self._sent(tables, aside, counts, measures, began_s, only)
 
     def _sent(
         self,
@@ -106,6 +106,7 @@ class Reading:
         counts: Sequence[tuple[str, int]],
         measures: Measures,
         began_s: float,
+        only: int | None,
     ) -> Iterator[tuple[int, pa.Buffer]]:
         with if_missing(Missing.PLAIN):  # the stream waits
             whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
@@ -114,6 +115,8 @@ class Reading:
         measures += Measures(reading_s={this_executor(): time.perf_counter() - began_s})
         head = replace(head, events=head.events + (0 if others is None else others.num_rows), measures=measures)
         for engine, table in enumerate(parts):
+            if only not in (None, engine):
+                continue
             first, *more = _cut(table)
             # One engine puts them out, the same in every repetition.
             yield engine, Parcel(head, first, None if engine else others).packed(table.schema)
