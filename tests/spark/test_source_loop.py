@@ -213,7 +213,7 @@ def test_a_batch_that_is_repeated_reads_the_same_ranges_whatever_came_since(benc
     assert taken == [(0, 2), (0, 2), (1, 1)]
 
 
-@pytest.mark.parametrize("way", ["columns", "jvm"])
+@pytest.mark.parametrize("way", ["columns", "engines", "jvm"])
 def test_a_job_that_begins_at_the_end_keeps_where_that_was_even_if_it_is_killed_at_once(
     bench: Bench, source: KeptSource, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
