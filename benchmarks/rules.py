@@ -21,6 +21,7 @@ from benchmarks.spark.ticks import APART_US, OPENING, zipf_symbols
 from trimtab.deciding.placement import Placement
 from trimtab.engine.columns.watermark import BatchTime, StreamTime, TimeRule
 from trimtab.language.compile import compile_query
+from trimtab.language.inline import inlined
 from trimtab.state.files import Folder
 from trimtab.state.manifest import SegmentFile, StateRun
 from trimtab.worker.engine import Engine
@@ -138,7 +139,7 @@ class OneEngine:
     """An engine that holds all keys, and runs batch after batch without Spark."""
 
     def __init__(self, folder: str, rules: Sequence[Rule]) -> None:
-        queries = {each.name: compile_query(each.sql, {"ticks": SCHEMA}, event_time="ts") for each in rules}
+        queries = {each.name: inlined(compile_query(each.sql, {"ticks": SCHEMA}, event_time="ts")) for each in rules}
         intake = intake_of(queries, SCHEMA, "ts")
         self.tier_one = ColumnTierOne(intake, SCHEMA, KEY_GROUPS, keep_original=False)
         plan = EnginePlan(intake, queries, self.tier_one.sent_schema(), KEY_GROUPS, 10_000, False, "ts")

@@ -29,6 +29,7 @@ from trimtab.engine.columns.watermark import TimeRule
 from trimtab.engine.operator import MAX_THREADS
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import Query
+from trimtab.language.inline import inlined
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.state.checkpoint import StreamFolders
 from trimtab.state.manifest import Manifest
@@ -183,7 +184,9 @@ def setup_of(
 @lru_cache(maxsize=1000)
 def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
     setup = Setup.from_json(json.loads(setup_json))
-    queries = {name: compiled(each.sql, traits.schema, setup.event_time) for name, each in setup.queries.items()}
+    queries = {
+        name: inlined(compiled(each.sql, traits.schema, setup.event_time)) for name, each in setup.queries.items()
+    }
     split = [name for name, each in setup.queries.items() if each.is_split]
     intake = intake_of(queries, traits.schema, setup.event_time, split, setup.partition_by)
     tier_one = TierOneInBottle(intake, traits.schema, traits.key_groups, traits.slot_bits, setup.keep_original)
@@ -207,4 +210,4 @@ def _ready(setup_json: str, traits: Traits) -> ReadyInBottle:
 @lru_cache(maxsize=1000)
 def _ready_query(sql: str, schema: pa.Schema, event_time: str, max_threads: int) -> ReadyQuery:
     """A query with its operator built: most of the time goes into writing its kernels."""
-    return ready_query(compiled(sql, schema, event_time), max_threads)
+    return ready_query(inlined(compiled(sql, schema, event_time)), max_threads)

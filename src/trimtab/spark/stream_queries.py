@@ -20,6 +20,7 @@ from trimtab.driver.shell import Ready
 from trimtab.engine.columns.watermark import TimeRule
 from trimtab.errors import JobError, QueryError
 from trimtab.language.compiled import Query
+from trimtab.language.inline import inlined
 from trimtab.sources.source import Source, identity_of
 from trimtab.spark.settings import JavaSession, on_session
 from trimtab.spark.sinks import Sink
@@ -84,7 +85,7 @@ class StreamQueries:
 
         Raises QueryError `query.spark`, and JobError `job.unfinished-batch` if one can't be compiled any more.
         """
-        queries = {name: self._compiled(name, each, setup.event_time) for name, each in setup.queries.items()}
+        queries = {name: inlined(self._compiled(name, each, setup.event_time)) for name, each in setup.queries.items()}
         split = {name for name, each in setup.queries.items() if each.is_split}
         intake = intake_of(queries, self.schema, setup.event_time, split, setup.partition_by)
         keep_original = setup.keep_original
