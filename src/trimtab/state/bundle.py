@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from trimtab.errors import StateError
 from trimtab.keyed_state import DEADLINE, GROUP_SHIFT, KEY, KEYS, SLOT
 from trimtab.state.gathering import Int64Array, Piece, Source, offsets, one_chunk, rows_of, spans
+from trimtab.state.sharing import Shared
 
 State = Mapping[str, pa.Table]
 """As operators return it: `keys`, and tables whose int64 column `key` is the row of their key in `keys`."""
@@ -56,7 +58,7 @@ class Bundle:
 
     def state(self) -> State:
         """The state as operators take it, keys in order of their slots; an empty mapping if there are no keys."""
-        return _as_state(_Columns(self.key_starts, self.tables, self.starts))
+        return _as_state(_Columns(self.key_starts, self.tables, self.starts), Shared())
 
     def take(self, positions: Int64Array) -> Bundle:
         """The bundle of some of its slots, given by their ascending positions in `slots`."""
@@ -123,15 +125,16 @@ def to_bundle(state: State, touched: Int64Array) -> Bundle:
 
 def assemble(parts: Sequence[Part]) -> Bundle:
     """One bundle made of parts of several, which have no slot in common."""
-    slots, columns = _gathered(parts)
+    slots, columns = _gathered(parts, Shared())
     keys = columns.tables.get(KEYS)
     due = (_NONE, _NONE) if keys is None else _due(keys, slots, columns.key_starts)
     return Bundle(slots, *columns, *due)
 
 
-def state_of(parts: Sequence[Part]) -> State:
+def state_of(parts: Sequence[Part], shared: Shared | None = None) -> State:
     """The state of parts of several bundles, which have no slot in common, as operators take it."""
-    return _as_state(_gathered(parts)[1])
+    shared = shared or Shared()
+    return _as_state(_gathered(parts, shared)[1], shared)
 
 
 def _rows_by_key(owners: Int64Array, keys: int, order: Int64Array | None) -> tuple[Int64Array | None, Int64Array]:
@@ -184,38 +187,63 @@ def _due(keys: pa.Table, slots: Int64Array, key_starts: Int64Array) -> tuple[Int
     return due_us[order], due_slots[order]
 
 
-def _gathered(parts: Sequence[Part]) -> tuple[Int64Array, _Columns]:
-    parts = [(bundle, positions) for bundle, positions in parts if len(positions)]
-    if not parts:
-        return _NONE, _Columns(np.zeros(1, np.int64), {}, {})
+class _Chosen(NamedTuple):
+    """The slots of some parts: the rows of their keys, and in which order these come."""
+
+    slots: Int64Array
+    key_starts: Int64Array
+    rows: list[Int64Array]  # of each part
+    key_order: Int64Array | None
+
+
+def _chosen(parts: Sequence[Part]) -> _Chosen:
     slots = np.concatenate([bundle.slots[positions] for bundle, positions in parts])
     order = None if len(parts) == 1 or (slots[1:] > slots[:-1]).all() else np.argsort(slots)  # all differ
     rows = [spans(bundle.key_starts[at], bundle.key_starts[at + 1]) for bundle, at in parts]
     counts = np.concatenate([bundle.key_starts[at + 1] - bundle.key_starts[at] for bundle, at in parts])
     key_order, counts = _reordered(counts, order)
+    return _Chosen(slots if order is None else slots[order], offsets(counts), rows, key_order)
+
+
+def _gathered(parts: Sequence[Part], shared: Shared) -> tuple[Int64Array, _Columns]:
+    parts = [(bundle, positions) for bundle, positions in parts if len(positions)]
+    if not parts:
+        return _NONE, _Columns(np.zeros(1, np.int64), {}, {})
+    given = [each for bundle, positions in parts for each in (bundle.slots, bundle.key_starts, positions)]
+    chosen = shared.once("chosen", given, lambda: _chosen(parts))
     names = dict.fromkeys(name for bundle, _ in parts for name in bundle.tables)
-    if not names:
-        return slots if order is None else slots[order], _Columns(offsets(counts), {}, {})
-    having = [(bundle.source(KEYS), own) for (bundle, _), own in zip(parts, rows, strict=True) if KEYS in bundle.tables]
-    tables = {KEYS: rows_of(_whole(having), key_order)}
+    tables: dict[str, pa.Table] = {}
     starts: dict[str, Int64Array] = {}
     for name in names:
+        own = [each for bundle, _ in parts for each in (bundle.tables.get(name), bundle.starts.get(name))]
         if name == KEYS:
+            tables[KEYS] = shared.once(KEYS, [*given, *own], lambda: _keys_of(parts, chosen))
+        else:
+            make = partial(_rows_of_keys, parts, chosen, name)
+            tables[name], starts[name] = shared.once("rows", [*given, *own], make)
+    return chosen.slots, _Columns(chosen.key_starts, tables, starts)
+
+
+def _keys_of(parts: Sequence[Part], chosen: _Chosen) -> pa.Table:
+    own = zip(parts, chosen.rows, strict=True)
+    having = [(bundle.source(KEYS), rows) for (bundle, _), rows in own if KEYS in bundle.tables]
+    return rows_of(_whole(having), chosen.key_order)
+
+
+def _rows_of_keys(parts: Sequence[Part], chosen: _Chosen, name: str) -> tuple[pa.Table, Int64Array]:
+    """The rows of a table, and where those of each key begin."""
+    pieces: list[Piece] = []
+    sizes: list[Int64Array] = []
+    for (bundle, _), own in zip(parts, chosen.rows, strict=True):
+        if name not in bundle.tables:
+            sizes.append(np.zeros(len(own), np.int64))
             continue
-        pieces: list[Piece] = []
-        sizes: list[Int64Array] = []
-        for (bundle, _), own in zip(parts, rows, strict=True):
-            if name not in bundle.tables:
-                sizes.append(np.zeros(len(own), np.int64))
-                continue
-            of_key = bundle.starts[name]
-            begin, end = of_key[own], of_key[own + 1]
-            sizes.append(end - begin)
-            pieces.append((bundle.source(name), spans(begin, end)))
-        row_order, row_counts = _reordered(np.concatenate(sizes), key_order)
-        tables[name] = rows_of(_whole(pieces), row_order)
-        starts[name] = offsets(row_counts)
-    return slots if order is None else slots[order], _Columns(offsets(counts), tables, starts)
+        of_key = bundle.starts[name]
+        begin, end = of_key[own], of_key[own + 1]
+        sizes.append(end - begin)
+        pieces.append((bundle.source(name), spans(begin, end)))
+    row_order, row_counts = _reordered(np.concatenate(sizes), chosen.key_order)
+    return rows_of(_whole(pieces), row_order), offsets(row_counts)
 
 
 def _reordered(counts: Int64Array, order: Int64Array | None) -> tuple[Int64Array | None, Int64Array]:
@@ -235,16 +263,20 @@ def _whole(pieces: Sequence[Piece]) -> list[Piece]:
     return found
 
 
-def _as_state(columns: _Columns) -> State:
+def _as_state(columns: _Columns, shared: Shared) -> State:
     if not int(columns.key_starts[-1]):
         return {}
     state: dict[str, pa.Table] = {KEYS: columns.tables[KEYS]}
-    numbers = np.arange(int(columns.key_starts[-1]), dtype=np.int64)
     for name, starts in columns.starts.items():
-        of_rows = pa.array(np.repeat(numbers, np.diff(starts)))
-        table = columns.tables[name]  # without columns Arrow counts no rows: the starts know them
-        state[name] = table.add_column(0, _KEY_FIELD, of_rows) if table.num_columns else pa.table({KEY: of_rows})
+        table = columns.tables[name]
+        state[name] = shared.once("with keys", [table, starts], partial(_with_keys, table, starts))
     return state
+
+
+def _with_keys(table: pa.Table, starts: Int64Array) -> pa.Table:
+    of_rows = pa.array(np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts)))
+    # Without columns Arrow counts no rows: the starts know them.
+    return table.add_column(0, _KEY_FIELD, of_rows) if table.num_columns else pa.table({KEY: of_rows})
 
 
 def _sorted(table: pa.Table, order: Int64Array | None) -> pa.Table:

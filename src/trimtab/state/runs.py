@@ -17,6 +17,7 @@ from trimtab.keyed_state import GROUP_SHIFT
 from trimtab.state.bundle import Bundle, Part, State, assemble, state_of
 from trimtab.state.gathering import BoolArray, Int64Array
 from trimtab.state.manifest import ALL, StateRun
+from trimtab.state.sharing import Shared
 
 NO_FLOOR = -1
 FEW = 8
@@ -36,9 +37,19 @@ class Reader:
         self._floors = floors_of([run for run, _ in runs], key_groups)
         self._highest_floor = int(self._floors.max(initial=NO_FLOOR))
 
-    def load(self, slots: Int64Array) -> State:
-        """The state of these slots, sorted and distinct; an empty mapping if they have none."""
-        return state_of(self.find(slots))
+    def load(self, slots: Int64Array, shared: Shared | None = None) -> State:
+        """The state of these slots, sorted and distinct; an empty mapping if they have none.
+
+        shared   what other queries have in the same places, with the same objects for slots
+        """
+        shared = shared or Shared()
+        every = [*self._recent, *self._base]
+        runs = tuple((run.sequence, run.is_base, run.first_group, run.end_group) for run, _ in every)
+        searched = [slots, *(bundle.slots for _, bundle in every)]
+        numbers = {id(bundle): number for number, (_, bundle) in enumerate(every)}
+        what = (runs, self._floors.tobytes())
+        found = shared.once(what, searched, lambda: [(numbers[id(each)], at) for each, at in self.find(slots)])
+        return state_of([(every[number][1], positions) for number, positions in found], shared)
 
     def next_due_us(self, after_us: int) -> int | None:
         """The first deadline after that time, of any group; None: there is none. It may be outdated."""

@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from collections import OrderedDict, UserDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import IO, Any, NamedTuple
@@ -62,6 +62,7 @@ class Segment:
     def __init__(self, path: str, content: pa.Buffer, footer: Mapping[str, Any]) -> None:
         self.path = path
         self._content = content
+        self._made: dict[tuple[int, ...], Any] = {}  # by place, as parts may share their arrays and tables
         self.parts = _OnDemand({name: partial(self._wrapped, part) for name, part in footer["parts"].items()})
 
     def part(self, name: str) -> Bundle:
@@ -77,12 +78,20 @@ class Segment:
         slots, key_starts, due_us, due_slots = (self._array(part[name]) for name in _ARRAYS)
         return Bundle(slots, key_starts, _OnDemand(tables), _OnDemand(starts), due_us, due_slots)
 
-    def _array(self, place: tuple[int, int]) -> Int64Array:
+    def _array(self, place: Sequence[int]) -> Int64Array:
         offset, length = place
-        return np.frombuffer(self._content, "<i8", length // 8, offset)
+        if (offset, length) not in self._made:
+            self._made[offset, length] = np.frombuffer(self._content, "<i8", length // 8, offset)
+        found: Int64Array = self._made[offset, length]
+        return found
 
-    def _table(self, place: tuple[int, int, int]) -> pa.Table:
+    def _table(self, place: Sequence[int]) -> pa.Table:
         offset, length, rows = place
+        if (offset, length, rows) not in self._made:
+            self._made[offset, length, rows] = self._read(offset, length, rows)
+        return self._made[offset, length, rows]
+
+    def _read(self, offset: int, length: int, rows: int) -> pa.Table:
         try:
             table = pa.ipc.open_stream(self._content.slice(offset, length)).read_all()
         except (pa.ArrowException, OSError) as error:
@@ -244,15 +253,39 @@ class _Output:
         """Do nothing: Arrow calls it, but closing the file flushes."""
 
 
+class _Last:
+    """What was written last by its name, and where: the next part may have the same."""
+
+    def __init__(self, output: _Output) -> None:
+        self._output = output
+        self._arrays: dict[str, tuple[Int64Array, tuple[int, int]]] = {}
+        self._tables: dict[str, tuple[pa.Table, tuple[int, int, int]]] = {}
+
+    def array(self, name: str, array: Int64Array) -> tuple[int, int]:
+        """Where the array is, which is written if it isn't the last one of this name."""
+        last = self._arrays.get(name)
+        if last is None or not (last[0] is array or np.array_equal(last[0], array)):
+            last = self._arrays[name] = array, _write_array(self._output, array)
+        return last[1]
+
+    def table(self, name: str, table: pa.Table) -> tuple[int, int, int]:
+        """Where the table is, which is written if it isn't the last one of this name."""
+        last = self._tables.get(name)
+        if last is None or not (last[0] is table or (len(last[0]) == len(table) and last[0].equals(table))):
+            last = self._tables[name] = table, _write_table(self._output, table)
+        return last[1]
+
+
 def _write(output: _Output, parts: Mapping[str, Bundle]) -> tuple[bytes, dict[str, PartSize]]:
     output.write(MAGIC)
     described: dict[str, Any] = {}
     sizes: dict[str, PartSize] = {}
+    last = _Last(output)
     for name, bundle in parts.items():
         began = output.align()
-        part: dict[str, Any] = {array: _write_array(output, getattr(bundle, array)) for array in _ARRAYS}
-        part["starts"] = {table: _write_array(output, starts) for table, starts in bundle.starts.items()}
-        part["tables"] = {table: _write_table(output, bundle.tables[table]) for table in bundle.tables}
+        part: dict[str, Any] = {array: last.array(array, getattr(bundle, array)) for array in _ARRAYS}
+        part["starts"] = {table: last.array(f"starts of {table}", starts) for table, starts in bundle.starts.items()}
+        part["tables"] = {table: last.table(table, bundle.tables[table]) for table in bundle.tables}
         described[name] = part
         sizes[name] = PartSize(len(bundle.slots), bundle.keys, output.at - began, held_by(bundle.slots))
     output.align()

@@ -16,6 +16,7 @@ from trimtab.state.bundle import Bundle, to_bundle
 from trimtab.state.checkpoint import own_name
 from trimtab.state.runs import Reader, needed
 from trimtab.state.segment import open_run
+from trimtab.state.sharing import Shared
 from trimtab.worker.accounts import Accounts
 from trimtab.worker.intake import Reading
 from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedState, packed
@@ -47,6 +48,7 @@ class Turns:
     ) -> None:
         self._orders, self._ready, self._plan, self._number = orders, ready, ready.plan, number
         self._owned, self._rows, self._accounts, self._watermark_us = owned, rows, accounts, watermark_us
+        self._shared = Shared()
         self.next_due_us: int | None = None
         self.outputs: dict[str, Output] = {}
         self.parts: dict[str, Bundle] = {}
@@ -109,7 +111,7 @@ class Turns:
             touched = united(rows.distinct, due)
             if not len(touched):
                 return
-            state = reader.load(touched)
+            state = reader.load(touched, self._shared)
         with timed("advance"):
             moment = Moment(watermark_us=watermark_us, meter=meter, memo=rows.memo)
             output, after = ready.operator.advance(operands(reading, rows), state, moment)
