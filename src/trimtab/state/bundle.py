@@ -98,29 +98,50 @@ def group_start(slots: Int64Array, group: int) -> int:
     return int(np.searchsorted(slots, (group << GROUP_SHIFT) - 1, side="right"))
 
 
-def to_bundle(state: State, touched: Int64Array) -> Bundle:
+def to_bundle(state: State, touched: Int64Array, shared: Shared | None = None) -> Bundle:
     """The state that an operator returned, as a bundle; touched slots without keys are freed.
 
     `touched` are the slots that the operator was given, in any order. Every key of the state has to be in one of them.
+    `shared` has what was made for other queries of the same tables.
     """
+    shared = shared or Shared()
     slots = np.asarray(touched, np.int64)
     if len(slots) > 1 and not (slots[1:] > slots[:-1]).all():
         slots = np.unique(slots)
     keys = state.get(KEYS)
     if keys is None or not keys.num_rows:
         return Bundle(slots, np.zeros(len(slots) + 1, np.int64), {}, {}, _NONE, _NONE)
+    by_slot = shared.once("by slot", [keys, slots], partial(_by_slot, keys, slots))
+    tables, starts = {KEYS: by_slot.keys}, dict[str, Int64Array]()
+    for name, table in state.items():
+        if name != KEYS:
+            make = partial(_by_key, table, keys.num_rows, by_slot.order)
+            tables[name], starts[name] = shared.once("by key", [table, keys], make)
+    return Bundle(slots, by_slot.key_starts, tables, starts, *by_slot.due)
+
+
+class _BySlot(NamedTuple):
+    """The keys of a state sorted by slot."""
+
+    keys: pa.Table
+    order: Int64Array | None
+    key_starts: Int64Array
+    due: tuple[Int64Array, Int64Array]
+
+
+def _by_slot(keys: pa.Table, slots: Int64Array) -> _BySlot:
     of_keys = _int64s(keys.column(SLOT))
     # Which of a slot's keys comes first doesn't matter, so the quickest sort is used.
     order = None if (of_keys[1:] >= of_keys[:-1]).all() else np.argsort(of_keys)
     key_starts = _key_starts(of_keys if order is None else of_keys[order], slots)
-    tables = {KEYS: _sorted(one_chunk(keys), order)}
-    starts: dict[str, Int64Array] = {}
-    for name, table in state.items():
-        if name != KEYS:
-            row_order, counts = _rows_by_key(_int64s(table.column(KEY)), keys.num_rows, order)
-            tables[name] = _sorted(one_chunk(table.drop_columns([KEY])), row_order)
-            starts[name] = offsets(counts)
-    return Bundle(slots, key_starts, tables, starts, *_due(tables[KEYS], slots, key_starts))
+    table = _sorted(one_chunk(keys), order)
+    return _BySlot(table, order, key_starts, _due(table, slots, key_starts))
+
+
+def _by_key(table: pa.Table, keys: int, order: Int64Array | None) -> tuple[pa.Table, Int64Array]:
+    """A table sorted by keys, and where the rows of each begin."""
+    row_order, counts = _rows_by_key(_int64s(table.column(KEY)), keys, order)
+    return _sorted(one_chunk(table.drop_columns([KEY])), row_order), offsets(counts)
 
 
 def assemble(parts: Sequence[Part]) -> Bundle:

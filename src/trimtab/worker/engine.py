@@ -95,6 +95,7 @@ class Engine:
         for reading in self._plan.intake.readings:
             with noting(f"query {reading.query}"):
                 self._turns.take(reading, routes[reading.route])
+        self._turns.keep()
         for name, tables in self._rows.asides.items():
             if tables:
                 self._turns.put_out(name, pa.concat_tables(tables))

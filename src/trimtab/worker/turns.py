@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +26,21 @@ from trimtab.worker.orders import BoolArray, Int64Array, Orders, Output, PackedS
 from trimtab.worker.ready import ReadyPlan, operands
 from trimtab.worker.sorting_out import Rows, SortingOut, distinct
 
+WAIT_AT_MOST = 4
+"""How many groups of queries, each of which works on the same rows, wait for more of their kind before what they keep
+is made: those that wait hold memory, and new memory takes longer than memory that was just used."""
 CLOSING_SLOTS = 200_000
 """How many keys are closed at once at the end of the input."""
+
+
+class _Left(NamedTuple):
+    """A query after its turn: its rows, the slots that it was given, and its state before and after."""
+
+    query: str
+    rows: Rows
+    touched: Int64Array
+    before: State
+    after: State
 
 
 class Turns:
@@ -48,7 +64,8 @@ class Turns:
     ) -> None:
         self._orders, self._ready, self._plan, self._number = orders, ready, ready.plan, number
         self._owned, self._rows, self._accounts, self._watermark_us = owned, rows, accounts, watermark_us
-        self._shared = Shared()
+        self._touched: deque[Int64Array] = deque(maxlen=WAIT_AT_MOST)
+        self._shared, self._left = Shared(), dict[int, list[_Left]]()  # by what states wait with, see `kept.py`
         self.next_due_us: int | None = None
         self.outputs: dict[str, Output] = {}
         self.parts: dict[str, Bundle] = {}
@@ -108,7 +125,7 @@ class Turns:
             self._will_be_due(reader.next_due_us(watermark_us))
             due = reader.due(self._orders.time.reported_us, watermark_us, self._owned)
             due = self._without_spread(reading, due)
-            touched = united(rows.distinct, due)
+            touched = self._as_before(united(rows.distinct, due))
             if not len(touched):
                 return
             state = reader.load(touched, self._shared)
@@ -118,11 +135,35 @@ class Turns:
         if output.num_rows:
             with timed("finish"):
                 self.put_out(reading.query, ready.finish.run(output))
-        with timed("bundle"):
-            changed = with_state(touched, state, after)
-            if len(changed):
-                self.parts[reading.query] = to_bundle(after, changed)
-                self._will_be_due(self.parts[reading.query].first_due_us)
+        left = _Left(reading.query, rows, touched, state, after)
+        waits_with = id(getattr(after, "waits_with", left))
+        self._left[waits_with] = [*self._left.pop(waits_with, ()), left]  # the latest one last
+        if len(self._left) > WAIT_AT_MOST:
+            self._keep(self._left.pop(next(iter(self._left))))
+
+    def keep(self) -> None:
+        """Make what is to be written of the queries' states: all of them have had their turn."""
+        for left in self._left.values():
+            self._keep(left)
+        self._left.clear()
+
+    def _keep(self, queries: Sequence[_Left]) -> None:
+        for query, rows, touched, before, after in queries:
+            began_ns = time.perf_counter_ns()
+            with self._accounts.timed("bundle"):
+                changed = with_state(touched, before, after)
+                if len(changed):
+                    self.parts[query] = to_bundle(after, changed, self._shared)
+                    self._will_be_due(self.parts[query].first_due_us)
+            self._accounts.charge(rows.slots, Meter(), time.perf_counter_ns() - began_ns)
+
+    def _as_before(self, slots: Int64Array) -> Int64Array:
+        """The same object for equal slots of the last queries, by which they are known to have the same keys."""
+        for known in self._touched:
+            if np.array_equal(known, slots):
+                return known
+        self._touched.append(slots)
+        return slots
 
     def _will_be_due(self, at_us: int | None) -> None:
         if at_us is not None:

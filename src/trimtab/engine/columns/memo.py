@@ -27,6 +27,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Any, list[pa.Array]]] = {}
+        self._last: dict[Hashable, tuple[Hashable, Any, object]] = {}
 
     def once(
         self, make: Callable[..., Result], columns: Sequence[pa.Array | pa.ChunkedArray], *more: Hashable
@@ -41,6 +42,27 @@ class Memo:
             # The arrays, so that no other column gets their memory.
             self._known[key] = make(*arrays, *more), arrays
         found: Result = self._known[key][0]
+        return found
+
+    def last(
+        self,
+        what: Hashable,
+        columns: Sequence[pa.Array | pa.ChunkedArray],
+        objects: Sequence[object],
+        make: Callable[[], Result],
+    ) -> Result:
+        """The result of `make`, if these columns and these very objects are those of the last time, that one's.
+
+        For what is large: results that nobody may want again would fill the memory, and new memory takes time.
+        """
+        arrays = [single(column) for column in columns]
+        places = [_place(array) for array in arrays]
+        if None in places:
+            return make()
+        key = (*places, *map(id, objects))
+        if what not in self._last or self._last[what][0] != key:
+            self._last[what] = key, make(), (arrays, objects)
+        found: Result = self._last[what][1]
         return found
 
 

@@ -23,7 +23,7 @@ from trimtab.engine.match.kernels import interface
 from trimtab.engine.match.kernels.bounds import Bounds, computes
 from trimtab.engine.match.kernels.interface import NOTHING, Column, Constants, Failure, Inputs, Limits, Outputs
 from trimtab.engine.match.kernels.plan import Generated
-from trimtab.engine.match.run.binding import joined, magnitude, numbers, ranks
+from trimtab.engine.match.run.binding import Bound, joined, magnitude, ranks
 from trimtab.engine.match.run.rowset import Rowset
 from trimtab.engine.match.run.threads import Batch
 from trimtab.engine.operator import Scalar, is_internal
@@ -74,17 +74,15 @@ class Caller:
         ranked, constant_ranks = ranks(words, generated.strings)
         columns = []
         for name in generated.columns:
-            bound = joined(
-                [
-                    ranked[part, name] if name in text else rowset.memo.once(numbers, [table.column(name)])
-                    for part, table in parts
-                ]
-            )
-            nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls[order]
+            if name in text:
+                whole = joined([ranked[part, name] for part, _ in parts])
+                bound = Bound(whole.values[order], None if whole.nulls is None else whole.nulls[order])
+            else:
+                bound = rowset.numbers(name)
+            nulls = np.zeros(len(order), np.bool_) if bound.nulls is None else bound.nulls
             # Kernels compute with the value at a null before they discard it. Where there is no row they read at -1
             # or OUTSIDE, which is -2, so there have to be two values.
-            values = bound.values[order] if len(order) != 1 else np.repeat(bound.values[order], 2)
-            columns.append(Column(values, nulls))
+            columns.append(Column(bound.values if len(order) != 1 else np.repeat(bound.values, 2), nulls))
         return tuple(columns), Constants(constant_ranks, NOTHING, 0)
 
     def _fits(self, generated: Generated, batch: Batch, columns: tuple[Column, ...]) -> bool:

@@ -15,13 +15,14 @@ from trimtab.engine.match.compile.registers import START
 from trimtab.engine.match.ir.expression import MatchNumber
 from trimtab.engine.match.ir.pattern import Anchor
 from trimtab.engine.match.ir.query import MatchQuery, Rows
-from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, PENDING, ROWS, TAIL
+from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, ROWS, TAIL
 from trimtab.engine.match.kernels.interface import Outputs
 from trimtab.engine.match.kernels.plan import Generated, Traits
-from trimtab.engine.match.run.rowset import Rowset, spans, sums_before
+from trimtab.engine.match.run.kept import Kept, Later, kept_together
+from trimtab.engine.match.run.rowset import Rowset, spans
 from trimtab.engine.match.run.threads import Batch, Threads
 from trimtab.engine.operator import State
-from trimtab.keyed_state import DEADLINE, KEY, KEYS
+from trimtab.keyed_state import KEYS
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ class Keeper:
     program: Program
 
     def state(self, generated: Generated, batch: Batch, outputs: Outputs, watermark_us: int | None) -> State:
-        """The state after a batch, from what a kernel has given back."""
+        """The state after a batch, from what a kernel has given back.
+
+        If other queries work on the same rows, it is made as late as it is read: see `kept.py`.
+        """
         rowset, tail = batch.rowset, np.asarray(batch.rows.tails, np.int64)
         resume, numbers, fronts = (np.asarray(each, np.int64) for each in outputs.keys)
         saved = Threads.left(outputs.threads, generated)
@@ -52,13 +56,29 @@ class Keeper:
         is_kept = np.zeros(len(rowset.order), np.bool_)
         is_kept[spans(low, rowset.hi - low)] = True
         is_kept[pointed[pointed >= 0]] = True
-        kept, before = np.flatnonzero(is_kept), sums_before(is_kept)
-        base = before[rowset.lo]
-        kept_rows = before[rowset.hi] - base
-        kept_key = np.repeat(np.arange(len(resume)), kept_rows)
+        is_shared = batch.is_shared and not (self._counts_matches or Anchor.START in self.program.uses)
+        kept = kept_together(rowset, resume, is_kept) if is_shared else Kept(rowset, resume, is_kept)
+
+        def tables() -> State:
+            return self._tables(generated, batch, saved, kept, low, (numbers, fronts), watermark_us)
+
+        return Later(tables, rowset) if is_shared else tables()
+
+    def _tables(
+        self,
+        generated: Generated,
+        batch: Batch,
+        saved: Threads,
+        kept: Kept,
+        low: Int64Array,
+        of_keys: tuple[Int64Array, Int64Array],
+        watermark_us: int | None,
+    ) -> State:
+        rowset, resume, (numbers, fronts) = batch.rowset, kept.resume, of_keys
+        before, base, thread_key = kept.before, kept.base, saved.keys
         # A state counts rows from the key's first one.
         ints = saved.ints.copy()
-        for column in references:
+        for column in generated.row_fields:
             rows = ints[:, column]
             known = rows >= 0
             ints[known, column] = before[rows[known]] - base[thread_key[known]]
@@ -66,23 +86,18 @@ class Keeper:
         if len(nodes):
             nodes[:, 0] = before[nodes[:, 0]] - np.repeat(base, np.diff(saved.node_offsets))
         begun = np.asarray(batch.keys.begun, np.int64) | (resume > rowset.first)
-        alive = (np.diff(saved.offsets) > 0) | (kept_rows > 0)
-        if self._counts_matches:
-            alive |= numbers > 0
-        if Anchor.START in self.program.uses:
-            alive |= begun > 0
-        renumber = np.cumsum(alive) - 1
-        deadline = self._deadlines(rowset, saved, resume, np.asarray(batch.time.times), watermark_us)
-        keys = rowset.keys.append_column(DEADLINE, deadline)
+        alive, renumber = kept.counts > 0, kept.numbers  # the rows of threads are kept
+        if self._counts_matches or Anchor.START in self.program.uses:
+            if self._counts_matches:
+                alive = alive | (numbers > 0)
+            if Anchor.START in self.program.uses:
+                alive = alive | (begun > 0)
+            renumber = np.cumsum(alive) - 1
+        deadlines = self._deadlines(rowset, saved, resume, np.asarray(batch.time.times), watermark_us)
         of_key = {NUMBER: numbers, BEGUN: begun, TAIL: resume - low, FRONT: resume - fronts}
-        for name in self._needed_of_keys:
-            keys = keys.append_column(name, pa.array(of_key[name], pa.int64()))
-        if not alive.all():
-            keys = keys.filter(pa.array(alive))
-        own = rowset.taken(kept)
-        own = own.append_column(KEY, pa.array(renumber[kept_key], pa.int64()))
-        own = own.append_column(PENDING, pa.array(kept >= resume[kept_key]))
-        return {KEYS: keys, ROWS: own} | replace(saved, ints=ints, nodes=nodes).tables(renumber, generated)
+        keys = kept.keys(alive, deadlines, {name: of_key[name] for name in self._needed_of_keys})
+        threads = replace(saved, ints=ints, nodes=nodes).tables(renumber, generated)
+        return {KEYS: keys, ROWS: kept.rows(renumber)} | threads
 
     @cached_property
     def _needed_of_keys(self) -> tuple[str, ...]:

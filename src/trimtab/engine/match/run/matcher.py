@@ -16,7 +16,7 @@ from trimtab.engine.columns.keys import load_machine_code
 from trimtab.engine.made_up import made_up
 from trimtab.engine.match.compile.program import Program, compile_pattern
 from trimtab.engine.match.ir.query import MatchQuery
-from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, TAIL
+from trimtab.engine.match.ir.state_schema import BEGUN, FRONT, NUMBER, ROWS, TAIL
 from trimtab.engine.match.kernels import generated as kernels
 from trimtab.engine.match.kernels.codegen import generate
 from trimtab.engine.match.kernels.interface import ERROR_STATE, NO_WATERMARK, KeysBefore, RowRanges, Time
@@ -25,7 +25,7 @@ from trimtab.engine.match.run.binding import numbers
 from trimtab.engine.match.run.calling import Caller
 from trimtab.engine.match.run.keeping import Keeper
 from trimtab.engine.match.run.output import Output
-from trimtab.engine.match.run.rowset import Rowset, gather
+from trimtab.engine.match.run.rowset import Rowset, gather, only_of_keys
 from trimtab.engine.match.run.threads import Batch, Threads
 from trimtab.engine.operator import ARRIVAL, MAX_THREADS, Moment, Operator, Scalar, State
 from trimtab.errors import InputError, MatchError, ThreadLimitError
@@ -58,14 +58,15 @@ class Matcher(Operator):
 
     def advance(self, rows: pa.Table, state: State, moment: Moment) -> tuple[pa.Table, State]:
         """Process a batch; return the matches that are decided and the state to carry."""
-        rowset = gather(self.query, self.row_columns, rows, state, moment)
+        rowset = self._rowset(rows, state, moment)
         ranges, keys = self._keys_before(rowset, state.get(KEYS), moment)
         watermark = NO_WATERMARK if moment.watermark_us is None else moment.watermark_us
         time = Time(int(moment.closing), watermark, self._times(rowset))
         data = self._data_traits(rowset)
         generated = self._kernel(data)
         threads = Threads.load(state, generated, rowset, ranges.key_count)
-        batch = Batch(rowset, ranges, keys, time, threads, int(np.subtract(ranges.stops, ranges.firsts).sum()))
+        count = int(np.subtract(ranges.stops, ranges.firsts).sum())
+        batch = Batch(rowset, ranges, keys, time, threads, count, is_shared=moment.memo is not None)
         # Many small batches are worth compiling for as well as a large one, and so are rows that many threads read.
         self._work += batch.row_count * (1 + len(self.program.positions) // 8)
         outputs = self._caller.call(generated, batch, self._work)
@@ -111,6 +112,19 @@ class Matcher(Operator):
 
     # Rows in order -----------------------------------------------------------------------------
 
+    def _rowset(self, rows: pa.Table, state: State, moment: Moment) -> Rowset:
+        """The rows at hand: the same object for all queries with these keys, this order, and the same rows kept."""
+        query, columns = self.query, self.row_columns
+        if moment.memo is None:
+            return gather(query, columns, rows, state, moment)
+        what = ("rowset", query.partition, query.order, query.time_column, columns, moment.watermark_us, moment.closing)
+        return moment.memo.last(
+            (*what, only_of_keys(query, rows.schema)),
+            [rows.column(name) for name in columns],
+            (state.get(KEYS), state.get(ROWS)),
+            lambda: gather(query, columns, rows, state, moment),
+        )
+
     @cached_property
     def row_columns(self) -> tuple[str, ...]:
         """The columns of a row that are needed from its arrival to the last match it is in."""
@@ -138,14 +152,13 @@ class Matcher(Operator):
     def _times(self, rowset: Rowset) -> Int64Array:
         if self.query.within_us is None or self.query.time_column is None:
             return np.zeros(1, np.int64)
-        times, nulls = rowset.times
-        if nulls is not None:
+        if rowset.times[1] is not None:
             raise InputError(
                 "input.null-time",
                 f"column {self.query.time_column} has a null, and WITHIN needs the time of every row",
                 "filter such rows out with WHERE",
             )
-        return times[rowset.order]
+        return rowset.times_in_order
 
     # The kernel --------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from trimtab.engine.columns.times import times_us
 from trimtab.engine.match.ir.expression import Const, RowValue, Source
 from trimtab.engine.match.ir.query import MatchQuery
 from trimtab.engine.match.ir.state_schema import PENDING, ROWS
+from trimtab.engine.match.run.binding import Bound, joined, numbers
 from trimtab.engine.match.run.fresh import Fresh, fresh_rows
 from trimtab.engine.match.run.queue import joint_levels, kept_levels, place_rows
 from trimtab.engine.operator import ARRIVAL, Moment, State
@@ -43,6 +45,8 @@ class Rowset:
     keys: pa.Table  # the partition columns of each key
     old_keys: Int64Array  # the key of each key of the state
     of_keys: frozenset[str]  # columns that are only in `keys`
+    kept_by_queries: list[Any] = field(default_factory=list, repr=False)  # see `kept.py`
+    _numbers: dict[str, Bound] = field(default_factory=dict, repr=False)
 
     @property
     def kept(self) -> int:
@@ -116,6 +120,20 @@ class Rowset:
             parts = [(old_nulls, old_times), (nulls, times)]
             nulls = np.concatenate([np.zeros(len(at), np.bool_) if n is None else n for n, at in parts])
         return np.concatenate([old_times, times]), nulls
+
+    @cached_property
+    def times_in_order(self) -> Int64Array:
+        """The event time at each position, where none is null."""
+        return self.times[0][self.order]
+
+    def numbers(self, name: str) -> Bound:
+        """A column that is not text, as numbers in the kernel's order."""
+        if name not in self._numbers:
+            tables = [self.new] if self.old is None else [self.old, self.new]
+            whole = joined([self.memo.once(numbers, [table.column(name)]) for table in tables])
+            nulls = None if whole.nulls is None else whole.nulls[self.order]
+            self._numbers[name] = Bound(whole.values[self.order], nulls)
+        return self._numbers[name]
 
     def taken(self, positions: Int64Array) -> pa.Table:
         """The rows at some positions, none of which is negative, with the columns kept of rows."""
@@ -198,7 +216,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
         new = new.combine_chunks()  # once, and not wherever a column is read
     fresh = fresh_rows(memo, new, query.partition, query.order, ARRIVAL)
     old = state[ROWS] if ROWS in state and state[ROWS].num_rows else None
-    of_keys = _only_of_keys(query, new.schema)
+    of_keys = only_of_keys(query, new.schema)
     keys, old_keys = _keys(query.partition, state.get(KEYS), new, fresh)
     count = keys.num_rows
     sizes, context = np.zeros((2, count), np.int64)
@@ -228,7 +246,7 @@ def gather(query: MatchQuery, columns: Sequence[str], rows: pa.Table, state: Sta
 _NONE = np.zeros(0, np.int64)
 
 
-def _only_of_keys(query: MatchQuery, rows: pa.Schema) -> frozenset[str]:
+def only_of_keys(query: MatchQuery, rows: pa.Schema) -> frozenset[str]:
     """The partition columns that nothing reads of rows, and of which equal values are the same: 0.0 and -0.0 aren't."""
     read = {*query.columns_read(), *(key.column for key in query.order), query.time_column}
     kinds = {name: rows.field(name).type for name in query.partition if name not in read}

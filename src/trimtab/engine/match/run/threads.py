@@ -141,6 +141,7 @@ class Batch(NamedTuple):
     time: Time
     threads: Threads
     row_count: int  # the number of rows to process now
+    is_shared: bool = False  # whether other queries may work on the same rows
 
 
 def _key_offsets(keys: Int64Array, count: int) -> Int64Array:
