@@ -22,6 +22,7 @@ from trimtab.engine.operator import ARRIVAL, Moment, Operator, State
 from trimtab.keyed_state import SLOT
 from trimtab.language.compile import compile_query
 from trimtab.language.compiled import operator_of
+from trimtab.language.inline import inlined
 
 DAWN = datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC)
 BY_TIME = (OrderKey("ts"),)
@@ -39,6 +40,27 @@ def ticks(rng: np.random.Generator, rows: int, *, keys: int = 5, apart_us: int =
             "volume": np.exp(6 + rng.standard_normal(rows)).astype(np.int64),
         }
     )
+
+
+def test_what_was_read_of_a_state_stays_and_later_queries_keep_rows_of_their_own() -> None:
+    rows = ticks(np.random.default_rng(4), 60)
+    texts = [rules.dip(number).sql.replace("- 6", "- 0") for number in (0, 1)]
+    texts[1] = texts[1].replace("price < PREV", "price > PREV", 1)
+    queries = [inlined(compile_query(sql, {"ticks": rows.schema}, event_time="ts")) for sql in texts]
+    inputs = queries[0].intake.run(rows)
+    alone = [operator_of(query).advance(inputs, {}, Moment())[1] for query in queries]
+    memo, states = Memo(), list[State]()
+    for query in queries:
+        states.append(operator_of(query).advance(inputs, {}, Moment(memo=memo))[1])
+        assert {name: table.num_rows for name, table in states[-1].items()}  # they are read at once
+    for state, expected in zip(states, alone, strict=True):
+        assert {name: table.to_pylist() for name, table in state.items()} == {
+            name: table.to_pylist() for name, table in expected.items()
+        }
+    memo = Memo()
+    states = [operator_of(query).advance(inputs, {}, Moment(memo=memo))[1] for query in queries]
+    assert states[0]["rows"] is states[1]["rows"]
+    assert states[0]["rows"].num_rows > max(state["rows"].num_rows for state in alone)
 
 
 def advanced(

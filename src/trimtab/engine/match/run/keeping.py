@@ -56,13 +56,12 @@ class Keeper:
         is_kept = np.zeros(len(rowset.order), np.bool_)
         is_kept[spans(low, rowset.hi - low)] = True
         is_kept[pointed[pointed >= 0]] = True
-        is_shared = batch.is_shared and not (self._counts_matches or Anchor.START in self.program.uses)
-        kept = kept_together(rowset, resume, is_kept) if is_shared else Kept(rowset, resume, is_kept)
+        kept = kept_together(rowset, resume, is_kept) if batch.is_shared else Kept(rowset, resume, is_kept)
 
         def tables() -> State:
             return self._tables(generated, batch, saved, kept, low, (numbers, fronts), watermark_us)
 
-        return Later(tables, rowset) if is_shared else tables()
+        return Later(tables, rowset) if batch.is_shared else tables()
 
     def _tables(
         self,
