@@ -11,7 +11,7 @@ import trimtab
 from tests.spark.bench import COUNTS, Bench, events, finished
 from tests.state.s3_server import location, s3_server
 from trimtab.driver.who_reads import Reader
-from trimtab.spark import pipeline
+from trimtab.spark import reader_choice
 from trimtab.state.objects import open_objects
 
 
@@ -19,7 +19,7 @@ from trimtab.state.objects import open_objects
 def test_a_job_reads_what_is_in_a_store_and_goes_on_with_what_is_added(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "who_reads", lambda *_: Reader.TASKS)  # workers read all of it
+    monkeypatch.setattr(reader_choice, "who_reads", lambda *_: Reader.TASKS)  # workers read all of it
     with s3_server() as port:
         place = location(port, "ticks")
         for name, table in (("a", events((1, 0, 5), (1, 1, 7), (2, 2, 1))), ("b", events((1, 3, 9), (None, 4, 8)))):

@@ -20,7 +20,7 @@ from tests.support.spark_laws import FileStream, stored
 from trimtab.control.intake import Intake
 from trimtab.driver.who_reads import Reader
 from trimtab.errors import InputError, JobError, TrimtabError
-from trimtab.spark import heads, pipeline, stream_queries
+from trimtab.spark import heads, reader_choice, stream_queries
 from trimtab.spark.pipeline import Pipeline
 from trimtab.state import manifest as manifests
 from trimtab.state.checkpoint import Checkpoint
@@ -61,7 +61,7 @@ def take_way(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let batches be read by the driver, by tasks over columns or by the engines, or take the way through the JVM."""
     if way != "jvm":
         reader = {"small": Reader.DRIVER, "columns": Reader.TASKS, "engines": Reader.ENGINES}[way]
-        monkeypatch.setattr(pipeline, "who_reads", lambda *_: reader)
+        monkeypatch.setattr(reader_choice, "who_reads", lambda *_: reader)
     if way == "jvm":
         monkeypatch.setattr(heads, "MOST_OBSERVED", 0)  # as if there were very many partitions
         monkeypatch.setattr(stream_queries, "obstacle_to_columns", lambda *_: "as a test says")

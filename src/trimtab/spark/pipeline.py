@@ -32,18 +32,18 @@ from trimtab.driver.progress import BatchProgress, progress_of
 from trimtab.driver.reading import Read
 from trimtab.driver.shell import Ready, Shell, resumed
 from trimtab.driver.silence import SilenceWatch
-from trimtab.driver.who_reads import Reader, Several, who_reads
 from trimtab.engine.columns.watermark import Silence
 from trimtab.errors import noting
 from trimtab.machine_code.compiler import shared_compiler
 from trimtab.machine_code.missing import Missing, if_missing
 from trimtab.machine_code.shelf import Offer
-from trimtab.sources.source import close_source, is_near
+from trimtab.sources.source import close_source
 from trimtab.spark.carried_errors import unpacking
 from trimtab.spark.column_jobs import run_columns
 from trimtab.spark.compactor import Compactor
 from trimtab.spark.engine_jobs import no_rows, run_jobs
 from trimtab.spark.error_text import noting_callers
+from trimtab.spark.reader_choice import ReaderChoice
 from trimtab.spark.settings import copy_for_jobs, on_session, set_for_jobs
 from trimtab.spark.side_by_side import deliver, side_by_side
 from trimtab.spark.sinks import Delivery
@@ -123,7 +123,7 @@ class Pipeline(Shell):
         self._compactor = Compactor(spark, folders, identity.incarnation, self.epoch)
         self._send = spark.sparkContext.broadcast
         self._heads_read = heads_read(spark.sparkContext)
-        self._reader, self._several = Reader.DRIVER, Several()
+        self._readers = ReaderChoice(is_cluster=self.homes.executors.is_cluster)
         source = queries.source  # what trimtab reads itself
         self.source_rows = None if source is None else SourceRows(spark, source, queries.schema)
         self._balancer: Balancer | None = None
@@ -350,11 +350,9 @@ class Pipeline(Shell):
                 assert rows is not None
                 reading = Reading(rows.source, rows.schema, tier_one, orders)
                 shares = {} if self.limit is None else self.limit.shares
-                several = replace(self._several, is_possible=self._can_read_several_times(rows, orders.engines))
-                self._reader = who_reads(batch.read, self._reader, several)
-                ran = run_columns(rows.spark.sparkContext, reading, self._reader, self.homes, shares)
-                reading_s = sum(ran.head.measures.reading_s.values())
-                self._several = several.after(ran.head.events, reading_s)
+                reader = self._readers.next(batch.read, rows, orders.engines)
+                ran = run_columns(rows.spark.sparkContext, reading, reader, self.homes, shares)
+                self._readers.took(ran.head)
             else:
                 frame = batch.frame
                 if rows is not None and orders.ranges:
@@ -365,11 +363,6 @@ class Pipeline(Shell):
         batch.reports, batch.head = ran.reports, ran.head
         batch.spent("plan", ran.planning_s)
         return ran.reports, ran.head
-
-    def _can_read_several_times(self, rows: SourceRows, engines: int) -> bool:
-        """Whether every engine might read all rows: Spark is local, they are near, and all engines run at a time."""
-        is_here = is_near(rows.source) and not self.homes.executors.is_cluster
-        return is_here and engines <= rows.spark.sparkContext.defaultParallelism
 
     def hand_over(self, outputs: Sequence[HandOver]) -> None:
         """Give rows to their sinks."""
