@@ -60,6 +60,13 @@ def test_engines_read_what_is_near_and_read_in_a_moment(
     assert who_reads(Read((), rows=rows, size_bytes=20 * rows), before, several) is reader
 
 
+def test_engines_do_not_read_where_more_rows_wait_than_a_batch_takes() -> None:
+    several = Several(True, 2e-7)
+    for before in (TASKS, ENGINES):
+        assert who_reads(Read((), rows=250_000, waiting=250_001), before, several) is TASKS
+        assert who_reads(Read((), rows=250_000, waiting=250_000), before, several) is ENGINES
+
+
 def test_a_batch_that_took_long_to_read_counts_half() -> None:
     known = Several(True).after(0, 5.0).after(1_000, 3.0)
     assert known == Several(True, 0.003)
