@@ -54,8 +54,8 @@ class Several:
 def who_reads(read: Read, before: Reader, several: Several = Several()) -> Reader:  # noqa: B008 - it is frozen
     """Tasks read all of which nothing is known, such as the first batch of a start; the driver reads what is small.
 
-    Engines read what they read in a moment, unless more rows wait than a batch takes: they are few tasks, so under a CPU
-    hog the times of their batches vary too much for the intake to hold (back after 24 batches, and with tasks after 4).
+    Engines read what they read in a moment, unless more rows wait than a batch takes: they are few tasks, and under a
+    CPU hog the times of their batches vary more than those of batches that tasks read.
 
     before   who read the batch before
 
