@@ -5,10 +5,13 @@ Objects are the same if they are one and the same in memory, not if they are equ
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+MOST = 64
+"""How many results are remembered: those of about ten queries. What many share is found again and again, and stays."""
 
 
 class Shared:
@@ -23,12 +26,15 @@ class Shared:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Any, Sequence[object]]] = {}
+        self._known: OrderedDict[Hashable, tuple[Any, Sequence[object]]] = OrderedDict()  # the longest unused one first
 
     def once(self, what: Hashable, objects: Sequence[object], make: Callable[[], Result]) -> Result:
         """The result of `make`, which `what` and these objects determine."""
         key = (what, *map(id, objects))
         if key not in self._known:
             self._known[key] = make(), objects  # kept with it, so that no other object gets their place in memory
+            if len(self._known) > MOST:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
         found: Result = self._known[key][0]
         return found
