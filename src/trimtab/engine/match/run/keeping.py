@@ -94,17 +94,16 @@ class Keeper:
             renumber = np.cumsum(alive) - 1
         deadlines = self._deadlines(rowset, saved, resume, np.asarray(batch.time.times), watermark_us)
         of_key = {NUMBER: numbers, BEGUN: begun, TAIL: resume - low, FRONT: resume - fronts}
-        keys = kept.keys(alive, deadlines, {name: of_key[name] for name in self._needed_of_keys})
+        keys = kept.keys(alive, deadlines, {name: of_key[name] for name in self._needed_of_keys(generated)})
         threads = replace(saved, ints=ints, nodes=nodes).tables(renumber, generated)
         return {KEYS: keys, ROWS: kept.rows(renumber)} | threads
 
-    @cached_property
-    def _needed_of_keys(self) -> tuple[str, ...]:
+    def _needed_of_keys(self, generated: Generated) -> tuple[str, ...]:
         """What has to be known of a key besides its deadline."""
         is_needed = {
             NUMBER: self._counts_matches,
             BEGUN: Anchor.START in self.program.uses,
-            TAIL: self.traits.lookback > 0 or self.traits.paths,
+            TAIL: self.traits.lookback > 0 or generated.paths,  # slots read the rows of a path, too
             FRONT: self.query.rows is Rows.ALL_WITH_UNMATCHED,
         }
         return tuple(name for name, needed in is_needed.items() if needed)
